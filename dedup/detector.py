@@ -1,0 +1,390 @@
+"""The detector: what a page is to the pages before it. Start reading here.
+
+    page -> probe the store and the pages in flight -> verdict -> insert or release
+
+The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
+which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
+
+Two fingerprints are near-duplicates when the distance of their values is at most `distance`, that
+and the distance of their checks together at most `total_distance`, and neither has fewer than
+`min_features` features; in the scope "site" their documents also share a registrable domain.
+
+Detectors of one process that open the same store share it, and the pages in flight with it.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import msgspec
+
+from dedup.errors import UsageError
+from dedup.fingerprint import fingerprint
+from dedup.names import check_namespace, registrable_domain
+from dedup.recipes import Recipe, same_recipe
+from dedup.reservations import Reservations
+from dedup.store import Store, agreed_recipe
+from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
+
+__all__ = ["Detector", "Scope", "open"]
+
+Scope = Literal["global", "site"]
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """When two pages are near-duplicates, and how long a page may be in flight."""
+
+    distance: int
+    total_distance: int
+    min_features: int
+    scope: Scope
+    reservation_seconds: float
+
+
+class Detector:
+    """Says what a page is to those before it. Made by open(); a context manager; thread-safe.
+
+    recipe  the recipe of the store; pages judged here must be of the same
+    policy  the distances, scope and times in force
+    """
+
+    def __init__(
+        self, shared: "_Shared", recipe: Recipe, policy: Policy, clock: Callable[[], float]
+    ) -> None:
+        """Private: open() makes detectors."""
+        self.recipe = recipe
+        self.policy = policy
+        self._shared = shared
+        self._store = shared.store
+        self._reservations = shared.reservations
+        self._lock = shared.lock
+        self._clock = clock
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of documents in the store."""
+        return len(self._store)
+
+    def fingerprint(
+        self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
+    ) -> PageFingerprint:
+        """Return the fingerprint of a page under the detector's recipe. See fingerprint().
+
+        Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
+        """
+        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe)
+
+    def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        Nearest is by distance, then check_distance, then key. In the scope "site" only documents
+        of the given domain count; without one, none do.
+        Raises RecipeMismatch and StoreDamaged.
+        """
+        same_recipe(self.recipe.id, page.recipe)
+        with self._lock:
+            self._check_open()
+            return self._inserted(page, domain or "", None)
+
+    def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
+
+        key     the document key (names.document_key of the first requested URL)
+        url     the URL that gives the registrable domain; by default the key is taken for one
+        domain  the registrable domain itself, if it is known
+        exempt  a reason that keeps the page without being judged; it is reserved all the same
+        guard   False turns the listing guard off
+
+        A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
+        release(); otherwise it expires. After `pending` ask again, and in the end keep the page
+        with exempt="in_flight".
+
+        Raises RecipeMismatch, UsageError for a key that is not valid Unicode, and what the store
+        raises.
+        """
+        same_recipe(self.recipe.id, page.recipe)
+        if domain is None:
+            domain = registrable_domain(url or key)
+        with self._lock:
+            self._check_open()
+            now = self._clock()
+            if exempt:
+                return self._accept("exempt", exempt, key, page, domain, now)
+            if page.features < self.policy.min_features:
+                return Verdict("exempt", "short", key, None, None, None, page, None, domain)
+            if key in self._store or self._reservations.holds(key, now):
+                return self._accept("refetch", "", key, page, domain, now)
+            inserted = self._inserted(page, domain, key)
+            in_flight = self._in_flight(page, domain, key, now)
+            if not inserted and not in_flight:
+                return self._accept("unique", "", key, page, domain, now)
+            if guard and self._new_links(page, inserted + in_flight):
+                return self._accept("exempt", "new_links", key, page, domain, now)
+        status: Status = "near_duplicate" if inserted else "pending"
+        of = (inserted or in_flight)[0]
+        return Verdict(status, "", key, of.key, of.distance, of.check_distance, page, None, domain)
+
+    def insert(self, verdict: Verdict) -> bool:
+        """Make a page last: it was processed. Committed on return (see the store on power cuts).
+
+        Returns True if the page was unique but a near-duplicate of it was inserted meanwhile (its
+        reservation had expired, say): both stay. An expired reservation, or one of a process that
+        has ended, is inserted like any other. Inserting twice changes nothing and returns False.
+
+        Raises UsageError for a verdict without a token, one that was released before (a page given
+        back never becomes an original; nothing is lost by that), or one whose token belongs to
+        another page; RecipeMismatch; and what the store raises: then the reservation still stands.
+        """
+        token, page = verdict.token, verdict.page
+        if token is None:
+            raise UsageError(
+                f"the verdict on {verdict.key!r} ({verdict.status}) has no token: it cannot be "
+                "inserted"
+            )
+        same_recipe(self.recipe.id, page.recipe)
+        with self._lock:
+            self._check_open()
+            held = self._reservations.get(token)
+            if held is not None and (held.key, held.page) != (verdict.key, page):
+                raise UsageError(
+                    f"token {token!r} belongs to {held.key!r}, not to this page of {verdict.key!r}"
+                )
+            ending = self._reservations.ending(token)
+            if ending == "inserted":
+                return False
+            if ending == "released":
+                raise UsageError(f"{verdict.key!r} was released: reserve it again to insert it")
+            late = verdict.status == "unique" and self._late(verdict)
+            self._store.insert(Document(verdict.key, page, verdict.domain, time.time()))
+            self._reservations.end(token, "inserted")
+            return late
+
+    def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back: the page was not processed. Never touches an inserted document.
+
+        Returns False if there is none: no token, expired, ended before, or of another process.
+        """
+        if verdict.token is None:
+            return False
+        with self._lock:
+            self._check_open()
+            now = self._clock()
+            ended = self._reservations.end(verdict.token, "released")
+            return ended is not None and ended.expires > now
+
+    def forget(self, key: str) -> bool:
+        """Remove the document with this key; False if there is none. Committed on return.
+
+        A reservation of the key stays.
+        """
+        with self._lock:
+            self._check_open()
+            return self._store.forget(key)
+
+    def info(self) -> dict[str, Any]:
+        """Return what the detector's store is and holds, its policy, and the pages in flight."""
+        with self._lock:
+            self._check_open()
+            info = self._store.info()
+            info |= {"in_flight": len(self._reservations)}
+            return info | msgspec.structs.asdict(self.policy)
+
+    def close(self) -> None:
+        """Close the detector, and the store with the last detector that shares it.
+
+        Closing twice does nothing. Raises OSError if the last flush fails.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        _give_back(self._shared)
+
+    def _accept(
+        self, status: Status, reason: str, key: str, page: PageFingerprint, domain: str, now: float
+    ) -> Verdict:
+        token = self._reservations.reserve(
+            key, page, domain, now=now, seconds=self.policy.reservation_seconds
+        )
+        return Verdict(status, reason, key, None, None, None, page, token, domain)
+
+    def _inserted(self, page: PageFingerprint, domain: str, key: str | None) -> list[Neighbour]:
+        found = self._store.near(page.value, self.policy.distance)
+        return self._near_duplicates(page, domain, key, found)
+
+    def _in_flight(
+        self, page: PageFingerprint, domain: str, key: str, now: float
+    ) -> list[Neighbour]:
+        found = self._reservations.near(page.value, self.policy.distance, now)
+        return self._near_duplicates(page, domain, key, found)
+
+    def _near_duplicates(
+        self,
+        page: PageFingerprint,
+        domain: str,
+        key: str | None,
+        found: list[tuple[Any, int]],
+    ) -> list[Neighbour]:
+        """Of documents or reservations within k, those that count, nearest first."""
+        policy = self.policy
+        if page.features < policy.min_features:
+            return []
+        neighbours = []
+        for other, distance in found:
+            check_distance = (page.check ^ other.page.check).bit_count()
+            if (
+                other.key != key
+                and distance + check_distance <= policy.total_distance
+                and other.page.features >= policy.min_features
+                and (policy.scope == "global" or (domain and other.domain == domain))
+            ):
+                links_distance = (page.links ^ other.page.links).bit_count()
+                neighbours.append(
+                    Neighbour(other.key, distance, check_distance, links_distance, other.domain)
+                )
+        return sorted(neighbours, key=lambda n: (n.distance, n.check_distance, n.key))
+
+    def _new_links(self, page: PageFingerprint, neighbours: list[Neighbour]) -> bool:
+        """The listing guard: enough links, and other ones than every near-duplicate has."""
+        return page.link_count >= self.recipe.guard_links and all(
+            n.links_distance > self.recipe.guard_distance for n in neighbours
+        )
+
+    def _late(self, verdict: Verdict) -> bool:
+        found = self._inserted(verdict.page, verdict.domain, verdict.key)
+        return bool(found) and not self._new_links(verdict.page, found)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the detector is closed")
+
+
+def open(
+    target: str | os.PathLike[str],
+    *,
+    namespace: str = "default",
+    distance: int | None = None,
+    total_distance: int | None = None,
+    min_features: int | None = None,
+    scope: Scope = "global",
+    secret: str | None = None,
+    recipe: Recipe | str | None = None,
+    reservation_seconds: float = 600.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Detector:
+    """Open a detector on an embedded store, which is made where it is missing.
+
+    target               the folder; the store lies at <target>/<namespace>
+    distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
+    total_distance       greatest sum of the distances of value and check, 0 to 128 bits
+    min_features         pages with fewer features are exempt; the recipe's by default
+    scope                "global", or "site": only pages of the same registrable domain match
+    secret               keys the recipe; a store made with a secret is opened without it for
+                         judging, and with it for making fingerprints
+    recipe               an existing store keeps its own, a new one takes the newest
+    reservation_seconds  how long a page may be in flight
+    clock                seconds that never go back
+
+    Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, and OSError
+    with the path if the folder cannot be used.
+    """
+    name = os.fspath(target)
+    if name.startswith(("redis://", "rediss://")):
+        raise UsageError(f"target {name!r}: the service client is not available yet; give a folder")
+    check_namespace(namespace)
+    _check_number("distance", distance, 0, 15, "bits")
+    _check_number("total_distance", total_distance, 0, 128, "bits")
+    _check_number("min_features", min_features, 0, 2**32 - 1, "features")
+    if scope not in get_args(Scope):
+        raise UsageError(f"scope {scope!r} is not allowed: 'global' or 'site'")
+    if isinstance(reservation_seconds, bool) or not (
+        isinstance(reservation_seconds, int | float) and 0 < reservation_seconds < float("inf")
+    ):
+        raise UsageError(
+            f"reservation_seconds {reservation_seconds!r} is not allowed: a number of seconds > 0"
+        )
+    recipe_id = recipe.id if isinstance(recipe, Recipe) else recipe
+    shared = _take(Path(name), namespace, distance, recipe_id, secret)
+    try:
+        agreed = agreed_recipe(shared.store.path, shared.store.recipe, recipe_id, secret)
+        if not isinstance(recipe, Recipe):
+            recipe = agreed
+        policy = Policy(
+            recipe.distance if distance is None else distance,
+            recipe.total_distance if total_distance is None else total_distance,
+            recipe.min_features if min_features is None else min_features,
+            scope,
+            float(reservation_seconds),
+        )
+        with shared.lock:
+            shared.store.widen(policy.distance)
+            shared.reservations.widen(policy.distance)
+        return Detector(shared, recipe, policy, clock)
+    except BaseException:
+        _give_back(shared)
+        raise
+
+
+def _check_number(name: str, value: object, low: int, high: int, unit: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise UsageError(
+            f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
+        )
+
+
+class _Shared:
+    """An open store of this process, with its pages in flight, its lock, and its users' number."""
+
+    def __init__(self, place: str, store: Store) -> None:
+        self.place = place
+        self.store = store
+        self.reservations = Reservations(store.k)
+        self.lock = threading.RLock()
+        self.users = 0
+
+
+# LMDB forbids a process to open a file twice, and two spiders of one process must see each other's
+# pages in flight: so each store is opened once, under its real path.
+_stores: dict[str, _Shared] = {}
+_stores_lock = threading.Lock()
+
+
+def _take(
+    path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
+) -> _Shared:
+    place = os.path.normcase(os.path.realpath(path / namespace))
+    with _stores_lock:
+        shared = _stores.get(place)
+        if shared is None:
+            store = Store.open(path, namespace, k, recipe_id, secret=secret)
+            shared = _stores[place] = _Shared(place, store)
+        shared.users += 1
+        return shared
+
+
+def _give_back(shared: _Shared) -> None:
+    with _stores_lock:
+        shared.users -= 1
+        if not shared.users:
+            del _stores[shared.place]
+            shared.store.close()

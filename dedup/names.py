@@ -1,0 +1,87 @@
+"""What documents, namespaces and sites are called.
+
+    URL -> document key (who a page is) -> registrable domain (whose it is)
+    a spider's name -> namespace (the folder a store lies in)
+
+Pure functions of their arguments: no file and no network is touched, the public suffix list is the
+one that tldextract brings along.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from urllib.parse import urlsplit
+
+from dedup.errors import UsageError
+
+__all__ = ["check_namespace", "document_key", "namespace_of", "registrable_domain"]
+
+NAMESPACE_LENGTH = 64
+_NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+
+
+def check_namespace(namespace: str) -> str:
+    """Return the namespace as it came, or raise UsageError if it is not a valid one."""
+    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+        raise UsageError(
+            f"namespace {namespace!r} is not allowed: 1 to {NAMESPACE_LENGTH} of the characters "
+            "A-Z a-z 0-9 . _ - and no dot first"
+        )
+    return namespace
+
+
+def namespace_of(name: str) -> str:
+    """Return the namespace that a spider's name stands for: other characters become "-".
+
+    The result is cut to 64 characters. Raises UsageError for an empty name.
+    """
+    if not name:
+        raise UsageError("an empty name gives no namespace")
+    text = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:NAMESPACE_LENGTH]
+    return "-" + text[1:] if text.startswith(".") else text
+
+
+def document_key(url: str) -> str:
+    """Return the document key of a requested URL: its canonical form, without the fragment."""
+    # w3lib and tldextract are imported where they are used: a process that only reads a store
+    # needs neither.
+    from w3lib.url import canonicalize_url
+
+    return canonicalize_url(url)
+
+
+def registrable_domain(url: str) -> str:
+    """Return the registrable domain of a URL ("example.co.uk"), or "" if it names no host.
+
+    A host without a public suffix (an IP address, localhost, an intranet name) stands for itself,
+    without its port.
+    """
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:  # unbalanced brackets, and the like
+        return ""
+    return _domain_of_host(host) if host else ""
+
+
+@lru_cache(maxsize=16_384)
+def _domain_of_host(host: str) -> str:
+    host = host.rstrip(".")
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:  # not a name that a resolver would take; it still is a name
+            pass
+    return _split()(host) or host
+
+
+@cache
+def _split() -> Callable[[str], str]:
+    from tldextract import TLDExtract
+
+    extract = TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+    def split(host: str) -> str:
+        parts = extract.extract_str(host)
+        return f"{parts.domain}.{parts.suffix}" if parts.domain and parts.suffix else ""
+
+    return split

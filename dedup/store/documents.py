@@ -1,0 +1,340 @@
+"""documents.mdb: what was accepted, in one LMDB file. The truth of a store.
+
+    documents  id -> record     ids rise from 0 and are never used twice
+    keys       digest of a document key -> id
+    removed    id -> value      documents that went since the last snapshot of the table
+    meta       "state" -> state: what the store is, the next id, and sums of keys and records
+
+The rule kept here: every change is one LMDB transaction, and whatever is read back is checked.
+No method is safe against a second thread; the store's lock sees to that.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lmdb
+import msgspec
+
+from dedup.errors import DedupError, StoreDamaged
+from dedup.store.records import (
+    FORMAT,
+    Pair,
+    State,
+    decode_record,
+    decode_state,
+    encode_record,
+    encode_state,
+    key_digest,
+    pack_number,
+    record_checksum,
+    unpack_number,
+)
+from dedup.store.structure import Structure, key_sum, read_structure
+from dedup.values import Document
+
+__all__ = ["Documents"]
+
+MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
+MAP_BYTES_LIMIT = 1 << 46
+RECENT = 4096  # documents kept in memory after reading them for a probe
+WORD = 2**64 - 1
+
+_DAMAGE = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.NotFoundError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+    lmdb.PanicError,
+)
+_CODES: dict[type[lmdb.Error], int] = {
+    lmdb.DiskError: errno.ENOSPC,
+    lmdb.ReadonlyError: errno.EROFS,
+    lmdb.MapFullError: errno.ENOMEM,
+    lmdb.MemoryError: errno.ENOMEM,
+}
+
+T = TypeVar("T")
+_replace = msgspec.structs.replace
+
+
+class Documents:
+    """The open file."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open the file, or make it; look it over first, in time linear in its pages.
+
+        Raises StoreDamaged if it is not what was written, DedupError if it has another format,
+        and OSError with the path if it cannot be opened.
+        """
+        self._path = path
+        self._env: Any = None
+        self._state = State(FORMAT, "", "")
+        self._recent: dict[int, Document] = {}
+        try:
+            found = read_structure(path) if path.exists() else None
+            # No LMDB lock file: the store's own lock keeps other processes out, its other lock
+            # other threads. No writemap: a stray write would reach the file.
+            self._env = lmdb.open(
+                str(path),
+                subdir=False,
+                map_size=MAP_BYTES,
+                max_dbs=4,
+                lock=False,
+                sync=False,
+                readonly=read_only,
+                create=not read_only,
+            )
+            self._documents, self._keys, self._removed, self._meta = (
+                self._env.open_db(name, create=not read_only)
+                for name in (b"documents", b"keys", b"removed", b"meta")
+            )
+            self._read_state(found)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, lmdb.Error | ValueError):
+                raise self._error(error) from error
+            raise
+
+    def _read_state(self, found: Structure | None) -> None:
+        with self._env.begin(self._meta) as txn:
+            record = txn.get(b"state")
+        if record is None:
+            if len(self) or self.key_count:
+                raise ValueError("its state is missing")
+            return
+        try:
+            self._state = state = decode_state(record)
+        except DedupError as error:
+            raise DedupError(f"{self._path} has {error}") from error
+        if found and found != (len(self), len(self), state.keys_sum, state.records_sum):
+            raise ValueError("its keys and records do not add up")
+
+    def name(self, namespace: str, recipe: str) -> None:
+        """Write a new file's state."""
+        self._write(lambda txn, state: (None, State(FORMAT, namespace, recipe)))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it was made for; "" in a new file."""
+        return self._state.namespace
+
+    @property
+    def recipe(self) -> str:
+        """The id of the recipe of all its documents; "" in a new file."""
+        return self._state.recipe
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next document gets."""
+        return self._state.next
+
+    @property
+    def snapshot_note(self) -> int:
+        """The id up to which the last snapshot covers documents; 0: there was none."""
+        return self._state.snapshot
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return self._entries(self._documents)
+
+    @property
+    def key_count(self) -> int:
+        """The number of filed keys: the number of documents, in a sound file."""
+        return self._entries(self._keys)
+
+    @property
+    def removed_count(self) -> int:
+        """The number of documents removed since the last snapshot."""
+        return self._entries(self._removed)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file in bytes."""
+        return self._path.stat().st_size
+
+    def id_of(self, key: str) -> int | None:
+        """Return the id of the document with this key, or None."""
+        digest = key_digest(key)
+        return self._read(lambda txn: self._id_of(txn, digest))
+
+    def get(self, key: str) -> Document | None:
+        """Return the document with this key, or None. Raises StoreDamaged."""
+        digest = key_digest(key)
+
+        def read(txn: Any) -> Document | None:
+            document_id = self._id_of(txn, digest)
+            return None if document_id is None else self._document(txn, document_id, key)
+
+        return self._read(read)
+
+    def read(self, ids: list[int]) -> list[Document]:
+        """Return the documents with these ids, in their order.
+
+        Raises StoreDamaged if one is missing.
+        """
+        # Listings are alike by the hundred, and each asks for all the others: the last ones read
+        # are kept. Ids are never used twice, so what is kept is never wrong.
+        recent = self._recent
+        missing = [i for i in ids if i not in recent]
+        if missing:
+            found = self._read(lambda txn: [self._document(txn, i) for i in missing])
+            if len(recent) + len(missing) > RECENT:
+                recent = self._recent = {i: recent[i] for i in ids if i in recent}
+            recent.update(zip(missing, found, strict=True))
+        return [recent[i] for i in ids]
+
+    def scan(self, first: int = 0) -> Iterator[tuple[int, Document | ValueError]]:
+        """Yield every (id, document) with id >= first, in the order of ids.
+
+        In place of a document that is not readable comes the ValueError that says why.
+        """
+        try:
+            with self._env.begin(self._documents) as txn:
+                cursor = txn.cursor()
+                if cursor.set_range(pack_number(first)):
+                    for name, record in cursor:
+                        document_id = unpack_number(name)
+                        try:
+                            yield document_id, decode_record(document_id, record, self.recipe)
+                        except ValueError as error:
+                            yield document_id, error
+        except lmdb.Error as error:
+            raise self._error(error) from error
+
+    def removed(self) -> list[Pair]:
+        """Return (id, value) of each document removed since the last snapshot."""
+
+        def read(txn: Any) -> list[Pair]:
+            pairs = txn.cursor(self._removed)
+            return [(unpack_number(name), unpack_number(value)) for name, value in pairs]
+
+        return self._read(read)
+
+    def insert(self, document: Document) -> tuple[int, Pair | None]:
+        """Store a document; return its new id, and (id, value) of the one it replaced."""
+        digest = key_digest(document.key)
+        document_id = self._state.next
+        record = encode_record(document_id, document)
+
+        def write(txn: Any, state: State) -> tuple[Pair | None, State]:
+            replaced, state = self._remove(txn, state, digest, document.key)
+            name = pack_number(document_id)
+            if not txn.put(name, record, db=self._documents, append=True, overwrite=False):
+                raise ValueError(f"the next id {document_id} is taken")
+            txn.put(digest, name, db=self._keys)
+            return replaced, _replace(
+                state,
+                next=document_id + 1,
+                keys_sum=(state.keys_sum + key_sum(digest, document_id)) & WORD,
+                records_sum=state.records_sum ^ record_checksum(record),
+            )
+
+        return document_id, self._write(write)
+
+    def forget(self, key: str) -> Pair | None:
+        """Remove the document with this key; return its (id, value), or None if there is none."""
+        digest = key_digest(key)
+        if self.id_of(key) is None:
+            return None
+        return self._write(lambda txn, state: self._remove(txn, state, digest, key))
+
+    def snapshot_taken(self, note: int) -> None:
+        """Note that a snapshot of all documents with id < note lies safely on disk."""
+
+        def write(txn: Any, state: State) -> tuple[None, State]:
+            txn.drop(self._removed, delete=False)
+            return None, _replace(state, snapshot=note)
+
+        self._write(write)
+
+    def sync(self) -> None:
+        """Flush to disk what was committed; the one method that may run beside the others."""
+        try:
+            self._env.sync(True)
+        except lmdb.Error as error:
+            raise self._error(error) from error
+
+    def close(self) -> None:
+        """Close the file. Nothing else may be called afterwards."""
+        if self._env is not None:
+            self._env.close()
+
+    def damaged(self, reason: str) -> StoreDamaged:
+        """Return the error that names this file and what is wrong with it."""
+        return StoreDamaged(
+            f"{self._path} is damaged: {reason}; restore it from a copy, or move its folder away "
+            "to begin anew"
+        )
+
+    def _id_of(self, txn: Any, digest: bytes) -> int | None:
+        found = txn.get(digest, db=self._keys)
+        return None if found is None else unpack_number(found)
+
+    def _document(self, txn: Any, document_id: int, key: str | None = None) -> Document:
+        record = txn.get(pack_number(document_id), db=self._documents)
+        if record is None:
+            raise ValueError(f"document {document_id} is missing")
+        try:
+            document = decode_record(document_id, record, self.recipe)
+        except ValueError as error:
+            raise ValueError(f"document {document_id}: {error}") from error
+        if key is not None and document.key != key:
+            raise ValueError(f"document {document_id} is filed under another key than its own")
+        return document
+
+    def _remove(self, txn: Any, state: State, digest: bytes, key: str) -> tuple[Pair | None, State]:
+        document_id = self._id_of(txn, digest)
+        if document_id is None:
+            return None, state
+        value = self._document(txn, document_id, key).page.value
+        name = pack_number(document_id)
+        record = txn.pop(name, db=self._documents)
+        txn.delete(digest, db=self._keys)
+        txn.put(name, pack_number(value), db=self._removed)
+        return (document_id, value), _replace(
+            state,
+            keys_sum=(state.keys_sum - key_sum(digest, document_id)) & WORD,
+            records_sum=state.records_sum ^ record_checksum(record),
+        )
+
+    def _entries(self, database: Any) -> int:
+        return self._read(lambda txn: int(txn.stat(database)["entries"]))
+
+    def _read(self, action: Callable[[Any], T]) -> T:
+        try:
+            with self._env.begin() as txn:
+                return action(txn)
+        except (lmdb.Error, ValueError) as error:
+            raise self._error(error) from error
+
+    def _write(self, action: Callable[[Any, State], tuple[T, State]]) -> T:
+        """Run one transaction; the state changes with it, in memory only once it is committed."""
+        while True:
+            try:
+                with self._env.begin(write=True) as txn:
+                    result, state = action(txn, self._state)
+                    txn.put(b"state", encode_state(state), db=self._meta)
+                self._state = state
+                return result
+            except lmdb.MapFullError as error:
+                map_bytes = 2 * self._env.info()["map_size"]
+                if map_bytes > MAP_BYTES_LIMIT:
+                    raise self._error(error) from error
+                self._env.set_mapsize(map_bytes)
+            except (lmdb.Error, ValueError) as error:
+                raise self._error(error) from error
+
+    def _error(self, error: Exception) -> Exception:
+        """Return the error that people are told: damage, or what the disk refused."""
+        if isinstance(error, DedupError):
+            return error
+        if isinstance(error, _DAMAGE) or not isinstance(error, lmdb.Error):
+            return self.damaged(str(error))
+        code = next((c for t, c in _CODES.items() if isinstance(error, t)), errno.EIO)
+        text = f"{error}; what was stored before is safe"
+        return OSError(code, text, os.fspath(self._path))

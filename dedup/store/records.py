@@ -1,0 +1,155 @@
+"""What documents.mdb holds, as bytes and back. Pure: bytes in, values out.
+
+The rule kept here: bytes that are not exactly what was written in this place are refused.
+
+    record = checksum (8 bytes) + MessagePack array
+    checksum = BLAKE2b-64 of id (8 bytes, big-endian) + MessagePack array
+
+docs/store-format.md specifies the fields and their order.
+"""
+
+from hashlib import blake2b
+
+import msgspec
+
+from dedup.errors import DedupError, UsageError
+from dedup.values import Document, PageFingerprint
+
+__all__ = [
+    "FORMAT",
+    "Pair",
+    "State",
+    "decode_record",
+    "decode_state",
+    "encode_record",
+    "encode_state",
+    "key_digest",
+    "pack_number",
+    "record_checksum",
+    "unpack_number",
+]
+
+FORMAT = 1
+
+Pair = tuple[int, int]  # (document id, value): what a table holds of a document
+
+CHECKSUM_BYTES = 8
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    key: str
+    domain: str
+    inserted_seconds: float
+    value: int
+    check: int
+    links: int
+    features: int
+    link_count: int
+
+
+class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a store is, and the sums of what it holds.
+
+    next         the id that the next document gets
+    snapshot     the id up to which the last snapshot covers documents; 0: there was none
+    keys_sum     sum of structure.key_sum over all keys, modulo 2^64
+    records_sum  XOR of all records' checksums
+    """
+
+    format: int
+    namespace: str
+    recipe: str
+    next: int = 0
+    snapshot: int = 0
+    keys_sum: int = 0
+    records_sum: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Record).decode
+_decode_state = msgspec.msgpack.Decoder(State).decode
+
+STATE_ID = 2**64 - 1  # the id under which the state is summed; no document gets that far
+
+
+def pack_number(number: int) -> bytes:
+    """Return a number as 8 bytes, big-endian, so that ids sort as numbers."""
+    return number.to_bytes(8, "big")
+
+
+def unpack_number(data: bytes) -> int:
+    """Return the number that pack_number wrote. Raises ValueError for any other length than 8."""
+    if len(data) != 8:
+        raise ValueError(f"{len(data)} bytes where 8 belong")
+    return int.from_bytes(data, "big")
+
+
+def key_digest(key: str) -> bytes:
+    """Return the 16 bytes under which a document key is filed (a URL may be too long for LMDB).
+
+    Raises UsageError for a key that is not valid Unicode.
+    """
+    try:
+        return blake2b(key.encode(), digest_size=16).digest()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"document key {key!r} is not valid Unicode text") from error
+
+
+def encode_record(document_id: int, document: Document) -> bytes:
+    """Return the record of a document. The recipe is the store's and is not written again."""
+    page = document.page
+    body = _encode(
+        _Record(
+            document.key,
+            document.domain,
+            document.inserted_seconds,
+            page.value,
+            page.check,
+            page.links,
+            page.features,
+            page.link_count,
+        )
+    )
+    return _checksum(document_id, body) + body
+
+
+def decode_record(document_id: int, record: bytes, recipe: str) -> Document:
+    """Return the document of a record. Raises ValueError saying what is wrong with the bytes."""
+    body = record[CHECKSUM_BYTES:]
+    if _checksum(document_id, body) != record[:CHECKSUM_BYTES]:
+        raise ValueError("its checksum does not fit")
+    r = _decode(body)  # msgspec.DecodeError is a ValueError
+    page = PageFingerprint(r.value, r.check, r.links, r.features, r.link_count, recipe)
+    return Document(r.key, page, r.domain, r.inserted_seconds)
+
+
+def record_checksum(record: bytes) -> int:
+    """Return the checksum that a record bears."""
+    return int.from_bytes(record[:CHECKSUM_BYTES], "big")
+
+
+def encode_state(state: State) -> bytes:
+    """Return the state as a record."""
+    body = _encode(state)
+    return _checksum(STATE_ID, body) + body
+
+
+def decode_state(record: bytes) -> State:
+    """Return the state of a record.
+
+    Raises ValueError saying what is wrong with the bytes, and DedupError for another format.
+    """
+    body = record[CHECKSUM_BYTES:]
+    if _checksum(STATE_ID, body) != record[:CHECKSUM_BYTES]:
+        raise ValueError("the state's checksum does not fit")
+    version = msgspec.msgpack.decode(body)[0]
+    if version != FORMAT:
+        raise DedupError(
+            f"format {version}, where this release reads format {FORMAT}: use the release that "
+            "wrote the store, or upgrade crawl-dedup"
+        )
+    return _decode_state(body)
+
+
+def _checksum(document_id: int, body: bytes) -> bytes:
+    return blake2b(pack_number(document_id) + body, digest_size=CHECKSUM_BYTES).digest()

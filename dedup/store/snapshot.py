@@ -1,0 +1,100 @@
+"""table.ndd: the table of a store on disk, so that opening need not read every document.
+
+    table = snapshot (documents with id < note) - removed + documents with id >= note (the tail)
+
+The rule kept here: the documents are the truth. A snapshot that is missing, damaged, of another
+version, or that does not come out at the documents' count is named in the log, and the table is
+made anew from the documents.
+
+A kill between the steps of save_table leaves one of two states, and both are right:
+  - the old snapshot, and every removal since it;
+  - the new snapshot, and removals that it already knows, which remove nothing when replayed.
+Removals are cleared only when the new snapshot is on disk.
+"""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from dedup.errors import StoreDamaged
+from dedup.store.documents import Documents
+from dedup.table import Table
+
+__all__ = ["load_table", "read_snapshot", "save_table"]
+
+BATCH = 65_536  # documents put into a table at once
+
+log = logging.getLogger(__name__)
+
+
+def load_table(path: Path, documents: Documents, k: int) -> tuple[Table, int]:
+    """Return the table of all documents, and how many of them had to be read for it.
+
+    Raises StoreDamaged if a document is not readable.
+    """
+    try:
+        table = read_snapshot(path, documents, k)
+        if table is not None:
+            replayed = _append(table, documents, table.note)
+            held = len(table)
+            if held == len(documents):
+                return table, replayed
+            raise _Unfit(f"{path} comes to {held} documents where {len(documents)} belong")
+    except _Unfit as error:
+        log.warning("%s; the table is made anew from the documents", error)
+    table = Table(k)
+    return table, _append(table, documents, 0)
+
+
+def read_snapshot(path: Path, documents: Documents, k: int) -> Table | None:
+    """Return the snapshot without what was removed since, or None in a store that has none yet.
+
+    Raises StoreDamaged if it is missing, not readable, or newer than the documents.
+    """
+    if not path.exists():
+        if documents.snapshot_note:
+            raise _Unfit(f"{path} is missing")
+        return None
+    try:
+        table = Table.load(path, k)
+    except (StoreDamaged, OSError) as error:
+        raise _Unfit(f"{path} is not readable ({error})") from error
+    if table.note > documents.next_id:
+        raise _Unfit(f"{path} is newer than the documents")
+    for document_id, value in documents.removed():
+        table.remove(value, document_id)
+    return table
+
+
+def save_table(table: Table, path: Path, documents: Documents) -> None:
+    """Write the snapshot. Raises OSError; then the one before still stands."""
+    documents.sync()  # never a snapshot on disk of documents that are not
+    note = documents.next_id
+    table.save(path, note)  # on disk when it returns, and its folder too
+    documents.snapshot_taken(note)
+
+
+class _Unfit(StoreDamaged):
+    """The snapshot cannot be used; the documents can."""
+
+
+def _append(table: Table, documents: Documents, first: int) -> int:
+    """Put the documents with id >= first into the table and return their number."""
+    count = 0
+    ids: list[int] = []
+    values: list[int] = []
+    for document_id, document in documents.scan(first):
+        if isinstance(document, ValueError):
+            raise documents.damaged(f"document {document_id}: {document}") from document
+        ids.append(document_id)
+        values.append(document.page.value)
+        if len(ids) == BATCH:
+            count += _put(table, ids, values)
+            ids, values = [], []
+    return count + _put(table, ids, values)
+
+
+def _put(table: Table, ids: list[int], values: list[int]) -> int:
+    table.insert_many(np.array(values, dtype=np.uint64), np.array(ids, dtype=np.uint64))
+    return len(ids)

@@ -1,0 +1,309 @@
+"""The embedded store: the documents of one namespace, and the table that finds them.
+
+    insert -> documents.mdb (committed) -> table (in memory) -> table.ndd (a snapshot, now and then)
+
+The rule kept here: insert() and forget() return when the change is committed, and what is
+committed survives the end of the process, kill -9 included. It is flushed to disk within a second
+and at close: a power cut or a crash of the operating system may lose the last second, and, on a
+file system that reorders writes, may damage documents.mdb, which is then named and refused.
+docs/store-format.md describes the files.
+"""
+
+import contextlib
+import errno
+import logging
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
+from dedup.names import check_namespace
+from dedup.recipes import Recipe, recipe_of, same_recipe
+from dedup.store.documents import Documents
+from dedup.store.lock import FolderLock
+from dedup.store.records import FORMAT
+from dedup.store.snapshot import load_table, save_table
+from dedup.store.verify import Progress, Report, verify_documents
+from dedup.values import Document
+
+__all__ = ["NEAR_LIMIT", "Store", "agreed_recipe"]
+
+NEAR_LIMIT = 1000  # documents that near() answers at most
+FLUSH_SECONDS = 1.0
+TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
+TAIL_AT_OPEN = 10_000  # the same when it is opened
+
+log = logging.getLogger(__name__)
+
+
+def agreed_recipe(
+    folder: Path, held: str, recipe_id: str | None = None, secret: str | None = None
+) -> Recipe:
+    """Return the recipe of a store that holds a recipe (or none yet: ""), if it is the one asked.
+
+    Raises RecipeMismatch naming both if it is another.
+    """
+    recipe = recipe_of(recipe_id or held or None, secret)
+    if held and recipe.id != held:
+        raise RecipeMismatch(
+            f"the store {folder} holds fingerprints of recipe {held!r}, which cannot be compared "
+            f"with those of {recipe.id!r}: open it with its own recipe and secret, or take "
+            "another namespace"
+        )
+    return recipe
+
+
+class Store:
+    """The documents of one namespace, exactly searchable. Safe for many threads.
+
+    Made by Store.open(), ended by close(); a context manager. A folder that does not take writes
+    any more (full, read-only) makes insert() and forget() raise OSError with the path; nothing
+    that was stored is lost by that.
+    """
+
+    def __init__(self, folder: Path, k: int, documents: Documents, lock: FolderLock) -> None:
+        """Private: Store.open() makes stores."""
+        self.path = folder
+        self.namespace = documents.namespace
+        self.recipe = documents.recipe
+        self._k = k
+        self._documents = documents
+        self._folder_lock = lock
+        self._lock = threading.RLock()
+        self._closed = False
+        self._snapshot = folder / "table.ndd"
+        self._table, replayed = load_table(self._snapshot, documents, k)
+        if replayed >= TAIL_AT_OPEN:
+            self._save()
+        self._dirty = threading.Event()
+        self._end = threading.Event()
+        self._flush_error: Exception | None = None
+        self._flusher = threading.Thread(target=self._flush, name="dedup-flush", daemon=True)
+        self._flusher.start()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        namespace: str = "default",
+        k: int | None = None,
+        recipe_id: str | None = None,
+        *,
+        secret: str | None = None,
+        create: bool = True,
+    ) -> Self:
+        """Open the store at <path>/<namespace>, or make it where create allows.
+
+        k is the greatest Hamming distance near() looks for, in bits, 0 to 15; by default the
+        recipe's. recipe_id and secret ask for a recipe: an existing store keeps its own when none
+        is asked for, a new one takes the newest.
+
+        Raises UsageError (namespace, k), RecipeMismatch if the store has another recipe,
+        StoreLocked if another process holds it, StoreDamaged if documents.mdb is not what was
+        written, FileNotFoundError if there is no store and create is False, and OSError with the
+        path if the folder cannot be made, read or written.
+        """
+        folder = Path(path) / check_namespace(namespace)
+        file, snapshot = folder / "documents.mdb", folder / "table.ndd"
+        if create:
+            folder.mkdir(parents=True, exist_ok=True)
+        elif not file.exists():
+            raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
+        lock = FolderLock(folder / "lock")
+        documents: Documents | None = None
+        try:
+            for left in folder.glob(f".{snapshot.name}.*.tmp"):  # a snapshot that a kill cut short
+                left.unlink(missing_ok=True)
+            if snapshot.exists() and not (file.exists() and file.stat().st_size):
+                raise StoreDamaged(
+                    f"{file} is missing or empty, but {snapshot} is there: restore it from a "
+                    "copy, or move the folder away to begin anew"
+                )
+            documents = Documents(file)
+            recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
+            if not documents.recipe:
+                documents.name(namespace, recipe.id)
+            elif documents.namespace != namespace:
+                raise UsageError(
+                    f"the store {folder} belongs to the namespace {documents.namespace!r}, not "
+                    f"to {namespace!r}"
+                )
+            return cls(folder, recipe.distance if k is None else k, documents, lock)
+        except BaseException:
+            if documents is not None:
+                documents.close()
+            lock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        with self._lock:
+            self._check_open()
+            return len(self._documents)
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a document with this key is stored."""
+        with self._lock:
+            self._check_open()
+            return isinstance(key, str) and self._documents.id_of(key) is not None
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+        return self._k
+
+    def widen(self, k: int) -> None:
+        """Find documents up to distance k from now on, if that is more than so far."""
+        with self._lock:
+            self._check_open()
+            if k > self._k:
+                self._table, _ = load_table(self._snapshot, self._documents, k)
+                self._k = k
+
+    def get(self, key: str) -> Document | None:
+        """Return the document with this key, or None. Raises StoreDamaged."""
+        with self._lock:
+            self._check_open()
+            return self._documents.get(key)
+
+    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+        """Return the documents within distance k of a value, with their distances, nearest first.
+
+        k is at most the store's, and that by default. At most the nearest 1000 are returned, of
+        equal distance the oldest; leaving more out errs on the side of keeping a page.
+        Raises StoreDamaged.
+        """
+        with self._lock:
+            self._check_open()
+            bound = self._k if k is None else k
+            matches = [m for m in self._table.probe(value, limit=NEAR_LIMIT) if m.distance <= bound]
+            if not matches:
+                return []
+            found = self._documents.read([m.document for m in matches])
+        for match, document in zip(matches, found, strict=True):
+            if document.page.value != match.value:
+                raise StoreDamaged(
+                    f"{self._snapshot} does not fit the documents: close the store and remove "
+                    "this file, it is made anew from them"
+                )
+        return [(document, m.distance) for m, document in zip(matches, found, strict=True)]
+
+    def insert(self, document: Document) -> None:
+        """Store a document; one with the same key is replaced. Committed on return.
+
+        Raises RecipeMismatch, UsageError for a key that is not valid Unicode, OSError if the disk
+        does not take it, and StoreDamaged.
+        """
+        same_recipe(self.recipe, document.page.recipe)
+        with self._lock:
+            self._check_open()
+            self._raise_flush_error()
+            document_id, replaced = self._documents.insert(document)
+            self._dirty.set()
+            if replaced is not None:
+                self._table.remove(replaced[1], replaced[0])
+            self._table.insert(document.page.value, document_id)
+
+    def forget(self, key: str) -> bool:
+        """Remove the document with this key; False if there is none. Committed on return.
+
+        Raises as insert() does.
+        """
+        with self._lock:
+            self._check_open()
+            self._raise_flush_error()
+            removed = self._documents.forget(key)
+            if removed is None:
+                return False
+            self._dirty.set()
+            self._table.remove(removed[1], removed[0])
+            return True
+
+    def sync(self) -> None:
+        """Flush to disk what was committed. Raises OSError."""
+        with self._lock:
+            self._check_open()
+            self._dirty.clear()
+            self._documents.sync()
+
+    def info(self) -> dict[str, Any]:
+        """Return what the store is and holds; sizes in bytes."""
+        with self._lock:
+            self._check_open()
+            stats = self._table.stats()
+            return {
+                "path": str(self.path),
+                "namespace": self.namespace,
+                "recipe": self.recipe,
+                "format": FORMAT,
+                "distance": self._k,
+                "documents": len(self._documents),
+                "values": stats.values,
+                "table_bytes": stats.bytes,
+                "documents_file_bytes": self._documents.file_bytes,
+                "tail_documents": self._tail(),
+            }
+
+    def verify(self, progress: Progress | None = None) -> Report:
+        """Verify this open store; other threads wait meanwhile. See verify_store()."""
+        with self._lock:
+            self._check_open()
+            return verify_documents(self._documents, self.path, progress)
+
+    def close(self) -> None:
+        """Flush, write a snapshot if 1000 documents or more changed since the last, and close.
+
+        A snapshot that cannot be written is a warning in the log. Raises OSError if the flush
+        fails; the store is closed all the same. Closing twice does nothing.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._end.set()
+            self._dirty.set()
+        self._flusher.join()
+        with self._lock, contextlib.ExitStack() as stack:
+            if self._closed:
+                return
+            self._closed = True
+            stack.callback(self._folder_lock.close)
+            stack.callback(self._documents.close)
+            if self._tail() >= TAIL_AT_CLOSE:
+                self._save()
+            self._documents.sync()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError(f"the store {self.path} is closed")
+
+    def _tail(self) -> int:
+        documents = self._documents
+        return documents.next_id - documents.snapshot_note + documents.removed_count
+
+    def _save(self) -> None:
+        try:
+            save_table(self._table, self._snapshot, self._documents)
+        except (OSError, DedupError) as error:
+            log.warning("%s was not written (%s); nothing is lost", self._snapshot, error)
+
+    def _flush(self) -> None:
+        while not self._end.is_set():
+            self._dirty.wait()
+            self._dirty.clear()
+            try:
+                self._documents.sync()
+            except (OSError, DedupError) as error:
+                self._flush_error = error
+                log.error("%s was not flushed to disk: %s", self.path, error)
+            self._end.wait(FLUSH_SECONDS)
+
+    def _raise_flush_error(self) -> None:
+        if self._flush_error is not None:
+            error, self._flush_error = self._flush_error, None
+            raise error

@@ -1,0 +1,309 @@
+"""Looks over the pages of documents.mdb before LMDB touches them.
+
+LMDB trusts its file: a cut or altered one can end the process (SIGBUS, a failed assertion) or give
+wrong answers without a word. So each opening walks the file's trees first, by numpy, a level at a
+time, and adds up what the keys and records say; the store compares the sums with those it wrote.
+
+The rule kept here: only bytes of the file decide; nothing is followed before it is known to lie
+inside. Every page is reached once and bears its own number, and no free page is in a tree; every
+node lies inside its page; keys rise. Not looked at: the bodies of the records (each has a checksum
+of its own, tested whenever it is read) and the contents of free pages.
+
+The layout is that of LMDB 0.9 (mdb.c, "Page headers" and "Nodes") on 64-bit little-endian machines.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Structure", "key_sum", "read_structure"]
+
+HEADER = 16  # bytes before the node pointers of a page
+NODE = 8  # bytes before the key of a node
+MAGIC = 0xBEEFC0DE
+VERSION = 1
+BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8
+BIG, SUB = 1, 2  # node flags: its data lies on overflow pages; its data is a tree
+CHUNK = 8192  # leaf pages looked at together
+NO_PAGE = 2**64 - 1
+WORD = 2**64 - 1
+
+Numbers = npt.NDArray[np.uint64]
+
+
+class Structure(NamedTuple):
+    """What a sound file holds: numbers of entries, and sums modulo 2^64 (XOR for records)."""
+
+    documents: int
+    keys: int
+    keys_sum: int
+    records_sum: int
+
+
+class _Tree(NamedTuple):
+    depth: int
+    branches: int
+    leaves: int
+    overflows: int
+    entries: int
+    root: int
+
+
+class _Nodes(NamedTuple):
+    at: Numbers  # where each node's key begins, in bytes
+    key: Numbers  # its length
+    size: Numbers  # its data's length
+    flags: Numbers
+
+
+def key_sum(digest: bytes, document_id: int) -> int:
+    """Return what one filed key adds to keys_sum."""
+    a, b = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
+    mixed = (a * 0x9E3779B97F4A7C15 + b ^ document_id * 0xC2B2AE3D27D4EB4F) & WORD
+    return (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & WORD
+
+
+def read_structure(path: Path) -> Structure | None:
+    """Return what the file holds; None for an empty file, and for another layout than this one.
+
+    Time is linear in the file's pages, memory about 40 bytes a page. Raises ValueError saying what
+    is wrong, and OSError.
+    """
+    if sys.byteorder != "little" or sys.maxsize < 2**32:
+        return None
+    if not path.stat().st_size:
+        return None
+    # Mapped, not read: only the pages' heads and keys are touched. The mapping ends with its last
+    # view, which a traceback may hold for a while.
+    return _Walk(np.memmap(path, np.uint8, mode="r").view(np.ndarray)).run()
+
+
+class _Walk:
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        self._data = data
+        self._visited: list[Numbers] = []
+        self._visits = 0
+
+    def run(self) -> Structure | None:
+        metas = self._metas()
+        if metas is None:
+            return None
+        free, main, last_page = metas
+        freed = self._freed(free, last_page)
+        trees = self._names(main)
+        keys_sum = records_sum = 0
+        for nodes in self._leaves(trees["keys"], "keys", words=2):
+            self._demand(nodes.size == 8, "keys: an id of another length than 8")
+            keys_sum += int(_key_sums(*(self._words(nodes.at + 8 * i) for i in range(3))))
+        for nodes in self._leaves(trees["documents"], "documents", words=1):
+            self._demand(nodes.size > 8, "documents: a record is too short")
+            starts = self._starts(nodes)
+            records_sum ^= int(np.bitwise_xor.reduce(self._words(starts)))
+        for name in ("removed", "meta"):
+            for nodes in self._leaves(trees[name], name, words=1 if name == "removed" else 0):
+                self._starts(nodes)
+        self._account(freed, last_page)
+        documents, keys = trees["documents"].entries, trees["keys"].entries
+        return Structure(documents, keys, keys_sum & WORD, records_sum)
+
+    def _metas(self) -> tuple[_Tree, _Tree, int] | None:
+        """Return the trees of free pages and of names, and the last page, of the newest meta."""
+        if len(self._data) < 4096:
+            raise ValueError("it is cut")
+        self._page = int(self._data[HEADER + 24 : HEADER + 28].view(np.uint32)[0])
+        if self._page not in {2**n for n in range(9, 16)} or len(self._data) < 2 * self._page:
+            raise ValueError("its first page is not readable")
+        self._pages = len(self._data) // self._page
+        data = self._data[: self._pages * self._page]
+        self._u16, self._u32, self._u64 = data.view("<u2"), data.view("<u4"), data.view("<u8")
+        # The 8 bytes at every even place, where nodes begin.
+        self._words_at = np.ndarray(len(data) // 2 - 3, "<u8", data.data, strides=(2,))
+        metas = []
+        for page in (0, 1):
+            at = page * self._page
+            if not self._u16[at // 2 + 5] & META or self._u32[at // 4 + 4] != MAGIC:
+                raise ValueError(f"page {page} is not a meta page")
+            if self._u32[at // 4 + 5] != VERSION:
+                return None  # of another LMDB: that one judges it
+            after = at + HEADER + 24 + 96  # two trees of 48 bytes
+            metas.append((int(self._u64[after // 8 + 1]), int(self._u64[after // 8]), at))
+        _, last_page, at = max(metas, key=lambda m: m[0])
+        return self._tree(at + HEADER + 24), self._tree(at + HEADER + 72), last_page
+
+    def _tree(self, at: int) -> _Tree:
+        depth = int(self._data[at + 6 : at + 8].view("<u2")[0])
+        rest = self._data[at + 8 : at + 48].view("<u8")
+        return _Tree(depth, *(int(number) for number in rest))
+
+    def _names(self, main: _Tree) -> dict[str, _Tree]:
+        trees = {}
+        for nodes in self._leaves(main, "names", words=0):
+            for at, key, size, flags in zip(*(n.tolist() for n in nodes), strict=True):
+                if not flags & SUB or size != 48:
+                    raise ValueError("names: an entry is not a tree")
+                trees[self._data[at : at + key].tobytes().decode("latin-1")] = self._tree(at + key)
+        if missing := {"documents", "keys", "removed", "meta"} - trees.keys():
+            raise ValueError(f"names: {', '.join(sorted(missing))} missing")
+        return trees
+
+    def _freed(self, tree: _Tree, last_page: int) -> Numbers:
+        lists = [np.empty(0, np.uint64)]
+        for nodes in self._leaves(tree, "free pages", words=0):
+            for at, size in zip(self._starts(nodes).tolist(), nodes.size.tolist(), strict=True):
+                words = self._data[at : at + size // 8 * 8].view("<u8")
+                if not len(words) or int(words[0]) != len(words[1:][: int(words[0])]):
+                    raise ValueError("free pages: a list is cut")
+                lists.append(words[1 : 1 + int(words[0])])
+        freed = np.concatenate(lists)
+        self._demand((freed > 1) & (freed <= last_page), "free pages: a number is out of range")
+        return freed
+
+    def _account(self, freed: Numbers, last_page: int) -> None:
+        every = np.concatenate([*self._visited, freed])
+        seen = np.zeros(last_page + 1, bool)
+        seen[:2] = True
+        if len(every) and int(every.max()) > last_page:
+            raise ValueError("a page lies beyond the last")
+        seen[every] = True
+        if np.count_nonzero(seen) != len(every) + 2:
+            raise ValueError("a page is used twice")
+
+    def _leaves(self, tree: _Tree, name: str, words: int) -> Iterator[_Nodes]:
+        """Yield the nodes of a tree's leaf pages, in order, after testing all that leads there.
+
+        words is the length of every key, in 8-byte words; 0: keys vary and are not compared.
+        """
+        if tree.root == NO_PAGE:
+            if tree.entries:
+                raise ValueError(f"{name}: the root is missing")
+            return
+        pages = np.array([tree.root], np.uint64)
+        lows = [np.zeros(1, np.uint64)] * words  # the least key that may stand on each page
+        branches = 0
+        for _ in range(tree.depth - 1):
+            branches += len(pages)
+            nodes, owners, firsts = self._nodes(pages, BRANCH, name)
+            keys = [self._words(nodes.at + 8 * i) for i in range(words)]
+            if words:
+                self._demand(firsts | (nodes.key == 8 * words), f"{name}: a key's length")
+            # The first key of a branch page is not written: the page's own bound holds.
+            lows = [np.where(firsts, low[owners], k) for low, k in zip(lows, keys, strict=True)]
+            pages = nodes.size
+        if tree.depth < 1 or branches != tree.branches or len(pages) != tree.leaves:
+            raise ValueError(f"{name}: the numbers of pages do not fit")
+        entries = overflows = 0
+        last: list[Numbers] | None = None
+        for begin in range(0, len(pages), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            nodes, owners, firsts = self._nodes(pages[part], LEAF, name)
+            entries += len(nodes.at)
+            overflows -= self._visits
+            if words:
+                self._demand(nodes.key == 8 * words, f"{name}: a key's length")
+                keys = [self._words(nodes.at + 8 * i) for i in range(words)]
+                bound = [low[part][owners] for low in lows]
+                self._demand(~_less(keys, bound), f"{name}: a key stands on a wrong page")
+                before = last or [k[:1] ^ k[:1] for k in keys]
+                shifted = [np.concatenate([b, k[:-1]]) for b, k in zip(before, keys, strict=True)]
+                rising = _less(shifted, keys)
+                below = ~firsts | _less(shifted, bound)
+                if last is None:
+                    rising[0] = below[0] = True
+                self._demand(rising & below, f"{name}: the keys do not rise")
+                last = [k[-1:] for k in keys]
+            yield nodes
+            overflows += self._visits
+        if entries != tree.entries or overflows != tree.overflows:
+            raise ValueError(f"{name}: {entries} entries where {tree.entries} belong")
+
+    def _nodes(
+        self, pages: Numbers, kind: int, name: str
+    ) -> tuple[_Nodes, npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """Return all nodes of some pages, the index of each one's page, and which are first.
+
+        A branch node's `size` is the number of the page below it.
+        """
+        self._visit(pages, name)
+        base = pages * self._page
+        half = base // 2
+        flags, lower, upper = (self._u16[half + i] for i in (5, 6, 7))
+        fits = (flags & 0x2F == kind) & (lower > HEADER) & (lower <= upper) & (upper <= self._page)
+        self._demand(fits & (lower % 2 == 0), f"{name}: a page's header")
+        counts = (lower.astype(np.int64) - HEADER) // 2
+        owners = np.repeat(np.arange(len(pages)), counts)
+        begins = np.cumsum(counts) - counts
+        within = np.arange(len(owners)) - begins[owners]
+        pointer = self._u16[half[owners] + within.astype(np.uint64) + HEADER // 2]
+        inside = (pointer >= upper[owners]) & (pointer.astype(np.uint64) + NODE <= self._page)
+        self._demand(inside & (pointer % 2 == 0), f"{name}: a node lies outside its page")
+        at = base[owners] + pointer
+        head = self._words(at, big_endian=False)
+        flags, key = head >> np.uint64(32) & np.uint64(0xFFFF), head >> np.uint64(48)
+        size = head & np.uint64(0xFFFFFFFF)
+        if kind == BRANCH:
+            size = head & np.uint64(0xFFFFFFFFFFFF)
+            held = key
+        else:
+            held = key + np.where(flags & BIG, np.uint64(8), size)
+        self._demand(pointer + NODE + held <= self._page, f"{name}: a node leaves its page")
+        return _Nodes(at + NODE, key, size, flags), owners, within == 0
+
+    def _starts(self, nodes: _Nodes) -> Numbers:
+        """Return where each leaf node's data begins, in bytes, in the page or on others."""
+        starts = nodes.at + nodes.key
+        big = np.flatnonzero(nodes.flags & BIG)
+        if len(big):
+            first = self._words(starts[big], big_endian=False)
+            self._visit(first, "overflow")
+            half = first * self._page // 2
+            needed = (nodes.size[big] + HEADER + self._page - 1) // self._page
+            held = self._u32[half // 2 + 3]
+            kind = self._u16[half + 5] & 0x2F == OVERFLOW
+            self._demand(kind & (held == needed), "overflow: a page's header")
+            for page, pages in zip(first.tolist(), held.tolist(), strict=True):
+                if page + pages > self._pages:
+                    raise ValueError("overflow: it is cut")
+                if pages > 1:
+                    self._reach(np.arange(page + 1, page + pages, dtype=np.uint64))
+            starts[big] = first * self._page + HEADER
+        return starts
+
+    def _visit(self, pages: Numbers, name: str) -> None:
+        self._demand((pages > 1) & (pages < self._pages), f"{name}: a page lies beyond the end")
+        own = self._u64[pages * self._page // 8]
+        self._demand(own == pages, f"{name}: a page bears another number than its own")
+        self._reach(pages)
+
+    def _reach(self, pages: Numbers) -> None:
+        self._visited.append(pages)
+        self._visits += len(pages)
+        if self._visits > self._pages:  # a ring would never end
+            raise ValueError("a page is used twice")
+
+    def _words(self, at: Numbers, *, big_endian: bool = True) -> Numbers:
+        """Return the 8 bytes at each (even) place as a number."""
+        word: Numbers = self._words_at[np.minimum(at // 2, len(self._words_at) - 1)]
+        return word.byteswap() if big_endian else word
+
+    @staticmethod
+    def _demand(held: npt.NDArray[np.bool_], reason: str) -> None:
+        if not held.all():
+            raise ValueError(reason)
+
+
+def _less(a: list[Numbers], b: list[Numbers]) -> npt.NDArray[np.bool_]:
+    """Compare keys of one or two words."""
+    less: npt.NDArray[np.bool_] = a[0] < b[0]
+    if len(a) == 2:
+        less |= (a[0] == b[0]) & (a[1] < b[1])
+    return less
+
+
+def _key_sums(a: Numbers, b: Numbers, ids: Numbers) -> np.uint64:
+    """Return the sum of key_sum() over many keys."""
+    mixed = (a * np.uint64(0x9E3779B97F4A7C15) + b) ^ ids * np.uint64(0xC2B2AE3D27D4EB4F)
+    return np.sum((mixed ^ mixed >> 29) * np.uint64(0xBF58476D1CE4E5B9), dtype=np.uint64)

@@ -1,0 +1,431 @@
+"""The table's Python face: every stored fingerprint within Hamming distance k, exactly.
+
+    values, documents -> Table -> probe -> the documents of all values within k
+    values -> find_all, find_clusters -> the pairs within k, and what they connect
+
+The method is that of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
+(WWW 2007), section 3, with the block designs of native/src/design.h. A fingerprint is a Python int
+in 0 .. 2**64 - 1, and so is a document; what a document is, its caller knows.
+
+The rules kept here:
+  - Batches go to the native core as they are and come back as numpy arrays; the GIL is released.
+  - The native thread rule (native/include/ndd.h): many threads may probe a table at once, one may
+    change it. Every method keeps it by itself, so a Table may be shared between threads.
+  - A saved table is either whole or not there: the file is replaced in one step.
+"""
+
+import os
+import threading
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dedup.errors import UsageError
+from dedup.native import check, ffi, lib
+
+__all__ = ["Match", "Numbers", "Table", "TableStats", "find_all", "find_clusters"]
+
+MAX_DISTANCE = 15
+PRESETS = ("auto", "compact", "fast")
+ANSWER_KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
+
+Array = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[Any] | Iterable[int]
+"""A batch: a 1-D numpy array of integers, or ints; every one in 0 .. 2**64 - 1."""
+
+_MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A stored document whose value lies within k of a probed one; the distance is in bits."""
+
+    document: int
+    value: int
+    distance: int
+
+
+class TableStats(msgspec.Struct, frozen=True):
+    """What a table holds, and how it is searched.
+
+    values     distinct fingerprints
+    documents  pairs of a fingerprint and a document
+    bytes      memory held
+    k          greatest distance found, in bits
+    blocks     block tables searched by a probe; 0: a probe compares with every value
+    keys       buckets visited by a probe
+    """
+
+    values: int
+    documents: int
+    bytes: int
+    k: int
+    blocks: int
+    keys: int
+
+
+class Table:
+    """A set of pairs (value, document), and the search for values within Hamming distance k.
+
+    Each distinct value is stored once, with all its documents. Methods may be called from several
+    threads; probes run at the same time, changes one at a time.
+
+    Raises UsageError, from any method, for an argument that is not what is stated.
+    """
+
+    def __init__(self, k: int = 3, preset: str = "auto") -> None:
+        """Make an empty table that finds values up to k bits away, k in 0 .. 15.
+
+        preset is "compact", "fast" or "auto": what to save, memory or time. In this version the
+        three choose the same design, by k and the number of values.
+        """
+        if preset not in PRESETS:
+            raise UsageError(f"preset is {preset!r}; it must be one of {', '.join(PRESETS)}")
+        handle = ffi.new("ndd_table **")
+        check(lib.ndd_table_open(_distance(k), handle), f"k = {k}")
+        self._adopt(handle[0], int(k), 0)
+
+    def _adopt(self, handle: Any, k: int, note: int) -> None:
+        self._handle = ffi.gc(handle, lib.ndd_table_close)
+        self._k = k
+        self._note = note
+        self._lock = _ReadersWriterLock()
+        self._answers: list[_Answer] = []  # those that no thread uses at the moment
+
+    @property
+    def k(self) -> int:
+        """The greatest distance found, in bits."""
+        return self._k
+
+    @property
+    def note(self) -> int:
+        """The number that save() was given when the table was saved; 0 for a new one."""
+        return self._note
+
+    def __len__(self) -> int:
+        """Return the number of documents: pairs (value, document)."""
+        return self.stats().documents
+
+    def insert(self, value: int, document: int) -> bool:
+        """Store a pair; return whether it is new. Raises MemoryError, then nothing has changed."""
+        value, document = _number(value, "value"), _number(document, "document")
+        values, documents = ffi.new("uint64_t[1]", (value,)), ffi.new("uint64_t[1]", (document,))
+        return self._insert(values, documents, 1) == 1
+
+    def insert_many(self, values: Numbers, documents: Numbers) -> int:
+        """Store the pairs (values[i], documents[i]) and return how many of them are new.
+
+        Both are batches of the same length, best uint64 arrays. Raises MemoryError; then the first
+        of the new pairs are stored, and the others are not.
+        """
+        value_array, document_array = _many(values, "values"), _many(documents, "documents")
+        if len(value_array) != len(document_array):
+            raise UsageError(
+                f"{len(value_array)} values and {len(document_array)} documents were given; "
+                "there must be one document for each value"
+            )
+        pointers = _pointer(value_array), _pointer(document_array)
+        return self._insert(*pointers, len(value_array))
+
+    def _insert(self, values: Any, documents: Any, count: int) -> int:
+        inserted = ffi.new("uint64_t *")
+        with self._lock.writing:
+            status = lib.ndd_table_insert(self._handle, values, documents, count, inserted)
+        check(status, "inserting into a table")
+        return int(inserted[0])
+
+    def remove(self, value: int, document: int) -> bool:
+        """Remove a pair; return whether it was there."""
+        value, document = _number(value, "value"), _number(document, "document")
+        removed = ffi.new("int *")
+        with self._lock.writing:
+            status = lib.ndd_table_remove(self._handle, value, document, removed)
+        check(status, "removing from a table")
+        return bool(removed[0])
+
+    def probe(self, value: int, limit: int | None = None) -> list[Match]:
+        """Return the documents of all values within k of a value, nearest first, then by document.
+
+        With a limit, at most so many (limit >= 1), the first of them.
+        """
+        query = ffi.new("uint64_t[1]", (_number(value, "value"),))
+        answer = self._probe(query, 1, _limit(limit))
+        found = answer.matches[0]
+        matches = [
+            Match(found[i].document, found[i].value, found[i].distance)
+            for i in range(answer.offsets[0][1])
+        ]
+        self._give_back(answer, len(matches))
+        return matches
+
+    def probe_many(
+        self, values: Numbers, limit: int | None = None
+    ) -> tuple[Array, Array, npt.NDArray[np.uint8]]:
+        """Probe a batch of n values at once and return (offsets, documents, distances).
+
+        offsets is uint64 of shape (n + 1,); documents (uint64) and distances (uint8) have one
+        entry for each match. The matches of values[i] are those from offsets[i] up to
+        offsets[i + 1], in the order of probe(), at most `limit` for each value.
+        """
+        queries = _many(values, "values")
+        answer = self._probe(_pointer(queries), len(queries), _limit(limit))
+        offsets = _array(answer.offsets[0], len(queries) + 1, np.dtype(np.uint64)).copy()
+        matches = _array(answer.matches[0], int(offsets[-1]), _MATCH)
+        documents, distances = matches["document"].copy(), matches["distance"].astype(np.uint8)
+        self._give_back(answer, len(matches))
+        return offsets, documents, distances
+
+    def _probe(self, queries: Any, count: int, limit: int) -> "_Answer":
+        try:
+            answer = self._answers.pop()
+        except IndexError:
+            answer = _Answer()
+        with self._lock.reading:
+            status = lib.ndd_table_probe(self._handle, queries, count, limit, answer.handle)
+        check(status, "probing a table")
+        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
+        return answer
+
+    def _give_back(self, answer: "_Answer", matches: int) -> None:
+        if matches <= ANSWER_KEPT:
+            self._answers.append(answer)
+
+    def stats(self) -> TableStats:
+        """Return what the table holds, and how it is searched."""
+        stats = ffi.new("ndd_table_stats *")
+        with self._lock.reading:
+            lib.ndd_table_stats_get(self._handle, stats)
+        return TableStats(
+            stats.values, stats.documents, stats.bytes, stats.k, stats.blocks, stats.keys
+        )
+
+    def save(self, path: str | os.PathLike[str], note: int = 0) -> None:
+        """Write the table to a file (docs/table-format.md), in one step.
+
+        note is a number of the caller's, in 0 .. 2**64 - 1, that a loaded table has as its note.
+        Raises OSError if the file cannot be written; then the file that was there before still is,
+        and nothing else. When the call returns, the file is on disk.
+        """
+        note = _number(note, "note")
+        with self._lock.reading:
+            content = np.empty(lib.ndd_table_saved_size(self._handle), dtype=np.uint8)
+            buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
+            status = lib.ndd_table_save(self._handle, note, buffer, len(content))
+        check(status, f"saving a table to {os.fspath(path)}")
+        _replace_file(Path(path), content.data)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], k: int = 3) -> "Table":
+        """Return the table saved in a file, for any k in 0 .. 15.
+
+        Raises StoreDamaged for a file that is cut, altered, of another format or a newer version;
+        OSError (FileNotFoundError and the like) for one that cannot be read.
+        """
+        k = _distance(k)
+        content = np.fromfile(path, dtype=np.uint8)
+        handle, note, reason = ffi.new("ndd_table **"), ffi.new("uint64_t *"), ffi.new("char **")
+        buffer = ffi.from_buffer("uint8_t[]", content)
+        status = lib.ndd_table_load(buffer, len(content), k, handle, note, reason)
+        if status != lib.NDD_OK:
+            check(status, f"{os.fspath(path)}: {ffi.string(reason[0]).decode()}")
+        table = cls.__new__(cls)
+        table._adopt(handle[0], k, int(note[0]))
+        return table
+
+
+def find_all(values: Numbers, k: int) -> Array:
+    """Return all pairs of values within Hamming distance k, as uint64 of shape (n, 2).
+
+    Each row is a pair (a, b) with a < b, once, and the rows are sorted; a value that occurs more
+    than once gives one row (x, x). values is a batch of fingerprints, k in 0 .. 15. This is the
+    batch problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, with one set on both sides.
+    """
+    numbers, k = _many(values, "values"), _distance(k)
+    handle = ffi.new("ndd_pairs **")
+    check(lib.ndd_pairs_open(handle), "finding all pairs")
+    pairs = ffi.gc(handle[0], lib.ndd_pairs_close)
+    check(lib.ndd_find_all(_pointer(numbers), len(numbers), k, pairs), "finding all pairs")
+    found, count = ffi.new("uint64_t **"), ffi.new("uint64_t *")
+    lib.ndd_pairs_get(pairs, found, count)
+    return _array(found[0], 2 * count[0], np.dtype(np.uint64)).reshape(-1, 2).copy()
+
+
+def find_clusters(values: Numbers, k: int) -> Array:
+    """Return for each of n values the label of its cluster, as uint64 of shape (n,).
+
+    The clusters are what the pairs of find_all() connect, so two members of one may lie further
+    apart than k. A label is the smallest index of a member: labels[i] == i exactly for the first
+    of each cluster.
+    """
+    numbers, k = _many(values, "values"), _distance(k)
+    labels = np.empty(len(numbers), dtype=np.uint64)
+    status = lib.ndd_find_clusters(_pointer(numbers), len(numbers), k, _pointer(labels))
+    check(status, "finding clusters")
+    return labels
+
+
+# ------------------------------------------------------------------------------------ arguments
+
+
+def _number(number: SupportsIndex, name: str) -> int:
+    if not isinstance(number, (bool, np.bool_)):
+        try:
+            integer = number.__index__()
+        except AttributeError:
+            pass
+        else:
+            if 0 <= integer < 1 << 64:
+                return integer
+    raise UsageError(f"{name} is {number!r}; it must be an int in 0 .. 2**64 - 1")
+
+
+def _distance(k: SupportsIndex) -> int:
+    try:
+        integer = _number(k, "k")
+    except UsageError:
+        integer = MAX_DISTANCE + 1
+    if integer > MAX_DISTANCE:
+        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
+    return integer
+
+
+def _limit(limit: SupportsIndex | None) -> int:
+    """Return a limit as the native core takes it, where 0 is none."""
+    if limit is None:
+        return 0
+    if not (integer := _number(limit, "limit")):
+        raise UsageError("limit is 0; it must be an int from 1 up, or None for every match")
+    return integer
+
+
+def _many(numbers: Numbers, name: str) -> Array:
+    """Return a batch as a contiguous uint64 array, the one given where it is one."""
+    if hasattr(numbers, "__array__"):
+        given = np.asarray(numbers)
+        if given.ndim != 1:
+            raise UsageError(f"{name} has shape {given.shape}; it must have one dimension")
+        if given.dtype.kind in "ui":
+            if given.dtype.kind == "i" and len(given) and (least := given.min()) < 0:
+                raise UsageError(f"{name} holds {least}; each must be in 0 .. 2**64 - 1")
+            return np.ascontiguousarray(given, dtype=np.uint64)
+        if given.dtype != np.dtype(object):
+            raise UsageError(f"{name} is an array of {given.dtype}; it must be one of integers")
+        numbers = given.tolist()
+    if isinstance(numbers, (str, bytes, bytearray, memoryview)):
+        raise UsageError(f"{name} is of type {type(numbers).__name__}; it must be integers")
+    try:
+        integers = list(numbers)
+        if bool in map(type, integers):
+            raise TypeError("a bool is no number")
+        return np.frombuffer(array("Q", integers), dtype=np.uint64)
+    except (TypeError, OverflowError) as error:
+        raise UsageError(
+            f"{name} must be integers in 0 .. 2**64 - 1, in an array or a sequence ({error})"
+        ) from error
+
+
+def _pointer(numbers: Array) -> Any:
+    return ffi.from_buffer("uint64_t[]", numbers)
+
+
+def _array(pointer: Any, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return native memory as an array, without a copy."""
+    if count == 0:
+        return np.empty(0, dtype=dtype)
+    return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype=dtype)
+
+
+# --------------------------------------------------------------------------------- the thread rule
+
+
+class _Answer:
+    """A native answer, for one thread at a time, and where it tells what it holds."""
+
+    def __init__(self) -> None:
+        handle = ffi.new("ndd_answer **")
+        check(lib.ndd_answer_open(handle), "probing a table")
+        self.handle = ffi.gc(handle[0], lib.ndd_answer_close)
+        self.offsets, self.matches = ffi.new("uint64_t **"), ffi.new("ndd_match **")
+
+
+class _ReadersWriterLock:
+    """Many readers or one writer.
+
+    Who comes passes the gate, and a writer keeps it: so it waits only for the readers that are
+    inside, never for those that come later.
+    """
+
+    def __init__(self) -> None:
+        self.gate = threading.Lock()
+        self.room = threading.Lock()  # held by the writer, or by the readers together
+        self.reading = _Reading(self)
+        self.writing = _Writing(self)
+
+
+class _Reading:
+    def __init__(self, lock: _ReadersWriterLock) -> None:
+        self._gate, self._room = lock.gate, lock.room
+        self._mutex = threading.Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._gate, self._mutex:
+            if not self._inside:
+                self._room.acquire()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._mutex:
+            self._inside -= 1
+            if not self._inside:
+                self._room.release()
+
+
+class _Writing:
+    def __init__(self, lock: _ReadersWriterLock) -> None:
+        self._gate, self._room = lock.gate, lock.room
+
+    def __enter__(self) -> None:
+        self._gate.acquire()
+        self._room.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._room.release()
+        self._gate.release()
+
+
+# ---------------------------------------------------------------------------------- the saved file
+
+
+def _replace_file(path: Path, content: memoryview) -> None:
+    """Put content at a path so that the path always holds all of it, or all of the old content."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    fd = os.open(beside, flags, 0o666)
+    try:
+        try:
+            while content:
+                content = content[os.write(fd, content[: 1 << 30]) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # a folder has no handle to flush there
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,85 @@
+"""The values that travel through the house, all frozen.
+
+    page -> PageFingerprint -> reserve -> Verdict -> insert -> Document (what a store keeps)
+"""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["Document", "Neighbour", "PageFingerprint", "Status", "Verdict", "hex_fingerprint"]
+
+Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
+
+
+def hex_fingerprint(value: int) -> str:
+    """Return a fingerprint as it is written everywhere outside Python integers: 16 hex digits."""
+    return f"{value:016x}"
+
+
+class PageFingerprint(msgspec.Struct, frozen=True):
+    """What a page's content comes to (docs/fingerprint-spec.md).
+
+    value       64-bit simhash of the weighted words of the main content; the one the tables hold
+    check       64-bit simhash of its 3-token shingles, which confirms a candidate
+    links       64-bit simhash of its link targets, for the listing guard
+    features    number of distinct words behind value
+    link_count  number of distinct targets behind links
+    recipe      id of the recipe that made all of them
+    """
+
+    value: int
+    check: int
+    links: int
+    features: int
+    link_count: int
+    recipe: str
+
+
+class Document(msgspec.Struct, frozen=True):
+    """An accepted page: its document key, its fingerprint, its registrable domain, and when.
+
+    inserted_seconds is Unix time; it informs, and decides nothing.
+    """
+
+    key: str
+    page: PageFingerprint
+    domain: str
+    inserted_seconds: float
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A stored document whose value lies within k of a probed page; distances are in bits."""
+
+    key: str
+    distance: int
+    check_distance: int
+    links_distance: int
+    domain: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer to reserve(): what a page is, and why.
+
+    status          unique, refetch (this key was inserted before), near_duplicate, pending (a
+                    near-duplicate is in flight: ask again), or exempt
+    reason          why the page is exempt, else ""
+    key             the page's document key
+    of              key of the nearest near-duplicate (near_duplicate, pending), else None
+    distance        its Hamming distance of value in bits, else None
+    check_distance  its Hamming distance of check in bits, else None
+    page            the fingerprint that was judged
+    token           what insert() and release() take to end the reservation; None when the page
+                    holds none (near_duplicate, pending, short pages)
+    domain          the page's registrable domain, "" if it has none
+    """
+
+    status: Status
+    reason: str
+    key: str
+    of: str | None
+    distance: int | None
+    check_distance: int | None
+    page: PageFingerprint
+    token: str | None
+    domain: str = ""

@@ -1,0 +1,222 @@
+/*
+ * ndd.h - the native core of dedup, whole.
+ *
+ * Two faces, which meet only in a 64-bit fingerprint:
+ *
+ *     page bytes -> reader -> features -> simhash -> ndd_page        (a page becomes a fingerprint)
+ *     fingerprint -> table -> every stored fingerprint within k      (a fingerprint finds its neighbours)
+ *
+ * Rules kept by every function here:
+ *   - A function that can fail returns an ndd_status: 0 (NDD_OK) is success, everything else is an
+ *     error that ndd_strerror() puts into words. On an error no output argument has been written,
+ *     unless the function says otherwise, and every handle is as it was before the call.
+ *   - Handles are opaque. What ..._open made, ..._close frees; closing NULL does nothing.
+ *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
+ *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
+ *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it.
+ */
+#ifndef NDD_H
+#define NDD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* cffi: begin (the binding is made from the lines between the two marks, see native/build_ffi.py) */
+
+/* ------------------------------------------------------------------------------------ errors */
+
+typedef enum ndd_status {
+    NDD_OK = 0,
+    NDD_NO_MEMORY = 1,    /* an allocation failed; the handle is as it was */
+    NDD_BAD_ARGUMENT = 2, /* an argument outside what the function states */
+    NDD_BAD_DISTANCE = 3, /* k outside 0..15 */
+    NDD_CUT = 4,          /* a saved table ends before its content does */
+    NDD_DAMAGED = 5,      /* a saved table's bytes are not those that were saved */
+    NDD_BAD_FORMAT = 6,   /* not a saved table */
+    NDD_BAD_VERSION = 7,  /* a saved table of a format version this library does not read */
+    NDD_TOO_LARGE = 8     /* more than this structure can hold or this machine can address */
+} ndd_status;
+
+/* One English sentence, without a full stop, never NULL; static, not to be freed. */
+const char *ndd_strerror(int status);
+
+/* ------------------------------------------------------------------------------------ hashes */
+
+/* A secret that keys every hash of a recipe, so that nobody can craft collisions without it.
+ * {0, 0} is the public recipe. */
+typedef struct ndd_key {
+    uint64_t k0;
+    uint64_t k1;
+} ndd_key;
+
+/* The recipe's own token hash (docs/fingerprint-spec.md, "Token hash"). */
+uint64_t ndd_hash_token(const uint8_t *bytes, size_t n, ndd_key key);
+
+/* Published hashes, for those who compute fingerprints compatible with other tools. */
+uint64_t ndd_hash_fnv1(const uint8_t *bytes, size_t n);
+uint64_t ndd_hash_fnv1a(const uint8_t *bytes, size_t n);
+uint64_t ndd_hash_jenkins(const uint8_t *bytes, size_t n, uint64_t seed); /* lookup3 hashlittle2 */
+
+/* ----------------------------------------------------------------------------------- simhash */
+
+/* The simhash of n 64-bit hashes (Charikar 2002): bit b is 1 when more than half of the hashes,
+ * by weight, have bit b set. A tie gives 0, and so do no hashes. */
+uint64_t ndd_simhash(const uint64_t *hashes, size_t n);
+
+/* The same with a weight for each hash. Weights of 0 are allowed. n is at most 2^31. */
+ndd_status ndd_simhash_weighted(const uint64_t *hashes, const uint32_t *weights, size_t n,
+                                uint64_t *value);
+
+/* Number of differing bits, 0..64. */
+int ndd_distance(uint64_t a, uint64_t b);
+
+/* ------------------------------------------------------------------------------------ reader */
+
+/* What one page came to. */
+typedef struct ndd_page {
+    uint64_t value;      /* simhash of the weighted words of the main content */
+    uint64_t check;      /* simhash of its distinct 3-token shingles, unweighted */
+    uint64_t links;      /* simhash of its distinct link targets, unweighted */
+    uint32_t features;   /* distinct words behind value */
+    uint32_t link_count; /* distinct targets behind links */
+    uint64_t text_bytes; /* bytes of visible text, boilerplate included */
+    uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */
+} ndd_page;
+
+/* The id of the recipe that this reader follows, for example "words-0-1". Static. */
+const char *ndd_recipe(void);
+
+/* The version of the Unicode Character Database behind the word and case tables. Static. */
+const char *ndd_unicode_version(void);
+
+/* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be
+ * in a reader at a time; different readers are independent. After a page that needed more than
+ * 16 MB of scratch the memory is given back. */
+typedef struct ndd_reader ndd_reader;
+
+ndd_status ndd_reader_open(ndd_reader **reader);
+void ndd_reader_close(ndd_reader *reader);
+
+/* Reads an HTML page: n bytes of UTF-8 (any other bytes count as separators). directory is the
+ * path of the page's URL up to and including its last '/', or NULL: a link target that begins
+ * with it counts relative to it, so that a copy under another path keeps its links. */
+ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
+                         const uint8_t *directory, size_t directory_length, ndd_key key,
+                         ndd_page *page);
+
+/* Reads plain text: one block without markup or links. */
+ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,
+                         ndd_page *page);
+
+/* Makes the reader also remember the words it reads (on = 1) or not (on = 0, the default). */
+void ndd_reader_keep_words(ndd_reader *reader, int on);
+
+/* The words of the last page's main content, when they were kept: a line for each kept block, its
+ * weight, a tab, and its tokens with a space between. UTF-8, not terminated; the memory is the
+ * reader's and holds until its next page. */
+ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n);
+
+/* ------------------------------------------------------------------------------------- table */
+
+/*
+ * All stored fingerprints within Hamming distance k of a given one, exactly (native/src/table.c
+ * tells how). A table is a set of pairs (value, document): each distinct value is stored once,
+ * with all its documents; any 64-bit numbers may be either.
+ *
+ * The thread rule: any number of threads may be inside the functions that take a const table;
+ * while one thread is inside another function, no other thread may be inside the same table.
+ */
+typedef struct ndd_table ndd_table;
+
+typedef struct ndd_match {
+    uint64_t document;
+    uint64_t value;
+    uint32_t distance;
+    uint32_t reserved; /* 0 */
+} ndd_match;
+
+typedef struct ndd_table_stats {
+    uint64_t values;     /* distinct fingerprints */
+    uint64_t documents;  /* pairs (value, document) */
+    uint64_t bytes;      /* memory held */
+    uint32_t k;
+    uint32_t blocks;     /* block tables searched by a probe; 0: a probe scans all values */
+    uint32_t keys;       /* buckets visited by a probe */
+    uint32_t reserved;   /* 0 */
+} ndd_table_stats;
+
+ndd_status ndd_table_open(uint32_t k, ndd_table **table);
+void ndd_table_close(ndd_table *table);
+
+/* Makes room for so many distinct values in one step. Optional. */
+ndd_status ndd_table_reserve(ndd_table *table, uint64_t values);
+
+/* Stores n pairs; *inserted counts those that were not there before. On NDD_NO_MEMORY the first
+ * *inserted new pairs stay. */
+ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
+                            size_t n, uint64_t *inserted);
+
+/* Removes one pair; *removed is 1 if it was there, else 0. */
+ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document, int *removed);
+
+void ndd_table_stats_get(const ndd_table *table, ndd_table_stats *stats);
+
+/* The answer to one or many probes; reused from call to call. One thread at a time. */
+typedef struct ndd_answer ndd_answer;
+
+ndd_status ndd_answer_open(ndd_answer **answer);
+void ndd_answer_close(ndd_answer *answer);
+
+/* Finds, for each of n values, every pair whose value lies within the table's k; nearest first,
+ * then by document. limit > 0 keeps the first limit matches of each. The matches of query i are
+ * matches[offsets[i]] to matches[offsets[i + 1] - 1]; the memory is the answer's and holds until
+ * its next use. */
+ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
+                           uint64_t limit, ndd_answer *answer);
+void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets, const ndd_match **matches);
+
+/* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
+ * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
+ndd_status ndd_table_validate(const ndd_table *table, const char **reason);
+
+/* A saved table (docs/table-format.md) as bytes: its size, and the bytes themselves into a buffer
+ * of that size. note is a number of the caller's that load gives back. */
+uint64_t ndd_table_saved_size(const ndd_table *table);
+ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes, uint64_t size);
+
+/* Makes a table of saved bytes, for any k. Every byte is covered by a checksum; bytes that are cut,
+ * altered or of another format or version are refused with the matching status, and *reason
+ * (static, never NULL after an error) says what was found. */
+ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
+                          uint64_t *note, const char **reason);
+
+/* ------------------------------------------------------------------------------- all pairs */
+
+/* Pairs of fingerprints, 2 numbers each. */
+typedef struct ndd_pairs ndd_pairs;
+
+ndd_status ndd_pairs_open(ndd_pairs **pairs);
+void ndd_pairs_close(ndd_pairs *pairs);
+
+/* All pairs (a, b) of n values that lie within k of each other: a < b, each pair once, sorted; a
+ * value that occurs more than once gives (a, a) once. */
+ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs *pairs);
+
+/* The pairs found last: *count pairs at *values, 2 * count numbers; the memory is the handle's. */
+void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *count);
+
+/* Connected components of the graph of those pairs: labels[i] is the smallest index of a value in
+ * the component of values[i]. Components chain: two members may lie further apart than k. */
+ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
+
+/* cffi: end */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

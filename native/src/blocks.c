@@ -1,0 +1,64 @@
+/*
+ * Which blocks are main content, and what their words weigh (docs/fingerprint-spec.md, "Blocks").
+ *
+ * This is the one place of scoring: the scan gathers facts about blocks, here they are judged.
+ */
+#include "reader.h"
+
+enum {
+    WEIGHT_LEAST = 2,
+    WEIGHT_MOST = 30,
+    KEPT_LEAST = 20,     /* fewer kept tokens: the page counts whole */
+    MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
+    MAIN_PERCENT = 15    /* and in percent of all tokens */
+};
+
+static int in_content(uint16_t context) {
+    if (context & IN_DROPPED) return 0;
+    return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
+}
+
+static int mostly_links(const struct block *block) {
+    return 2 * (uint64_t)block->link_tokens > block->tokens;
+}
+
+static uint16_t weight_of(const struct block *block) {
+    if (block->context & IN_HEADING) return WEIGHT_MOST;
+    if (block->tokens < WEIGHT_LEAST) return WEIGHT_LEAST;
+    return (uint16_t)(block->tokens < WEIGHT_MOST ? block->tokens : WEIGHT_MOST);
+}
+
+/* Whether article and main elements hold enough of the page to leave out everything else. */
+static int main_holds_the_text(const struct ndd_reader *reader) {
+    uint64_t inside = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if ((block->context & IN_MAIN) && in_content(block->context) && !mostly_links(block)) {
+            inside += block->tokens;
+        }
+    }
+    return inside >= MAIN_LEAST && inside * 100 >= reader->tokens.n * (uint64_t)MAIN_PERCENT;
+}
+
+void blocks_weigh(struct ndd_reader *reader) {
+    uint16_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
+    uint64_t kept = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        struct block *block = &reader->blocks.at[i];
+        int keep = in_content(block->context) && !mostly_links(block) &&
+                   (block->context & needed) == needed;
+        block->weight = keep ? weight_of(block) : 0;
+        if (keep) kept += block->tokens;
+    }
+    if (kept < KEPT_LEAST) {
+        for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].weight = WEIGHT_MOST;
+    }
+    size_t links = 0; /* those outside the content go; lists of links stay, they are what a listing is */
+    for (size_t i = 0; i < reader->links.n; i++) {
+        const struct link *link = &reader->links.at[i];
+        if (in_content(link->context) && (link->context & needed) == needed) {
+            reader->links.at[links++] = *link;
+        }
+    }
+    reader->links.n = links;
+}

@@ -1,0 +1,36 @@
+/* Little helpers on bytes and 64-bit words, the same on every endianness. */
+#ifndef NDD_BYTES_H
+#define NDD_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline uint64_t rotate_left(uint64_t x, int bits) {
+    return x << bits | x >> (64 - bits);
+}
+
+/* Up to 8 bytes as a little-endian number, zero-padded. */
+static inline uint64_t load_le(const uint8_t *bytes, size_t n) {
+    uint64_t x = 0;
+    for (size_t i = 0; i < n; i++) x |= (uint64_t)bytes[i] << (8 * i);
+    return x;
+}
+
+static inline int is_ascii_letter(uint8_t c) {
+    return (uint8_t)((c | 0x20) - 'a') < 26;
+}
+
+static inline int is_ascii_digit(uint8_t c) {
+    return (uint8_t)(c - '0') < 10;
+}
+
+static inline uint8_t ascii_lower(uint8_t c) {
+    return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 0x20) : c;
+}
+
+/* White space as HTML counts it. */
+static inline int is_html_space(uint8_t c) {
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+}
+
+#endif

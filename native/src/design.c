@@ -1,0 +1,318 @@
+#include "design.h"
+
+#include <float.h>
+#include <stdlib.h>
+
+/*
+ * Both kinds of design are found in the same way. For each width w and threshold t, the cheapest
+ * way to search a block of w bits for differences of up to t; then, by dynamic programming over
+ * bits and thresholds, the cheapest cut of all bits into blocks. Costs are nanoseconds, from
+ * measurements on one common machine; their ratios matter, and only for speed.
+ */
+
+#define WIDTH 64
+#define MAX_THRESHOLD 4 /* of one block; more flips than anyone wants to try */
+#define MAX_COPIES 4    /* tables that share one block of threshold 1 */
+#define MAX_KEY_BITS 31
+#define MAX_FLIPPED 4096 /* keys visited in one block table */
+#define MAX_PARTS 12     /* of a block whose parts are left out in turn */
+#define MAX_SUBSETS 64   /* ways to leave parts out */
+
+/* How one block is searched, and what that costs. */
+struct option {
+    double cost;
+    uint32_t bits;   /* probes: key bits; pairs: at most so many key bits */
+    uint32_t copies; /* probes: tables; pairs: parts */
+};
+
+struct options {
+    struct option of[WIDTH + 1][MAX_THRESHOLD + 1];
+};
+
+struct cut { /* a block of the best cut */
+    uint32_t width;
+    uint32_t threshold;
+};
+
+static double choose(uint32_t n, uint32_t k) {
+    double ways = 1;
+    for (uint32_t i = 0; i < k; i++) ways = ways * (n - i) / (i + 1);
+    return ways;
+}
+
+static double subsets_up_to(uint32_t n, uint32_t k) {
+    double ways = 0;
+    for (uint32_t i = 0; i <= k && i <= n; i++) ways += choose(n, i);
+    return ways;
+}
+
+/* The cheapest cut of `width` bits for distance k; returns the number of blocks, 0 if there is no
+ * cut, and its cost. */
+static uint32_t best_cut(const struct options *options, uint32_t width, uint32_t k,
+                         struct cut cuts[MAX_DISTANCE + 1], double *cost) {
+    /* least[u][b]: to cover u units, t + 1 for each block, with b bits */
+    double least[MAX_DISTANCE + 2][WIDTH + 1];
+    struct cut taken[MAX_DISTANCE + 2][WIDTH + 1];
+    for (uint32_t b = 0; b <= width; b++) least[0][b] = 0;
+    for (uint32_t u = 1; u <= k + 1; u++) {
+        for (uint32_t b = 0; b <= width; b++) {
+            least[u][b] = DBL_MAX;
+            for (uint32_t t = 0; t <= MAX_THRESHOLD && t < u; t++) {
+                for (uint32_t w = 1; w <= b; w++) {
+                    double rest = least[u - t - 1][b - w], one = options->of[w][t].cost;
+                    if (rest < DBL_MAX && one < DBL_MAX && rest + one < least[u][b]) {
+                        least[u][b] = rest + one;
+                        taken[u][b] = (struct cut){w, t};
+                    }
+                }
+            }
+        }
+    }
+    *cost = least[k + 1][width];
+    if (*cost == DBL_MAX) return 0;
+    uint32_t count = 0;
+    for (uint32_t u = k + 1, b = width; u > 0;) {
+        struct cut cut = taken[u][b];
+        cuts[count++] = cut;
+        u -= cut.threshold + 1;
+        b -= cut.width;
+    }
+    return count;
+}
+
+static void set_block(struct block *block, uint64_t mask, uint64_t flips, uint32_t threshold) {
+    *block = (struct block){.mask = mask, .flips = flips, .threshold = threshold};
+    while (mask != 0) {
+        uint32_t from = lowest_bit(mask), length = 0;
+        while (from + length < WIDTH && mask >> (from + length) & 1) length++;
+        uint64_t ones = length == WIDTH ? UINT64_MAX : (UINT64_C(1) << length) - 1;
+        block->run[block->runs].shift = from - block->bits;
+        block->run[block->runs].mask = ones << block->bits;
+        block->runs++;
+        block->bits += length;
+        mask &= ~(ones << from);
+    }
+}
+
+static uint64_t ones_between(uint32_t from, uint32_t to) {
+    uint64_t below_to = to >= WIDTH ? UINT64_MAX : (UINT64_C(1) << to) - 1;
+    uint64_t below_from = from >= WIDTH ? UINT64_MAX : (UINT64_C(1) << from) - 1;
+    return below_to & ~below_from;
+}
+
+void design_close(struct design *design) {
+    free(design->blocks);
+    *design = (struct design){NULL, 0};
+}
+
+/* ------------------------------------------------------------------------------------ probes */
+
+#define CANDIDATE_NS 1.2
+#define BYTE_NS 0.25 /* what a byte of memory for each value is worth, at least */
+#define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
+
+/* Memory of one block table. */
+static double table_bytes(double values, uint32_t bits) {
+    double lines = (double)(UINT64_C(1) << bits), inside = 5 * lines;
+    return 64 * lines + (values > inside ? 12 * (values - inside) : 0);
+}
+
+/* Reading one line at random of so many bytes, while other reads are on their way. */
+static double line_ns(double bytes) {
+    double ns = 5;
+    for (double cached = 1 << 17; cached < bytes && ns < 35; cached *= 2) ns += 3;
+    return ns;
+}
+
+/* The share of buckets fuller than a line, for so many values a bucket. */
+static double share_beyond(double load) {
+    double most = load < 2 ? 0 : (load - 2) / 10;
+    return most < 1 ? most : 1;
+}
+
+/* Memory that a design may take before it must do with a slower one. */
+static double memory_limit(double values) {
+    double least = 128e6, for_each = 64;
+    return values * for_each > least ? values * for_each : least;
+}
+
+/* A cost a byte weighs memory against time. */
+static void probe_options(struct options *options, double values, double byte_cost) {
+    for (uint32_t w = 0; w <= WIDTH; w++) {
+        for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
+            struct option *best = &options->of[w][t];
+            *best = (struct option){DBL_MAX, 0, 0};
+            if (t >= w && w > 0) continue;
+            for (uint32_t p = 1; p <= w && p <= MAX_KEY_BITS; p++) {
+                double lines = (double)(UINT64_C(1) << p), load = values / lines;
+                if (lines > 2 * values) break;
+                double line = line_ns(table_bytes(values, p)), reach = share_beyond(load);
+                double visit = line * (1 + reach) + load * (CANDIDATE_NS + line / 32);
+                double copy = UPDATES * line * (1 + 2 * reach) + byte_cost * table_bytes(values, p) / values;
+                for (uint32_t c = 1; c <= (t == 1 && w > p ? MAX_COPIES : 1); c++) {
+                    uint32_t covered = c * (w - p) < w ? c * (w - p) : w;
+                    double keys = t == 1 ? c + (w - covered) : subsets_up_to(p, t);
+                    if (keys > MAX_FLIPPED) break;
+                    if (c > 1 && (c - 1) * (w - p) >= w) break; /* fewer do */
+                    double cost = keys * visit + c * copy;
+                    if (cost < best->cost) *best = (struct option){cost, p, c};
+                }
+            }
+        }
+    }
+}
+
+/* The block tables of one block that begins at bit `from`. */
+static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut cut,
+                                 struct option option) {
+    uint32_t w = cut.width, p = option.bits, left_out = w - p, copies = option.copies;
+    uint32_t covered = copies * left_out < w ? copies * left_out : w;
+    for (uint32_t c = 0; c < copies; c++) {
+        uint32_t start = c * left_out < p ? c * left_out : p;
+        uint64_t mask = ones_between(from, from + w) &
+                        ~ones_between(from + start, from + start + left_out);
+        uint64_t flips = cut.threshold == 0 ? 0 : mask;
+        if (cut.threshold == 1 && copies > 1) {
+            flips = 0;
+            for (uint32_t bit = covered + c; bit < w; bit += copies) {
+                flips |= UINT64_C(1) << (from + bit);
+            }
+        }
+        set_block(&blocks[c], mask, flips, flips == 0 ? 0 : cut.threshold);
+    }
+    return copies;
+}
+
+ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k) {
+    *design = (struct design){NULL, 0};
+    struct options *options = malloc(sizeof *options);
+    struct block *blocks = malloc((MAX_DISTANCE + 1) * MAX_COPIES * sizeof *blocks);
+    if (options == NULL || blocks == NULL) {
+        free(options);
+        free(blocks);
+        return NDD_NO_MEMORY;
+    }
+    double n = (double)values, cost = 0, bytes = 0;
+    uint32_t count = 0;
+    struct cut cuts[MAX_DISTANCE + 1];
+    /* Weigh memory more and more, until the design does with what it may have. */
+    for (double byte_cost = BYTE_NS; byte_cost < 1000; byte_cost *= 2) {
+        probe_options(options, n, byte_cost);
+        count = best_cut(options, WIDTH, k, cuts, &cost);
+        bytes = 0;
+        double time = cost;
+        for (uint32_t i = 0; i < count; i++) {
+            struct option option = options->of[cuts[i].width][cuts[i].threshold];
+            double here = option.copies * table_bytes(n, option.bits);
+            bytes += here;
+            time -= byte_cost * here / n;
+        }
+        cost = time;
+        if (bytes <= memory_limit(n)) break;
+    }
+    if (count == 0 || cost >= n * CANDIDATE_NS) {
+        free(blocks);
+    } else {
+        uint32_t from = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            struct option option = options->of[cuts[i].width][cuts[i].threshold];
+            design->count += add_probe_blocks(blocks + design->count, from, cuts[i], option);
+            from += cuts[i].width;
+        }
+        design->blocks = blocks;
+    }
+    free(options);
+    return NDD_OK;
+}
+
+/* ------------------------------------------------------------------------------------- pairs */
+
+#define PAIR_NS 0.8
+#define SORT_NS 5.0 /* one value, one pass of the radix sort */
+#define SORT_BITS 11
+
+/* The parts of a block of w bits, as even as can be: part i begins here. */
+static uint32_t part_start(uint32_t w, uint32_t parts, uint32_t i) { return w * i / parts; }
+
+static void pair_options(struct options *options, double values) {
+    uint32_t enough = 1; /* more key bits than these split next to nothing */
+    while (enough < MAX_KEY_BITS && (double)(UINT64_C(1) << enough) < 4 * values) enough++;
+    for (uint32_t w = 0; w <= WIDTH; w++) {
+        for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
+            struct option *best = &options->of[w][t];
+            *best = (struct option){DBL_MAX, 0, 0};
+            for (uint32_t parts = t + 1; parts <= MAX_PARTS && parts <= w; parts++) {
+                if (t == 0 && parts > 1) break;
+                double tables = choose(parts, t);
+                if (tables > MAX_SUBSETS) break;
+                uint32_t longest = (w + parts - 1) / parts;
+                if (w <= t * longest) continue;
+                uint32_t p = w - t * longest < enough ? w - t * longest : enough;
+                double passes = (p + SORT_BITS - 1) / SORT_BITS;
+                double groups = (double)(UINT64_C(1) << p);
+                double sorting = values * (SORT_NS * passes + 2);
+                double cost = tables * (sorting + values * values / groups / 2 * PAIR_NS);
+                if (cost < best->cost) *best = (struct option){cost, enough, parts};
+            }
+        }
+    }
+}
+
+/* The next larger number with as many bits set. */
+static uint32_t next_subset(uint32_t subset) {
+    uint32_t low = subset & (0 - subset), ripple = subset + low;
+    return ripple | ((subset ^ ripple) >> 2) / low;
+}
+
+/* The tables of one block, whose bits are where[0 .. width - 1]: one for each choice of threshold
+ * parts to leave out. */
+static uint32_t add_pair_blocks(struct block *blocks, const uint8_t *where, struct cut cut,
+                                struct option option) {
+    uint32_t parts = option.copies, count = 0;
+    uint32_t out = (UINT32_C(1) << cut.threshold) - 1;
+    do {
+        uint64_t mask = 0;
+        uint32_t bits = 0;
+        for (uint32_t i = 0; i < parts; i++) {
+            if (out >> i & 1) continue;
+            uint32_t end = part_start(cut.width, parts, i + 1);
+            for (uint32_t b = part_start(cut.width, parts, i); b < end; b++) {
+                if (bits++ < option.bits) mask |= UINT64_C(1) << where[b];
+            }
+        }
+        set_block(&blocks[count++], mask, 0, 0);
+        if (out == 0) break;
+        out = next_subset(out);
+    } while (out >> parts == 0);
+    return count;
+}
+
+ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t free_bits,
+                            uint32_t k) {
+    *design = (struct design){NULL, 0};
+    uint8_t where[WIDTH];
+    uint32_t width = 0;
+    for (uint64_t left = free_bits; left != 0; left &= left - 1) {
+        where[width++] = (uint8_t)lowest_bit(left);
+    }
+    struct options *options = malloc(sizeof *options);
+    if (options == NULL) return NDD_NO_MEMORY;
+    double n = (double)values, cost;
+    struct cut cuts[MAX_DISTANCE + 1];
+    pair_options(options, n);
+    uint32_t count = best_cut(options, width, k, cuts, &cost);
+    ndd_status status = NDD_OK;
+    if (count > 0 && cost < n * n / 2 * PAIR_NS) {
+        design->blocks = malloc(count * MAX_SUBSETS * sizeof *design->blocks);
+        if (design->blocks == NULL) status = NDD_NO_MEMORY;
+        uint32_t from = 0;
+        for (uint32_t i = 0; i < count && status == NDD_OK; i++) {
+            struct option option = options->of[cuts[i].width][cuts[i].threshold];
+            struct block *next = design->blocks + design->count;
+            design->count += add_pair_blocks(next, where + from, cuts[i], option);
+            from += cuts[i].width;
+        }
+    }
+    free(options);
+    return status;
+}

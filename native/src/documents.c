@@ -1,0 +1,153 @@
+#include "documents.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t several_words(uint64_t capacity) { return (size_t)((capacity + 63) / 64); }
+
+static int has_several(const struct documents *documents, uint32_t place) {
+    return (int)(documents->several[place / 64] >> place % 64 & 1);
+}
+
+static void set_several(struct documents *documents, uint32_t place, int on) {
+    uint64_t bit = UINT64_C(1) << place % 64;
+    if (on) {
+        documents->several[place / 64] |= bit;
+    } else {
+        documents->several[place / 64] &= ~bit;
+    }
+}
+
+static struct numbers *set_at(const struct documents *documents, uint32_t place) {
+    return (struct numbers *)(uintptr_t)documents->entries[place];
+}
+
+static void set_free(struct documents *documents, struct numbers *set) {
+    documents->set_bytes -= sizeof *set + numbers_bytes(set);
+    numbers_close(set);
+    free(set);
+}
+
+void documents_close(struct documents *documents, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (has_several(documents, i)) set_free(documents, set_at(documents, i));
+    }
+    free(documents->entries);
+    free(documents->several);
+    *documents = (struct documents){0};
+}
+
+ndd_status documents_reserve(struct documents *documents, uint32_t capacity) {
+    if (capacity <= documents->capacity) return NDD_OK;
+    uint64_t *entries = realloc(documents->entries, (size_t)capacity * sizeof *entries);
+    if (entries == NULL) return NDD_NO_MEMORY;
+    documents->entries = entries;
+    size_t words = several_words(capacity), before = several_words(documents->capacity);
+    uint64_t *several = realloc(documents->several, words * sizeof *several);
+    if (several == NULL) return NDD_NO_MEMORY;
+    memset(several + before, 0, (words - before) * sizeof *several);
+    documents->several = several;
+    documents->capacity = capacity;
+    return NDD_OK;
+}
+
+void documents_append(struct documents *documents, uint32_t place, uint64_t document) {
+    documents->entries[place] = document;
+}
+
+/* A set of the place's only document, with room for one more; NULL without memory. */
+static struct numbers *set_open(uint64_t document) {
+    struct numbers *set = malloc(sizeof *set);
+    if (set == NULL) return NULL;
+    numbers_open(set);
+    if (numbers_reserve(set, 2) != NDD_OK) {
+        free(set);
+        return NULL;
+    }
+    numbers_append(set, document);
+    return set;
+}
+
+ndd_status documents_add(struct documents *documents, uint32_t place, uint64_t document,
+                         int *added) {
+    uint32_t found;
+    if (!has_several(documents, place)) {
+        *added = 0;
+        if (documents->entries[place] == document) return NDD_OK;
+        struct numbers *set = set_open(documents->entries[place]);
+        if (set == NULL) return NDD_NO_MEMORY;
+        numbers_append(set, document);
+        documents->set_bytes += sizeof *set + numbers_bytes(set);
+        documents->entries[place] = (uint64_t)(uintptr_t)set;
+        set_several(documents, place, 1);
+        *added = 1;
+        return NDD_OK;
+    }
+    struct numbers *set = set_at(documents, place);
+    *added = 0;
+    if (numbers_find(set, document, &found)) return NDD_OK;
+    uint64_t before = numbers_bytes(set);
+    ndd_status status = numbers_make_room(set);
+    documents->set_bytes += numbers_bytes(set) - before;
+    if (status != NDD_OK) return status;
+    numbers_append(set, document);
+    *added = 1;
+    return NDD_OK;
+}
+
+int documents_remove(struct documents *documents, uint32_t place, uint64_t document) {
+    if (!has_several(documents, place)) return documents->entries[place] == document ? 2 : 0;
+    struct numbers *set = set_at(documents, place);
+    uint32_t found;
+    if (!numbers_find(set, document, &found)) return 0;
+    numbers_remove(set, found);
+    if (set->count == 1) {
+        documents->entries[place] = set->items[0];
+        set_several(documents, place, 0);
+        set_free(documents, set);
+    }
+    return 1;
+}
+
+void documents_move_last(struct documents *documents, uint32_t place, uint32_t last) {
+    documents->entries[place] = documents->entries[last];
+    set_several(documents, place, has_several(documents, last));
+    set_several(documents, last, 0);
+}
+
+const uint64_t *documents_get(const struct documents *documents, uint32_t place, uint32_t *count) {
+    if (!has_several(documents, place)) {
+        *count = 1;
+        return &documents->entries[place];
+    }
+    const struct numbers *set = set_at(documents, place);
+    *count = set->count;
+    return set->items;
+}
+
+uint64_t documents_bytes(const struct documents *documents) {
+    return documents->capacity * sizeof(uint64_t) +
+           several_words(documents->capacity) * sizeof(uint64_t) + documents->set_bytes;
+}
+
+const char *documents_validate(const struct documents *documents, uint32_t count,
+                               uint64_t *pairs) {
+    uint64_t total = 0, set_bytes = 0;
+    if (count > documents->capacity) return "more places than there is room for";
+    for (uint32_t i = 0; i < documents->capacity; i++) {
+        if (!has_several(documents, i)) {
+            total += i < count;
+            continue;
+        }
+        if (i >= count) return "a place out of use has documents";
+        const struct numbers *set = set_at(documents, i);
+        if (set->count < 2) return "a set of documents has fewer than two";
+        const char *reason = numbers_validate(set);
+        if (reason != NULL) return reason;
+        total += set->count;
+        set_bytes += sizeof *set + numbers_bytes(set);
+    }
+    if (set_bytes != documents->set_bytes) return "the memory of the documents is miscounted";
+    *pairs = total;
+    return NULL;
+}

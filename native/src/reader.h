@@ -1,0 +1,96 @@
+/*
+ * What the files of the reader share. A page takes this way:
+ *
+ *     scan.c    bytes -> tags and text; keeps the stack of open elements and their context
+ *     tags.c    a tag's name and attributes -> what they mean
+ *     words.c   text -> tokens, gathered into blocks
+ *     target.c  a link's href -> the bytes that stand for it
+ *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
+ *     features.c  tokens of the kept blocks -> ndd_page
+ *     reader.c  the public functions: leads a page through all of them
+ */
+#ifndef NDD_READER_H
+#define NDD_READER_H
+
+#include "ndd.h"
+
+/* What holds at a place in the page; an element hands its context down to what it contains. */
+enum {
+    IN_SKIPPED = 1 << 0,  /* not visible: hidden, or an element whose content is not text */
+    IN_DROPPED = 1 << 1,  /* navigation, forms, comments and the like */
+    IN_HEADER = 1 << 2,
+    IN_MAIN = 1 << 3,     /* article or main */
+    IN_HEADING = 1 << 4,
+    IN_LINK = 1 << 5
+};
+
+/* The text between two block-level tags. */
+struct block {
+    uint32_t first_token;
+    uint32_t tokens;
+    uint32_t link_tokens;
+    uint16_t context;   /* at its first token */
+    uint16_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
+    size_t first_word;  /* where its words start in words_kept, when they are kept */
+};
+
+struct link {
+    uint64_t hash;
+    uint16_t context;
+};
+
+#define LIST(type) struct { type *at; size_t n, room; }
+
+struct ndd_reader {
+    ndd_key key;
+    ndd_status status; /* the first failure; after it nothing more is gathered */
+    LIST(uint64_t) tokens;
+    LIST(struct block) blocks;
+    LIST(struct link) links;
+    LIST(uint64_t) set;         /* scratch of features.c */
+    LIST(uint32_t) set_weights; /* scratch of features.c */
+    LIST(uint8_t) words_kept;
+    LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
+    int keep_words;
+    uint64_t text_bytes;
+    uint64_t data_bytes;
+    const uint8_t *directory; /* of the page's URL */
+    size_t directory_length;
+
+    /* words.c: the token being read */
+    uint16_t context;       /* of the place the scan is at */
+    uint16_t token_context; /* of the token's first character */
+    uint8_t token[136];
+    uint32_t token_length;
+    uint8_t before[4];      /* the character before, within a run of a spaceless script */
+    uint32_t before_length;
+    uint32_t run;           /* characters in that run so far */
+    int in_block;           /* the last block is still open */
+};
+
+/* Makes room for so many more elements of a list; 0 and status set when there is no memory. */
+#define ROOM(reader, list, more)                     \
+    ((list).room - (list).n >= (size_t)(more) ||     \
+     reader_grow(reader, &(list), sizeof *(list).at, more))
+int reader_grow(struct ndd_reader *reader, void *list, size_t element, size_t more);
+
+/* scan.c */
+void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n);
+
+/* words.c. Text runs up to the next '<' (or to the end) and returns where it stopped; plain text
+ * takes '<' and '&' for separators. */
+const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
+void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
+void words_break(struct ndd_reader *reader);     /* a word ends here */
+void words_end_block(struct ndd_reader *reader); /* and so does a block */
+
+/* target.c */
+void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n);
+
+/* blocks.c */
+void blocks_weigh(struct ndd_reader *reader);
+
+/* features.c */
+void features_sum(struct ndd_reader *reader, ndd_page *page);
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * One pass over a page's bytes: markup steers, text goes to words.c.
+ *
+ * There is no tree and no recursion. A stack of open elements, of bounded depth and searched to a
+ * bounded depth, hands down the context a piece of text stands in. Every byte is passed once: a
+ * search that fails reads to the end of the page, and then the page is done.
+ */
+#include <string.h>
+
+#include "bytes.h"
+#include "reader.h"
+#include "tags.h"
+
+#define STACK_DEPTH 512 /* elements nested deeper are counted, not remembered */
+#define SEARCH_DEPTH 64 /* how far back an end tag looks for its element */
+
+struct element {
+    uint64_t name;
+    uint32_t flags;
+    uint16_t context;
+};
+
+struct scan {
+    struct ndd_reader *reader;
+    const uint8_t *end;
+    uint32_t depth;
+    uint32_t too_deep; /* open elements that found no room */
+    struct element stack[STACK_DEPTH];
+};
+
+static void set_context(struct scan *scan) {
+    scan->reader->context = scan->depth > 0 ? scan->stack[scan->depth - 1].context : 0;
+}
+
+static void close_to(struct scan *scan, uint32_t depth) {
+    scan->depth = depth;
+    scan->too_deep = 0;
+    set_context(scan);
+}
+
+/* Closes the nearest open element that has one of the wanted flags, unless one of the fence flags
+ * stands before it. */
+static void close_implied(struct scan *scan, uint32_t wanted, uint32_t fence) {
+    uint32_t lowest = scan->depth > SEARCH_DEPTH ? scan->depth - SEARCH_DEPTH : 0;
+    for (uint32_t i = scan->depth; i > lowest; i--) {
+        uint32_t flags = scan->stack[i - 1].flags;
+        if (flags & wanted) {
+            close_to(scan, i - 1);
+            return;
+        }
+        if (flags & fence) return;
+    }
+}
+
+/* A start tag may end elements that HTML lets stand open. */
+static void implied_ends(struct scan *scan, uint32_t flags) {
+    if (flags & TAG_BLOCK) close_implied(scan, TAG_PARAGRAPH, TAG_BLOCK);
+    if (flags & TAG_ITEM) close_implied(scan, TAG_ITEM, TAG_LIST | TAG_CELL | TAG_TABLE);
+    else if (flags & TAG_TERM) close_implied(scan, TAG_TERM, TAG_TERMS | TAG_CELL | TAG_TABLE);
+    else if (flags & TAG_CELL) close_implied(scan, TAG_CELL, TAG_ROW | TAG_TABLE);
+    else if (flags & TAG_ROW) close_implied(scan, TAG_ROW, TAG_TABLE);
+    else if (flags & TAG_GROUP) close_implied(scan, TAG_GROUP, TAG_TABLE);
+    else if (flags & TAG_LINK) close_implied(scan, TAG_LINK, TAG_BLOCK);
+}
+
+static uint16_t context_of(uint16_t outer, uint32_t flags, const struct attributes *attributes) {
+    uint16_t context = outer;
+    if (flags & TAG_SKIP) context |= IN_SKIPPED;
+    if (flags & TAG_DROP) context |= IN_DROPPED;
+    if (flags & TAG_MAIN) context |= IN_MAIN;
+    if (flags & TAG_HEADER) context |= IN_HEADER;
+    if (flags & TAG_HEADING) context |= IN_HEADING;
+    if (flags & TAG_LINK) context |= IN_LINK;
+    if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
+        if (attributes->hidden) context |= IN_SKIPPED;
+        if (attributes->dropped) context |= IN_DROPPED;
+        if (attributes->main) context |= IN_MAIN;
+    }
+    return context;
+}
+
+/* The end of an element whose content is no markup: past its end tag, or the page's end. */
+static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64_t name,
+                              const uint8_t **content_end) {
+    const uint8_t *end = scan->end;
+    while ((at = memchr(at, '<', (size_t)(end - at))) != NULL) {
+        if (end - at > 2 && at[1] == '/' && is_ascii_letter(at[2])) {
+            const uint8_t *p = at + 2;
+            while (p < end && p - at < 14 && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
+            if (tag_name(at + 2, (size_t)(p - at - 2)) == name &&
+                (p == end || is_html_space(*p) || *p == '/' || *p == '>')) {
+                *content_end = at;
+                p = memchr(p, '>', (size_t)(end - p));
+                return p != NULL ? p + 1 : end;
+            }
+        }
+        at++;
+    }
+    *content_end = end;
+    return end;
+}
+
+static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
+    struct ndd_reader *reader = scan->reader;
+    const uint8_t *name_start = at + 1, *p = name_start;
+    while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
+    struct attributes attributes;
+    const uint8_t *after = tag_attributes(p, scan->end, &attributes);
+    if (after == scan->end && scan->end[-1] != '>') return scan->end; /* never finished: no tag */
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start));
+    uint32_t flags = tag_flags(name);
+
+    if (flags & TAG_BLOCK) words_end_block(reader);
+    else if (flags & TAG_BREAK) words_break(reader);
+    if (flags & TAG_RAW) {
+        const uint8_t *content_end;
+        words_break(reader);
+        const uint8_t *next = raw_end(scan, after, name, &content_end);
+        if ((flags & TAG_SCRIPT) && attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
+        return next;
+    }
+    if (flags & TAG_VOID) return after;
+    if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
+    if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
+    uint16_t context = context_of(reader->context, flags, &attributes);
+    if ((flags & TAG_LINK) && attributes.href != NULL && !(context & (IN_SKIPPED | IN_DROPPED))) {
+        reader_link(reader, attributes.href, attributes.href_length);
+    }
+    if (scan->depth == STACK_DEPTH) {
+        scan->too_deep++;
+        return after;
+    }
+    scan->stack[scan->depth].name = name;
+    scan->stack[scan->depth].flags = flags;
+    scan->stack[scan->depth].context = context;
+    scan->depth++;
+    reader->context = context;
+    return after;
+}
+
+/* What an end tag may not reach past: a tag within a line stops at a block, other tags at a table
+ * cell, and the parts of a table at their table; what holds no text ends wherever it says so. */
+static uint32_t fence_of(uint32_t flags) {
+    if (flags & TAG_SKIP) return 0;
+    if (!(flags & (TAG_BLOCK | TAG_DROP))) return TAG_BLOCK;
+    if (flags & TAG_TABLE) return 0;
+    if (flags & (TAG_CELL | TAG_ROW | TAG_GROUP)) return TAG_TABLE;
+    if (flags & TAG_ITEM) return TAG_LIST | TAG_CELL | TAG_TABLE;
+    return TAG_CELL | TAG_TABLE;
+}
+
+static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
+    const uint8_t *name_start = at + 2, *p = name_start;
+    while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
+    const uint8_t *after = memchr(p, '>', (size_t)(scan->end - p));
+    if (after == NULL) return scan->end;
+    after++;
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start));
+    uint32_t flags = tag_flags(name);
+    if (flags & TAG_BLOCK) words_end_block(scan->reader);
+    else if (flags & TAG_BREAK) words_break(scan->reader);
+    if (flags & (TAG_ROOT | TAG_VOID)) return after; /* what follows </body> still is in the body */
+    if (scan->too_deep > 0) {
+        scan->too_deep--;
+        return after;
+    }
+    uint32_t fence = fence_of(flags);
+    uint32_t lowest = scan->depth > SEARCH_DEPTH ? scan->depth - SEARCH_DEPTH : 0;
+    for (uint32_t i = scan->depth; i > lowest; i--) {
+        const struct element *element = &scan->stack[i - 1];
+        if (element->name == name) {
+            close_to(scan, i - 1);
+            break;
+        }
+        if (element->flags & fence) break;
+    }
+    return after;
+}
+
+/* Past "<!--", to behind the comment's end. */
+static const uint8_t *comment(const uint8_t *at, const uint8_t *end) {
+    if (at < end && *at == '>') return at + 1;                              /* <!--> */
+    if (end - at > 1 && at[0] == '-' && at[1] == '>') return at + 2;        /* <!---> */
+    const uint8_t *p = at;
+    while ((p = memchr(p, '>', (size_t)(end - p))) != NULL) {
+        if (p - at >= 2 && p[-1] == '-' && p[-2] == '-') return p + 1;
+        if (p - at >= 3 && p[-1] == '!' && p[-2] == '-' && p[-3] == '-') return p + 1;
+        p++;
+    }
+    return end;
+}
+
+static const uint8_t *markup(struct scan *scan, const uint8_t *at) {
+    const uint8_t *end = scan->end;
+    if (end - at < 2) return end;
+    if (is_ascii_letter(at[1])) return start_tag(scan, at);
+    if (at[1] == '/' && end - at > 2 && is_ascii_letter(at[2])) return end_tag(scan, at);
+    if (at[1] == '!' && end - at >= 4 && at[2] == '-' && at[3] == '-') return comment(at + 4, end);
+    if (at[1] == '!' || at[1] == '?' || (at[1] == '/' && end - at > 2)) {
+        const uint8_t *close = memchr(at + 2, '>', (size_t)(end - at - 2));
+        return close != NULL ? close + 1 : end;
+    }
+    words_break(scan->reader); /* a '<' that opens nothing is text, and no part of a word */
+    return at + 1;
+}
+
+void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
+    struct scan scan;
+    scan.reader = reader;
+    scan.end = html + n;
+    scan.depth = 0;
+    scan.too_deep = 0;
+    const uint8_t *at = html;
+    reader->context = 0;
+    while (at < scan.end && reader->status == NDD_OK) {
+        if (reader->context & IN_SKIPPED) {
+            at = memchr(at, '<', (size_t)(scan.end - at));
+            if (at == NULL) break;
+        } else {
+            at = words_html(reader, at, scan.end);
+        }
+        if (at < scan.end) at = markup(&scan, at);
+    }
+    words_end_block(reader);
+}

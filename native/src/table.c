@@ -1,0 +1,145 @@
+/*
+ * The table: every stored fingerprint within Hamming distance k of a given one, exactly.
+ *
+ *     values      each distinct value once, in no order: a place for each     (numbers.h)
+ *     documents   for each place, the documents of its value                  (documents.h)
+ *     index       for each block of the design, the values by their key bits  (table_index.h)
+ *
+ * A probe looks up its keys in every block table, compares the values it meets in full, and takes
+ * the documents of those within k (table_probe.c). So the index may be any superset of the matches:
+ * which blocks there are and how many of their bits are keys decides only how fast a probe is
+ * (design.h). A small table, or a large k, has no index; then all values are compared.
+ *
+ * The rule kept: a value has a place exactly while it has a document; then it is in every block
+ * table once. All memory is made before the first thing changes, so a call that fails changed
+ * nothing. As the table grows beyond what its design was made for, the index is made anew in the
+ * design for twice as many; if there is no memory for that, the old one stays, which is slower but
+ * no less exact.
+ */
+#include "table.h"
+
+#include <stdlib.h>
+
+#define SCANNED 512 /* so many values are compared sooner than a design is looked for */
+#define AHEAD_MAP 16 /* pairs whose values are looked up soon, */
+#define AHEAD_LINES 8 /* and those whose lines are */
+
+ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
+    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    ndd_table *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) return NDD_NO_MEMORY;
+    opened->k = k;
+    opened->index_limit = SCANNED;
+    numbers_open(&opened->values);
+    *table = opened;
+    return NDD_OK;
+}
+
+void ndd_table_close(ndd_table *table) {
+    if (table == NULL) return;
+    documents_close(&table->documents, table->values.count);
+    numbers_close(&table->values);
+    index_close(&table->index);
+    free(table);
+}
+
+static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
+    struct index index;
+    ndd_status status = index_open(&index, &table->values, room, table->k);
+    if (status != NDD_OK) return status;
+    index_close(&table->index);
+    table->index = index;
+    table->index_limit = room;
+    return NDD_OK;
+}
+
+ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
+    ndd_status status = numbers_reserve(&table->values, values);
+    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
+    if (status == NDD_OK && values > table->index_limit) status = rebuild_index(table, values);
+    return status;
+}
+
+static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document) {
+    ndd_status status = numbers_make_room(&table->values);
+    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
+    if (status != NDD_OK) return status;
+    uint64_t count = table->values.count;
+    if (count >= table->index_limit && rebuild_index(table, 2 * count) != NDD_OK) {
+        table->index_limit = count + count / 4; /* the old design goes on; try again then */
+    }
+    status = index_make_room(&table->index, value);
+    if (status != NDD_OK) return status;
+    documents_append(&table->documents, table->values.count, document);
+    numbers_append(&table->values, value);
+    index_put(&table->index, value);
+    return NDD_OK;
+}
+
+static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t document, int *added) {
+    uint32_t place;
+    if (numbers_find(&table->values, value, &place)) {
+        return documents_add(&table->documents, place, document, added);
+    }
+    *added = 1;
+    return insert_value(table, value, document);
+}
+
+ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
+                            size_t n, uint64_t *inserted) {
+    if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
+    uint64_t count = 0;
+    ndd_status status = NDD_OK;
+    for (size_t i = 0; i < n && status == NDD_OK; i++) {
+        int added = 0;
+        if (n - i > AHEAD_MAP) numbers_prefetch(&table->values, values[i + AHEAD_MAP]);
+        if (n - i > AHEAD_LINES) index_prefetch(&table->index, values[i + AHEAD_LINES]);
+        status = insert_pair(table, values[i], documents[i], &added);
+        if (status == NDD_OK) {
+            table->pairs += (uint64_t)added;
+            count += (uint64_t)added;
+        }
+    }
+    *inserted = count; /* also after an error, as the header says */
+    return status;
+}
+
+ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document, int *removed) {
+    uint32_t place;
+    *removed = 0;
+    if (!numbers_find(&table->values, value, &place)) return NDD_OK;
+    int left = documents_remove(&table->documents, place, document);
+    if (left == 0) return NDD_OK;
+    *removed = 1;
+    table->pairs--;
+    if (left == 1) return NDD_OK;
+    index_remove(&table->index, value);
+    documents_move_last(&table->documents, place, table->values.count - 1);
+    numbers_remove(&table->values, place);
+    return NDD_OK;
+}
+
+void ndd_table_stats_get(const ndd_table *table, ndd_table_stats *stats) {
+    *stats = (ndd_table_stats){
+        .values = table->values.count,
+        .documents = table->pairs,
+        .bytes = sizeof *table + numbers_bytes(&table->values) +
+                 documents_bytes(&table->documents) + index_bytes(&table->index),
+        .k = table->k,
+        .blocks = table->index.design.count,
+        .keys = index_keys(&table->index),
+    };
+}
+
+ndd_status ndd_table_validate(const ndd_table *table, const char **reason) {
+    uint64_t pairs = 0;
+    const char *broken = numbers_validate(&table->values);
+    if (broken == NULL) {
+        broken = documents_validate(&table->documents, table->values.count, &pairs);
+    }
+    if (broken == NULL && pairs != table->pairs) broken = "the documents are miscounted";
+    if (broken == NULL) broken = index_validate(&table->index, &table->values);
+    if (broken == NULL) return NDD_OK;
+    *reason = broken;
+    return NDD_DAMAGED;
+}

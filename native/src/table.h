@@ -1,0 +1,19 @@
+/* The parts of a table, for table.c, table_probe.c and table_format.c. */
+#ifndef NDD_TABLE_H
+#define NDD_TABLE_H
+
+#include "documents.h"
+#include "ndd.h"
+#include "numbers.h"
+#include "table_index.h"
+
+struct ndd_table {
+    uint32_t k;
+    struct numbers values;      /* each distinct value, at its place */
+    struct documents documents; /* of the value at each place */
+    uint64_t pairs;             /* documents of all values */
+    struct index index;
+    uint64_t index_limit; /* values for which its design was made; beyond, another is looked for */
+};
+
+#endif

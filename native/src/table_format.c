@@ -1,0 +1,281 @@
+/*
+ * Saving and loading: a table as bytes (docs/table-format.md).
+ *
+ * The rule kept: one table has one saved form, whatever its history, machine or k; and bytes are
+ * either wholly such a form or refused. Only when every byte is proven by the checksums is one of
+ * them believed, and even then nothing is taken for granted.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "checksum.h"
+#include "radix.h"
+#include "table.h"
+
+#define VERSION 1
+#define HEADER 64
+#define TRAILER 8
+
+static const uint8_t magic[8] = {'N', 'D', 'D', 'T', 'A', 'B', 'L', 'E'};
+
+/* Offsets in the header. */
+enum {
+    AT_VERSION = 8,
+    AT_ZERO = 12,
+    AT_NOTE = 16,
+    AT_VALUES = 24,
+    AT_PAIRS = 32,
+    AT_SEVERAL = 40,
+    AT_ZEROS = 48,
+    AT_CHECKSUM = 56
+};
+
+static uint8_t *store_le(uint8_t *bytes, uint64_t number, size_t n) {
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(number >> (8 * i));
+    return bytes + n;
+}
+
+static uint64_t load_number(const uint8_t *bytes) { return load_le(bytes, 8); }
+
+/* -------------------------------------------------------------------------------------- save */
+
+/* Number of values with several documents. */
+static uint64_t count_several(const ndd_table *table, uint32_t *largest) {
+    uint64_t several = 0;
+    *largest = 0;
+    for (uint32_t i = 0; i < table->values.count; i++) {
+        uint32_t count;
+        (void)documents_get(&table->documents, i, &count);
+        several += count > 1;
+        if (count > *largest) *largest = count;
+    }
+    return several;
+}
+
+static uint64_t saved_size(uint64_t values, uint64_t pairs, uint64_t several) {
+    return HEADER + 8 * values + 16 * several + 8 * pairs + TRAILER;
+}
+
+uint64_t ndd_table_saved_size(const ndd_table *table) {
+    uint32_t largest;
+    return saved_size(table->values.count, table->pairs, count_several(table, &largest));
+}
+
+static void save_header(const ndd_table *table, uint64_t note, uint64_t several, uint8_t *bytes) {
+    memset(bytes, 0, HEADER);
+    memcpy(bytes, magic, sizeof magic);
+    store_le(bytes + AT_VERSION, VERSION, 4);
+    store_le(bytes + AT_NOTE, note, 8);
+    store_le(bytes + AT_VALUES, table->values.count, 8);
+    store_le(bytes + AT_PAIRS, table->pairs, 8);
+    store_le(bytes + AT_SEVERAL, several, 8);
+    store_le(bytes + AT_CHECKSUM, checksum(bytes, AT_CHECKSUM), 8);
+}
+
+/* The values in ascending order, and where in the table each stands; both of scratch. */
+static const uint64_t *sort_values(const ndd_table *table, uint64_t *scratch[2], uint32_t *places) {
+    uint32_t n = table->values.count;
+    if (n > 0) memcpy(scratch[0], table->values.items, (size_t)n * sizeof(uint64_t));
+    const uint64_t *sorted = radix_sort(scratch[0], scratch[1], n, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        if (n - i > 16) numbers_prefetch(&table->values, sorted[i + 16]);
+        (void)numbers_find(&table->values, sorted[i], &places[i]);
+    }
+    return sorted;
+}
+
+static void save_body(const ndd_table *table, uint64_t *scratch[2], uint32_t *places,
+                      uint8_t *bytes) {
+    uint32_t n = table->values.count, count;
+    const uint64_t *sorted = sort_values(table, scratch, places);
+    for (uint32_t i = 0; i < n; i++) bytes = store_le(bytes, sorted[i], 8);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)documents_get(&table->documents, places[i], &count);
+        if (count == 1) continue;
+        bytes = store_le(bytes, i, 8);
+        bytes = store_le(bytes, count, 8);
+    }
+    for (uint32_t i = 0; i < n; i++) { /* the sorted values are no longer needed */
+        const uint64_t *documents = documents_get(&table->documents, places[i], &count);
+        if (count > 1) {
+            memcpy(scratch[0], documents, count * sizeof *documents);
+            documents = radix_sort(scratch[0], scratch[1], count, NULL);
+        }
+        for (uint32_t j = 0; j < count; j++) bytes = store_le(bytes, documents[j], 8);
+    }
+}
+
+ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes, uint64_t size) {
+    uint32_t largest;
+    uint64_t several = count_several(table, &largest);
+    if (bytes == NULL || size != saved_size(table->values.count, table->pairs, several)) {
+        return NDD_BAD_ARGUMENT;
+    }
+    size_t room = table->values.count > largest ? table->values.count : largest;
+    uint64_t *scratch[2] = {malloc(room * 8 + 8), malloc(room * 8 + 8)};
+    uint32_t *places = malloc(room * 4 + 4);
+    ndd_status status = NDD_NO_MEMORY;
+    if (scratch[0] != NULL && scratch[1] != NULL && places != NULL) {
+        save_header(table, note, several, bytes);
+        save_body(table, scratch, places, bytes + HEADER);
+        size_t covered = (size_t)size - TRAILER;
+        store_le(bytes + covered, checksum(bytes, covered), 8);
+        status = NDD_OK;
+    }
+    free(scratch[0]);
+    free(scratch[1]);
+    free(places);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------- load */
+
+/* What the header says, once it and the checksums are proven. */
+struct saved {
+    const uint8_t *values, *several, *documents;
+    uint64_t note, values_count, several_count, pairs;
+};
+
+static ndd_status refuse(ndd_status status, const char **reason, const char *words) {
+    *reason = words;
+    return status;
+}
+
+static ndd_status read_header(const uint8_t *bytes, uint64_t size, struct saved *saved,
+                              const char **reason) {
+    size_t known = size < sizeof magic ? (size_t)size : sizeof magic;
+    if (known > 0 && memcmp(bytes, magic, known) != 0) {
+        return refuse(NDD_BAD_FORMAT, reason, "the first bytes are not those of a saved table");
+    }
+    if (size < AT_ZERO) return refuse(NDD_CUT, reason, "the header is cut short");
+    if (load_le(bytes + AT_VERSION, 4) != VERSION) {
+        return refuse(NDD_BAD_VERSION, reason, "the format version is not 1");
+    }
+    if (size < HEADER) return refuse(NDD_CUT, reason, "the header is cut short");
+    if (checksum(bytes, AT_CHECKSUM) != load_number(bytes + AT_CHECKSUM)) {
+        return refuse(NDD_DAMAGED, reason, "the checksum of the header does not match");
+    }
+    saved->note = load_number(bytes + AT_NOTE);
+    saved->values_count = load_number(bytes + AT_VALUES);
+    saved->pairs = load_number(bytes + AT_PAIRS);
+    saved->several_count = load_number(bytes + AT_SEVERAL);
+    if (load_le(bytes + AT_ZERO, 4) != 0 || load_number(bytes + AT_ZEROS) != 0) {
+        return refuse(NDD_DAMAGED, reason, "a reserved field is not 0");
+    }
+    return NDD_OK;
+}
+
+static ndd_status read_frame(const uint8_t *bytes, uint64_t size, struct saved *saved,
+                             const char **reason) {
+    ndd_status status = read_header(bytes, size, saved, reason);
+    if (status != NDD_OK) return status;
+    uint64_t most = size / 8; /* so no sum below can overflow */
+    if (saved->values_count > most || saved->pairs > most || saved->several_count > most) {
+        return refuse(NDD_CUT, reason, "there are fewer bytes than the header states");
+    }
+    uint64_t stated = saved_size(saved->values_count, saved->pairs, saved->several_count);
+    if (size < stated) {
+        return refuse(NDD_CUT, reason, "there are fewer bytes than the header states");
+    }
+    if (size > stated) {
+        return refuse(NDD_DAMAGED, reason, "there are more bytes than the header states");
+    }
+    size_t covered = (size_t)size - TRAILER;
+    if (checksum(bytes, covered) != load_number(bytes + covered)) {
+        return refuse(NDD_DAMAGED, reason, "the checksum does not match");
+    }
+    if (saved->values_count > NUMBERS_MAX) {
+        return refuse(NDD_TOO_LARGE, reason, "there are more values than a table can hold");
+    }
+    saved->values = bytes + HEADER;
+    saved->several = saved->values + 8 * saved->values_count;
+    saved->documents = saved->several + 16 * saved->several_count;
+    return NDD_OK;
+}
+
+/* The n documents of one value, the first of which makes its place. */
+static ndd_status load_documents(ndd_table *table, uint32_t place, const uint8_t *bytes,
+                                 uint64_t n, const char **reason) {
+    documents_append(&table->documents, place, load_number(bytes));
+    for (uint64_t i = 1; i < n; i++) {
+        int added;
+        if (load_number(bytes + 8 * i) <= load_number(bytes + 8 * (i - 1))) {
+            return refuse(NDD_DAMAGED, reason, "the documents of a value are not in order");
+        }
+        ndd_status status = documents_add(&table->documents, place, load_number(bytes + 8 * i),
+                                          &added);
+        if (status != NDD_OK) return refuse(status, reason, ndd_strerror(status));
+    }
+    table->pairs += n;
+    return NDD_OK;
+}
+
+/* The number of documents of value i, and whether the list of such numbers is as it must be. */
+static ndd_status next_count(const struct saved *saved, uint64_t i, uint64_t *several,
+                             uint64_t left, uint64_t *count, const char **reason) {
+    const uint8_t *entry = saved->several + 16 * *several;
+    *count = 1;
+    if (*several < saved->several_count && load_number(entry) == i) {
+        *count = load_number(entry + 8);
+        ++*several;
+        if (*count < 2) return refuse(NDD_DAMAGED, reason, "a value has too few documents");
+    }
+    if (*count > left) return refuse(NDD_DAMAGED, reason, "a value has more documents than there are");
+    return NDD_OK;
+}
+
+static ndd_status load_body(ndd_table *table, const struct saved *saved, const char **reason) {
+    const uint8_t *documents = saved->documents;
+    uint64_t several = 0;
+    for (uint32_t i = 0; i < saved->values_count; i++) {
+        const uint8_t *at = saved->values + 8 * (size_t)i;
+        uint64_t value = load_number(at), count;
+        if (saved->values_count - i > 16) numbers_prefetch(&table->values, load_number(at + 128));
+        if (i > 0 && value <= table->values.items[i - 1]) {
+            return refuse(NDD_DAMAGED, reason, "the values are not in order");
+        }
+        ndd_status status =
+            next_count(saved, i, &several, saved->pairs - table->pairs, &count, reason);
+        if (status != NDD_OK) return status;
+        numbers_append(&table->values, value);
+        status = load_documents(table, i, documents, count, reason);
+        if (status != NDD_OK) return status;
+        documents += 8 * count;
+    }
+    if (several < saved->several_count) {
+        return refuse(NDD_DAMAGED, reason, "the values with several documents are not in order");
+    }
+    if (table->pairs != saved->pairs) {
+        return refuse(NDD_DAMAGED, reason, "there are more documents than the values have");
+    }
+    return NDD_OK;
+}
+
+ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
+                          uint64_t *note, const char **reason) {
+    struct saved saved = {0};
+    const char *words = "";
+    ndd_table *loaded = NULL;
+    ndd_status status = k > MAX_DISTANCE ? NDD_BAD_DISTANCE : NDD_OK;
+    if (status == NDD_OK && (bytes == NULL && size > 0)) status = NDD_BAD_ARGUMENT;
+    if (status == NDD_OK && size > SIZE_MAX) status = NDD_TOO_LARGE;
+    if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);
+    if (status == NDD_OK) status = ndd_table_open(k, &loaded);
+    if (status == NDD_OK) {
+        status = numbers_reserve(&loaded->values, saved.values_count);
+        if (status == NDD_OK) status = documents_reserve(&loaded->documents, loaded->values.capacity);
+        if (status == NDD_OK) status = load_body(loaded, &saved, &words);
+        if (status == NDD_OK) status = ndd_table_reserve(loaded, saved.values_count);
+        if (status == NDD_OK) status = ndd_table_validate(loaded, &words);
+    }
+    if (status != NDD_OK) {
+        /* A document set that is being filled is closed with the places in use. */
+        ndd_table_close(loaded);
+        *reason = words[0] != '\0' ? words : ndd_strerror(status);
+        return status;
+    }
+    *table = loaded;
+    *note = saved.note;
+    return NDD_OK;
+}

@@ -1,0 +1,185 @@
+#include "table_index.h"
+
+#include <stdlib.h>
+
+#include "hash.h"
+
+#define AHEAD_FILL 12 /* values whose lines are being fetched while the index is filled */
+
+void index_close(struct index *index) {
+    if (index->lines != NULL) {
+        for (uint32_t i = 0; i < index->design.count; i++) lines_close(&index->lines[i]);
+    }
+    free(index->lines);
+    free(index->flips);
+    free(index->flips_end);
+    design_close(&index->design);
+    *index = (struct index){0};
+}
+
+/* Appends the flips of a block to flips (or only counts them, if that is NULL), fewest bits first. */
+static uint32_t list_flips(const struct block *block, const struct lines *lines, uint32_t *flips) {
+    uint64_t bits[64];
+    uint32_t n = 0, count = 0;
+    for (uint64_t left = block->flips; left != 0; left &= left - 1) bits[n++] = left & (0 - left);
+    for (uint32_t size = 0; size <= block->threshold && size <= n; size++) {
+        uint32_t chosen[64];
+        for (uint32_t i = 0; i < size; i++) chosen[i] = i;
+        for (;;) {
+            uint64_t flip = 0;
+            for (uint32_t i = 0; i < size; i++) flip |= bits[chosen[i]];
+            if (flips != NULL) flips[count] = lines_bucket(lines, block_key(block, flip));
+            count++;
+            /* The next combination: move the last that can move, and those after it close up. */
+            uint32_t at = size;
+            while (at > 0 && chosen[at - 1] == n - size + at - 1) at--;
+            if (at == 0) break;
+            chosen[at - 1]++;
+            for (uint32_t i = at; i < size; i++) chosen[i] = chosen[i - 1] + 1;
+        }
+    }
+    return count;
+}
+
+static ndd_status open_flips(struct index *index) {
+    uint32_t count = index->design.count, total = 0;
+    index->flips_end = malloc(count * sizeof *index->flips_end);
+    if (index->flips_end == NULL) return NDD_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        total += list_flips(&index->design.blocks[i], &index->lines[i], NULL);
+        index->flips_end[i] = total;
+    }
+    index->flips = malloc(total * sizeof *index->flips);
+    if (index->flips == NULL) return NDD_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t *flips = index->flips + index_flips_begin(index, i);
+        (void)list_flips(&index->design.blocks[i], &index->lines[i], flips);
+    }
+    return NDD_OK;
+}
+
+/* Puts all values into one block table: one at a time, so that its lines stay in the caches. */
+static ndd_status fill(struct index *index, uint32_t block, const struct numbers *values) {
+    struct lines *lines = &index->lines[block];
+    for (uint32_t i = 0; i < values->count; i++) {
+        if (values->count - i > AHEAD_FILL) {
+            prefetch(&lines->at[index_bucket(index, block, values->items[i + AHEAD_FILL])]);
+        }
+        struct line *line = &lines->at[index_bucket(index, block, values->items[i])];
+        ndd_status status = lines_make_room(lines, line);
+        if (status != NDD_OK) return status;
+        lines_put(line, values->items[i]);
+    }
+    return NDD_OK;
+}
+
+static ndd_status open_parts(struct index *index, const struct numbers *values) {
+    uint32_t count = index->design.count;
+    index->lines = calloc(count, sizeof *index->lines);
+    if (index->lines == NULL) return NDD_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        ndd_status status = lines_open(&index->lines[i], index->design.blocks[i].bits);
+        if (status != NDD_OK) return status;
+    }
+    ndd_status status = open_flips(index);
+    for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values);
+    return status;
+}
+
+ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
+                      uint32_t k) {
+    *index = (struct index){0};
+    ndd_status status = design_for_probes(&index->design, room, k);
+    if (status == NDD_OK && index->design.count > 0) status = open_parts(index, values);
+    if (status != NDD_OK) index_close(index);
+    return status;
+}
+
+void index_prefetch(const struct index *index, uint64_t value) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        prefetch(&index->lines[i].at[index_bucket(index, i, value)]);
+    }
+}
+
+ndd_status index_make_room(struct index *index, uint64_t value) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        struct lines *lines = &index->lines[i];
+        ndd_status status = lines_make_room(lines, &lines->at[index_bucket(index, i, value)]);
+        if (status != NDD_OK) return status;
+    }
+    return NDD_OK;
+}
+
+void index_put(struct index *index, uint64_t value) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        lines_put(&index->lines[i].at[index_bucket(index, i, value)], value);
+    }
+}
+
+void index_remove(struct index *index, uint64_t value) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        struct lines *lines = &index->lines[i];
+        lines_remove(lines, &lines->at[index_bucket(index, i, value)], value);
+    }
+}
+
+uint32_t index_keys(const struct index *index) {
+    return index->design.count == 0 ? 0 : index->flips_end[index->design.count - 1];
+}
+
+uint64_t index_bytes(const struct index *index) {
+    uint32_t count = index->design.count;
+    uint64_t bytes = count * (sizeof *index->design.blocks + sizeof *index->lines +
+                              sizeof *index->flips_end) +
+                     index_keys(index) * sizeof *index->flips;
+    for (uint32_t i = 0; i < count; i++) bytes += lines_bytes(&index->lines[i]);
+    return bytes;
+}
+
+/* Stands for a set of values in any order: two different ones have it in common by a chance of
+ * 2^-128, and it needs neither memory nor a look at each value's place. */
+struct set_sum {
+    uint64_t a, b;
+};
+
+static void add_to_sum(struct set_sum *sum, uint64_t value) {
+    uint64_t mixed = hash_mix(value ^ HASH_C0);
+    sum->a += mixed;
+    sum->b += hash_mix(mixed ^ HASH_C1);
+}
+
+static const char *validate_block(const struct index *index, uint32_t block,
+                                  struct set_sum expected, uint64_t count) {
+    const struct lines *lines = &index->lines[block];
+    uint64_t total = 0, overflow_bytes = 0;
+    struct set_sum sum = {0, 0};
+    for (size_t i = 0; i >> lines->bits == 0; i++) {
+        const struct line *line = &lines->at[i];
+        const struct overflow *overflow = line_overflow(line);
+        uint32_t inside = line_inside(line), beyond = overflow == NULL ? 0 : overflow->count;
+        total += (uint64_t)inside + beyond;
+        if (overflow != NULL) {
+            if (beyond > overflow->capacity) return "a bucket is fuller than its memory";
+            overflow_bytes += sizeof *overflow + overflow->capacity * sizeof(uint64_t);
+        }
+        for (uint32_t j = 0; j < inside + beyond; j++) {
+            uint64_t value = j < inside ? line->values[j] : overflow->values[j - inside];
+            if (index_bucket(index, block, value) != i) return "a value lies in a foreign bucket";
+            add_to_sum(&sum, value);
+        }
+    }
+    if (total != count) return "the index has not as many values as the table";
+    if (sum.a != expected.a || sum.b != expected.b) return "the index has other values";
+    if (overflow_bytes != lines->overflow_bytes) return "the memory of the buckets is miscounted";
+    return NULL;
+}
+
+const char *index_validate(const struct index *index, const struct numbers *values) {
+    struct set_sum sum = {0, 0};
+    const char *reason = NULL;
+    for (uint32_t i = 0; i < values->count; i++) add_to_sum(&sum, values->items[i]);
+    for (uint32_t i = 0; i < index->design.count && reason == NULL; i++) {
+        reason = validate_block(index, i, sum, values->count);
+    }
+    return reason;
+}

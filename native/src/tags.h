@@ -1,0 +1,31 @@
+/* Tags: their names, and what their attributes say about the text inside them. */
+#ifndef NDD_TAGS_H
+#define NDD_TAGS_H
+
+#include "ndd.h"
+#include "tag_flags.h"
+
+
+/* A name as a number, the same in either case: 6 bits a letter or digit for up to 10 of them, a
+ * hash with its top bit set for all others. 0 is no name. */
+uint64_t tag_name(const uint8_t *name, size_t n);
+
+/* TAG_ flags (tag_flags.h) of a name; 0 for names that HTML does not know. */
+uint32_t tag_flags(uint64_t name);
+
+/* What the attributes of a start tag said. */
+struct attributes {
+    int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
+    int dropped;   /* a role of navigation, or a class or id word of comments */
+    int main;      /* role main or article */
+    int json;      /* a type of JSON data (for script) */
+    int closed;    /* ends with "/>" */
+    const uint8_t *href;
+    size_t href_length;
+};
+
+/* Reads attributes from just behind a tag's name to behind its '>'. Returns where it stopped; the
+ * end when the tag is not finished (then it is no tag). */
+const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attributes *found);
+
+#endif

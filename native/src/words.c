@@ -1,0 +1,186 @@
+/*
+ * Text becomes tokens (docs/fingerprint-spec.md, "Tokens"), and tokens gather in blocks.
+ *
+ * A word is a run of letters, marks and numbers, in lower case; scripts that are written without
+ * spaces give every pair of neighbouring characters instead. Tags within a line do not end a word;
+ * what does, calls words_break(). A word longer than TOKEN_BYTES is cut into pieces of that size,
+ * so memory stays bounded.
+ */
+#include <string.h>
+
+#include "bytes.h"
+#include "characters.h"
+#include "reader.h"
+
+#define TOKEN_BYTES 128
+
+/* For an ASCII byte: its lower case when it belongs to words, else 0. */
+static const uint8_t ascii_word[128] = {
+    ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6',
+    ['7'] = '7', ['8'] = '8', ['9'] = '9', ['_'] = '_', ['A'] = 'a', ['B'] = 'b', ['C'] = 'c',
+    ['D'] = 'd', ['E'] = 'e', ['F'] = 'f', ['G'] = 'g', ['H'] = 'h', ['I'] = 'i', ['J'] = 'j',
+    ['K'] = 'k', ['L'] = 'l', ['M'] = 'm', ['N'] = 'n', ['O'] = 'o', ['P'] = 'p', ['Q'] = 'q',
+    ['R'] = 'r', ['S'] = 's', ['T'] = 't', ['U'] = 'u', ['V'] = 'v', ['W'] = 'w', ['X'] = 'x',
+    ['Y'] = 'y', ['Z'] = 'z', ['a'] = 'a', ['b'] = 'b', ['c'] = 'c', ['d'] = 'd', ['e'] = 'e',
+    ['f'] = 'f', ['g'] = 'g', ['h'] = 'h', ['i'] = 'i', ['j'] = 'j', ['k'] = 'k', ['l'] = 'l',
+    ['m'] = 'm', ['n'] = 'n', ['o'] = 'o', ['p'] = 'p', ['q'] = 'q', ['r'] = 'r', ['s'] = 's',
+    ['t'] = 't', ['u'] = 'u', ['v'] = 'v', ['w'] = 'w', ['x'] = 'x', ['y'] = 'y', ['z'] = 'z'};
+
+static void keep_word(struct ndd_reader *reader, const uint8_t *token, size_t n) {
+    if (!ROOM(reader, reader->words_kept, n + 1)) return;
+    uint8_t *to = reader->words_kept.at + reader->words_kept.n;
+    memcpy(to, token, n);
+    to[n] = ' ';
+    reader->words_kept.n += n + 1;
+}
+
+static void add_token(struct ndd_reader *reader, const uint8_t *token, size_t n, uint16_t context) {
+    reader->text_bytes += n;
+    if (reader->status != NDD_OK || !ROOM(reader, reader->tokens, 1)) return;
+    if (!reader->in_block) {
+        if (!ROOM(reader, reader->blocks, 1)) return;
+        struct block *opened = &reader->blocks.at[reader->blocks.n++];
+        memset(opened, 0, sizeof *opened);
+        opened->first_token = (uint32_t)reader->tokens.n;
+        opened->context = context;
+        opened->first_word = reader->words_kept.n;
+        reader->in_block = 1;
+    }
+    struct block *block = &reader->blocks.at[reader->blocks.n - 1];
+    block->tokens++;
+    if (context & IN_LINK) block->link_tokens++;
+    reader->tokens.at[reader->tokens.n++] = ndd_hash_token(token, n, reader->key);
+    if (reader->keep_words) keep_word(reader, token, n);
+}
+
+static void end_word(struct ndd_reader *reader) {
+    if (reader->token_length > 0) {
+        add_token(reader, reader->token, reader->token_length, reader->token_context);
+        reader->token_length = 0;
+    }
+}
+
+static void end_run(struct ndd_reader *reader) {
+    if (reader->run == 1) { /* a run of one character is a token of its own */
+        add_token(reader, reader->before, reader->before_length, reader->token_context);
+    }
+    reader->run = 0;
+}
+
+void words_break(struct ndd_reader *reader) {
+    end_word(reader);
+    end_run(reader);
+}
+
+void words_end_block(struct ndd_reader *reader) {
+    words_break(reader);
+    reader->in_block = 0;
+}
+
+static void add_spaceless(struct ndd_reader *reader, const uint8_t *bytes, size_t n) {
+    end_word(reader);
+    if (reader->run == 0) {
+        reader->token_context = reader->context;
+    } else {
+        uint8_t pair[8];
+        memcpy(pair, reader->before, reader->before_length);
+        memcpy(pair + reader->before_length, bytes, n);
+        add_token(reader, pair, reader->before_length + n, reader->context);
+    }
+    memcpy(reader->before, bytes, n);
+    reader->before_length = (uint32_t)n;
+    if (reader->run < 2) reader->run++;
+}
+
+static void add_code_point(struct ndd_reader *reader, uint32_t code) {
+    uint32_t lower;
+    switch (character_class(code, &lower)) {
+    case CHARACTER_WORD: {
+        end_run(reader);
+        uint8_t bytes[4];
+        size_t n = character_write(lower, bytes);
+        if (reader->token_length + n > TOKEN_BYTES) end_word(reader);
+        if (reader->token_length == 0) reader->token_context = reader->context;
+        memcpy(reader->token + reader->token_length, bytes, n);
+        reader->token_length += (uint32_t)n;
+        break;
+    }
+    case CHARACTER_SPACELESS: {
+        uint8_t bytes[4];
+        add_spaceless(reader, bytes, character_write(lower, bytes));
+        break;
+    }
+    case CHARACTER_IGNORED:
+        break;
+    default:
+        words_break(reader);
+    }
+}
+
+/* A run of ASCII word characters, the common case. */
+static const uint8_t *ascii_run(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    end_run(reader);
+    if (reader->token_length == 0) reader->token_context = reader->context;
+    uint32_t length = reader->token_length;
+    uint8_t lower;
+    while (at < end && *at < 0x80 && (lower = ascii_word[*at]) != 0) {
+        if (length == TOKEN_BYTES) {
+            reader->token_length = length;
+            end_word(reader);
+            reader->token_context = reader->context;
+            length = 0;
+        }
+        reader->token[length++] = lower;
+        at++;
+    }
+    reader->token_length = length;
+    return at;
+}
+
+static const uint8_t *other_character(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    uint32_t code;
+    size_t n = character_read(at, end, &code);
+    add_code_point(reader, code);
+    return at + n;
+}
+
+const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    while (at < end) {
+        uint8_t c = *at;
+        if (c >= 0x80) {
+            at = other_character(reader, at, end);
+        } else if (ascii_word[c] != 0) {
+            at = ascii_run(reader, at, end);
+        } else if (c == '<') {
+            return at;
+        } else if (c == '&') {
+            uint32_t codes[2];
+            size_t n = character_reference(at, end, 0, codes);
+            if (n == 0) {
+                words_break(reader);
+                at++;
+            } else {
+                add_code_point(reader, codes[0]);
+                if (codes[1] != 0) add_code_point(reader, codes[1]);
+                at += n;
+            }
+        } else {
+            words_break(reader);
+            at++;
+        }
+    }
+    return at;
+}
+
+void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    while (at < end) {
+        if (*at >= 0x80) {
+            at = other_character(reader, at, end);
+        } else if (ascii_word[*at] != 0) {
+            at = ascii_run(reader, at, end);
+        } else {
+            words_break(reader);
+            at++;
+        }
+    }
+}

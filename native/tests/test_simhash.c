@@ -1,0 +1,82 @@
+/* Simhash against plain counters, and hashes against published values. */
+#include <string.h>
+
+#include "check.h"
+#include "hash.h"
+#include "ndd.h"
+
+static uint64_t plain(const uint64_t *hashes, const uint32_t *weights, size_t n) {
+    uint64_t value = 0;
+    for (int bit = 0; bit < 64; bit++) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            int64_t weight = weights != NULL ? weights[i] : 1;
+            sum += hashes[i] >> bit & 1 ? weight : -weight;
+        }
+        if (sum > 0) value |= UINT64_C(1) << bit;
+    }
+    return value;
+}
+
+static void test_majority(void) {
+    uint64_t hundred[100];
+    for (int i = 0; i < 100; i++) hundred[i] = 0xdeadbeef;
+    CHECK(ndd_simhash(NULL, 0) == 0);
+    CHECK(ndd_simhash(hundred, 100) == 0xdeadbeef);
+    uint64_t tie[2] = {UINT64_C(0x123456789abcdef0), ~UINT64_C(0x123456789abcdef0)};
+    CHECK(ndd_simhash(tie, 2) == 0);
+    uint64_t three[3] = {0xabcd, 0xbcde, 0xcdef};
+    CHECK(ndd_simhash(three, 3) == 0xadcf);
+}
+
+static void test_against_plain_counters(void) {
+    static uint64_t hashes[3000];
+    static uint32_t weights[3000];
+    unsigned long long state = 7;
+    for (int i = 0; i < 3000; i++) {
+        hashes[i] = random_bits(&state);
+        weights[i] = (uint32_t)(random_bits(&state) >> (32 + random_bits(&state) % 32));
+    }
+    for (size_t n = 0; n < 3000; n += 1 + n / 9) {
+        uint64_t value = 1;
+        CHECK(ndd_simhash(hashes, n) == plain(hashes, NULL, n));
+        CHECK(ndd_simhash_weighted(hashes, weights, n, &value) == NDD_OK);
+        CHECK(value == plain(hashes, weights, n));
+    }
+    uint32_t most[3] = {UINT32_MAX, UINT32_MAX, 0};
+    uint64_t value;
+    CHECK(ndd_simhash_weighted(hashes, most, 3, &value) == NDD_OK);
+    CHECK(value == plain(hashes, most, 3));
+    CHECK(ndd_simhash_weighted(hashes, weights, ((size_t)1 << 31) + 1, &value) == NDD_TOO_LARGE);
+}
+
+#define BYTES(text) (const uint8_t *)text, sizeof text - 1
+
+static void test_published_hashes(void) {
+    CHECK(ndd_hash_fnv1a(BYTES("")) == UINT64_C(0xcbf29ce484222325));
+    CHECK(ndd_hash_fnv1a(BYTES("a")) == UINT64_C(0xaf63dc4c8601ec8c));
+    CHECK(ndd_hash_fnv1a(BYTES("foobar")) == UINT64_C(0x85944171f73967e8));
+    CHECK(ndd_hash_fnv1(BYTES("test string")) == UINT64_C(8811532157352841348));
+    CHECK(ndd_hash_jenkins(BYTES(""), 0) == UINT64_C(0xdeadbeefdeadbeef));
+    CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 0) == UINT64_C(0x17770551ce7226e6));
+    CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 1) == UINT64_C(0xe3607caebd371de4));
+}
+
+static void test_distance(void) {
+    CHECK(ndd_distance(0, 0) == 0);
+    CHECK(ndd_distance(0, ~UINT64_C(0)) == 64);
+    CHECK(ndd_distance(5, 6) == 2);
+}
+
+static void test_every_status_has_words(void) {
+    for (int status = -1; status <= NDD_TOO_LARGE + 1; status++) CHECK(strlen(ndd_strerror(status)) > 3);
+}
+
+int main(void) {
+    test_majority();
+    test_against_plain_counters();
+    test_published_hashes();
+    test_distance();
+    test_every_status_has_words();
+    return 0;
+}

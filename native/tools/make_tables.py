@@ -1,0 +1,169 @@
+"""Writes the reader's tables: make_tables.py OUTPUT_FOLDER (run by hand, results are committed).
+
+They are committed and not made at build time because a fingerprint must not depend on the Python
+that built the core: a newer Unicode version would change words, and so the recipe. Run it with a
+Python whose unicodedata is of the version named below; any other is refused.
+"""
+
+import random
+import sys
+import unicodedata
+from html.entities import html5
+from pathlib import Path
+
+UNICODE = "15.1.0"
+
+# --------------------------------------------------------------------------------------- tags
+
+# What a tag does to the scan: the flag TAG_<name> of tag_flags.h.
+TAGS = {
+    "BLOCK": "address article aside blockquote body caption center col colgroup dd details dialog dir "
+    "div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 header hgroup hr "
+    "html legend li main menu nav ol optgroup option p pre search section summary table tbody td "
+    "tfoot th thead tr ul",
+    "VOID": "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
+    "track wbr",
+    "BREAK": "br img input embed object svg math canvas audio video iframe select textarea button "
+    "label template",
+    "RAW": "script style textarea title iframe xmp noembed noframes plaintext",
+    "SKIP": "template svg select object canvas audio video",
+    "DROP": "nav menu aside footer form fieldset button label dialog",
+    "MAIN": "article main",
+    "HEADER": "header",
+    "HEADING": "h1 h2 h3 h4 h5 h6",
+    "LINK": "a",
+    "ROOT": "html body head",
+    "CELL": "td th caption",
+    "ROW": "tr",
+    "TABLE": "table",
+    "GROUP": "tbody thead tfoot",
+    "ITEM": "li",
+    "LIST": "ul ol menu dir",
+    "TERM": "dt dd",
+    "TERMS": "dl",
+    "PARAGRAPH": "p",
+    "SCRIPT": "script",
+}
+
+
+def tag_table() -> str:
+    flags = list(TAGS)
+    names = sorted({name for group in TAGS.values() for name in group.split()})
+    numbers = random.Random(1)
+    for multiplier in (numbers.getrandbits(64) | 1 for _ in range(100_000)):
+        slots: dict[int, str] = {}
+        for name in names:
+            slot = (packed(name) * multiplier & 0xFFFFFFFFFFFFFFFF) >> 54
+            if slot in slots:
+                break
+            slots[slot] = name
+        else:
+            break
+    else:
+        raise SystemExit("no multiplier keeps the tags apart")
+    lines = ["/* A tag stands at slot (packed name * TAG_MULTIPLIER) >> 54, or nowhere. */"]
+    lines += [f"#define TAG_MULTIPLIER UINT64_C({multiplier:#x})", ""]
+    lines += ["static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {"]
+    for slot, name in sorted(slots.items()):
+        value = sum(1 << i for i, flag in enumerate(flags) if name in TAGS[flag].split())
+        lines.append(f"    [{slot}] = {{UINT64_C({packed(name):#018x}), {value:#x}}}, /* {name} */")
+    lines += ["};", ""]
+    return "\n".join(lines)
+
+
+def flag_list() -> str:
+    lines = ["/* What a tag does to the scan. */", "enum {"]
+    lines += [f"    TAG_{flag} = 1 << {i}," for i, flag in enumerate(TAGS)]
+    return "\n".join([*lines, "};", ""])
+
+
+def packed(name: str) -> int:
+    """A name of at most 10 letters and digits as 6 bits for each, the same in either case."""
+    value = 0
+    for character in name:
+        value = value << 6 | (32 | int(character) if character.isdigit() else ord(character) & 31)
+    return value
+
+
+# --------------------------------------------------------------------------------- characters
+
+SEPARATOR, WORD, SPACELESS, IGNORED = range(4)
+
+SPACELESS_RANGES = [
+    (0x0E00, 0x0E7F),  # Thai
+    (0x1100, 0x11FF), (0x3130, 0x318F), (0xA960, 0xA97F), (0xAC00, 0xD7FF),  # Hangul
+    (0x3005, 0x3007), (0x3021, 0x3029), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF),
+    (0x20000, 0x323AF),  # CJK
+    (0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F), (0x1AFF0, 0x1B16F),  # Kana
+    (0x3100, 0x312F), (0x31A0, 0x31BF),  # Bopomofo
+]
+
+
+def character(code: int) -> tuple[int, int]:
+    """The class of a code point and what to add to it to lower its case."""
+    text = chr(code)
+    category = unicodedata.category(text)
+    if category == "Cf" and code != 0x200B or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
+        return IGNORED, 0
+    if category[0] in "LMN":
+        if any(first <= code <= last for first, last in SPACELESS_RANGES):
+            return SPACELESS, 0
+        return WORD, ord(text.lower()[0]) - code
+    return (WORD, 0) if text == "_" else (SEPARATOR, 0)
+
+
+def character_table() -> str:
+    kinds: dict[tuple[int, int], int] = {}
+    pages: dict[bytes, int] = {}
+    index = []
+    for page in range(0x110000 >> 8):
+        row = bytes(
+            kinds.setdefault(character(code), len(kinds)) for code in range(page << 8, (page + 1) << 8)
+        )
+        index.append(pages.setdefault(row, len(pages)))
+    lines = [f'#define UNICODE_VERSION "{UNICODE}"', ""]
+    lines += ["static const struct character_kind { int32_t lower; uint8_t kind; } character_kinds[] = {"]
+    lines += [f"    {{{delta}, {kind}}}," for kind, delta in kinds]
+    lines += ["};", "", "static const uint8_t character_page[] = {", *rows(index), "};", ""]
+    lines += [f"static const uint8_t character_rows[{len(pages)}][256] = {{"]
+    for page in pages:
+        lines += ["    {", *rows(page), "    },"]
+    lines += ["};", ""]
+    return "\n".join(lines)
+
+
+def rows(numbers: list[int] | bytes) -> list[str]:
+    return [
+        "    " + "".join(f"{number}," for number in numbers[i : i + 32]) for i in range(0, len(numbers), 32)
+    ]
+
+
+# ----------------------------------------------------------------------------------- entities
+
+
+def entity_table() -> str:
+    lines = ["/* Sorted by name; a name without its semicolon is one of those that need none. */"]
+    lines += ["static const struct entity { const char *name; uint32_t first, second; } entities[] = {"]
+    for name, text in sorted(html5.items(), key=lambda item: item[0].encode()):
+        codes = [ord(character) for character in text] + [0]
+        lines.append(f'    {{"{name}", {codes[0]:#x}, {codes[1]:#x}}},')
+    lines += ["};", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    if unicodedata.unidata_version != UNICODE:
+        raise SystemExit(f"this Python has Unicode {unicodedata.unidata_version}, the tables need {UNICODE}")
+    folder = Path(sys.argv[1])
+    made = {
+        "tag_flags.h": flag_list(),
+        "tag_table.h": tag_table(),
+        "character_table.h": character_table(),
+        "entity_table.h": entity_table(),
+    }
+    for name, text in made.items():
+        head = "/* Written by native/tools/make_tables.py; change that, not this. */\n#include <stdint.h>\n\n"
+        (folder / name).write_text(head + text, encoding="ascii")
+
+
+main()

@@ -1,0 +1,781 @@
+"""The detector: the promises of DESIGN.md that it keeps, and every rule of its decision."""
+
+import random
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import dedup.detector
+from dedup.errors import RecipeMismatch, StoreLocked, UsageError
+from dedup.names import document_key, namespace_of, registrable_domain
+from dedup.recipes import recipe_of
+from dedup.values import Neighbour, PageFingerprint, Verdict
+
+RECIPE = "words-0-1"
+A, B, C = (f"http://example.com/{name}" for name in "abc")
+ONES = 2**64 - 1
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def page(value: int = 0, check: int = 0, **fields: object) -> PageFingerprint:
+    defaults = {"links": 0, "features": 100, "link_count": 0, "recipe": RECIPE}
+    return PageFingerprint(value, check, **(defaults | fields))
+
+
+def bits(n: int) -> int:
+    """A number with n bits set."""
+    return 2**n - 1
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def detector(tmp_path, clock):
+    with dedup.detector.open(tmp_path, clock=clock) as opened:
+        yield opened
+
+
+def accept(detector, fingerprint, key, **options):
+    """Reserve and insert a page that is to be kept."""
+    verdict = detector.reserve(fingerprint, key, **options)
+    assert verdict.token
+    detector.insert(verdict)
+    return verdict
+
+
+# ------------------------------------------------------------------------------- the promises
+
+
+def test_promise_1_nothing_is_lost_without_an_inserted_original(detector):
+    """A near-duplicate of a page in flight is pending; it is dropped only once that is inserted."""
+    original = detector.reserve(page(), A)
+    assert detector.reserve(page(), B).status == "pending"
+    detector.insert(original)
+    assert detector.reserve(page(), B).status == "near_duplicate"
+
+
+def test_promise_1_nothing_is_lost_and_every_drop_is_explained(detector):
+    """A near_duplicate verdict says of which page, and at what distances."""
+    accept(detector, page(bits(2), bits(3)), A)
+    verdict = detector.reserve(page(0, 0), B)
+    assert verdict == Verdict("near_duplicate", "", B, A, 2, 3, page(), None, "example.com")
+
+
+def test_promise_1_nothing_is_lost_by_a_near_duplicate(detector):
+    """A near-duplicate holds no token, cannot be inserted, and never becomes an original."""
+    accept(detector, page(0), A)
+    verdict = detector.reserve(page(bits(6)), B)
+    assert verdict.status == "near_duplicate"
+    with pytest.raises(UsageError, match="no token"):
+        detector.insert(verdict)
+    assert not detector.release(verdict)
+    assert detector.reserve(page(bits(12)), C).status == "unique"
+
+
+def test_promise_1_nothing_is_lost_when_the_store_errs(detector, monkeypatch):
+    """An insert that fails leaves the reservation: others stay pending, and it can be repeated."""
+
+    def refuse(_):
+        raise OSError(28, "No space left on device", "documents.mdb")
+
+    verdict = detector.reserve(page(), A)
+    with monkeypatch.context() as patch:
+        patch.setattr(detector._store, "insert", refuse)
+        with pytest.raises(OSError, match="No space"):
+            detector.insert(verdict)
+    assert detector.reserve(page(), B).status == "pending"
+    detector.insert(verdict)
+    assert detector.reserve(page(), B).status == "near_duplicate"
+
+
+def test_promise_2_a_page_is_never_a_duplicate_of_itself(detector):
+    """The same key is a refetch with a token: in flight, inserted, or with another content."""
+    first = detector.reserve(page(), A)
+    assert (detector.reserve(page(), A).status, first.status) == ("refetch", "unique")
+    detector.insert(first)
+    for value in (0, bits(3), ONES):
+        verdict = detector.reserve(page(value), A)
+        assert (verdict.status, verdict.of) == ("refetch", None)
+        assert verdict.token
+
+
+def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path):
+    """A page that was in flight or inserted when the process was killed is kept when resumed."""
+    code = """
+        import os, sys
+        import dedup.detector
+        from dedup.values import PageFingerprint
+        detector = dedup.detector.open(sys.argv[1])
+        def reserve(key, value):
+            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-1")
+            return detector.reserve(page, key)
+        detector.insert(reserve("http://example.com/a", 0))
+        reserve("http://example.com/b", 2**64 - 1)
+        os.kill(os.getpid(), 9)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    assert subprocess.run(command, check=False, timeout=60).returncode == -9
+    with dedup.detector.open(tmp_path) as resumed:
+        assert resumed.reserve(page(0), A).status == "refetch"
+        assert resumed.reserve(page(ONES), B).status == "unique"
+        assert resumed.reserve(page(0), C).status == "near_duplicate"
+
+
+def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(detector):
+    """A recrawl of near-duplicates that were all accepted keeps every one of them."""
+    detector.insert(detector.reserve(page(), A))
+    detector.insert(detector.reserve(page(), B, exempt="start"))
+    for key in (A, B):
+        verdict = detector.reserve(page(bits(1)), key)
+        assert verdict.status == "refetch"
+        detector.insert(verdict)
+    assert len(detector) == 2
+
+
+def test_promise_3_two_phases_exactly_one_of_two_at_once_wins(tmp_path):
+    """100 times two threads reserve near-duplicates at once: one is unique, one is pending."""
+    with dedup.detector.open(tmp_path) as detector:
+        for number in range(100):
+            value = number * 0x9E3779B97F4A7C15 % 2**64
+            verdicts, barrier = [], threading.Barrier(2)
+
+            def reserve(key, value=value, verdicts=verdicts, barrier=barrier):
+                barrier.wait()
+                verdicts.append(detector.reserve(page(value), key))
+
+            keys = [f"http://example.com/{number}/{side}" for side in "ab"]
+            threads = [threading.Thread(target=reserve, args=(key,)) for key in keys]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            verdicts.sort(key=lambda v: v.status)
+            assert [v.status for v in verdicts] == ["pending", "unique"]
+            assert verdicts[0].of == verdicts[1].key
+            detector.insert(verdicts[1])
+            assert detector.reserve(page(value), verdicts[0].key).status == "near_duplicate"
+        assert len(detector) == 100
+
+
+def test_promise_3_two_phases_a_released_page_leaves_nothing(detector):
+    """After release the next near-duplicate is unique; releasing again is False."""
+    verdict = detector.reserve(page(), A)
+    assert detector.release(verdict)
+    assert not detector.release(verdict)
+    assert detector.reserve(page(), B).status == "unique"
+
+
+def test_promise_3_two_phases_what_nobody_ends_expires(detector, clock):
+    """At its expiry a reservation no longer holds anyone up."""
+    verdict = detector.reserve(page(), A)
+    clock.now += 599
+    assert detector.reserve(page(), B).status == "pending"
+    clock.now += 1
+    assert detector.reserve(page(), B).status == "unique"
+    assert not detector.release(verdict)
+
+
+def test_promise_5_fingerprints_of_another_recipe_are_refused(detector):
+    """probe and reserve raise RecipeMismatch naming both recipes."""
+    other = page(recipe="words-0-0")
+    for action in (detector.probe, lambda p: detector.reserve(p, A)):
+        with pytest.raises(RecipeMismatch, match=r"words-0-1.*words-0-0"):
+            action(other)
+
+
+# --------------------------------------------------------------------------- the decision
+
+
+def test_distances_decide_at_the_bit(tmp_path):
+    """Within distance and total distance it is a near-duplicate, one bit further it is not."""
+    with dedup.detector.open(tmp_path, distance=3, total_distance=10) as detector:
+        accept(detector, page(), A)
+        for value, check, status in (
+            (3, 7, "near_duplicate"),
+            (3, 8, "unique"),
+            (4, 0, "unique"),
+            (0, 10, "near_duplicate"),
+            (0, 11, "unique"),
+        ):
+            verdict = detector.reserve(page(bits(value), bits(check)), B)
+            assert verdict.status == status
+            detector.release(verdict)
+
+
+def test_the_recipe_gives_the_defaults(detector):
+    """Without arguments the distances and the least number of features are the recipe's."""
+    recipe = recipe_of()
+    assert detector.recipe == recipe
+    policy = detector.policy
+    assert (policy.distance, policy.total_distance) == (recipe.distance, recipe.total_distance)
+    assert (policy.min_features, policy.scope) == (recipe.min_features, "global")
+
+
+def test_short_pages_are_exempt_without_a_token(detector):
+    """A page under min_features is kept, holds nothing, and matches nothing."""
+    accept(detector, page(), A)
+    verdict = detector.reserve(page(features=19), B)
+    assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "short", None)
+    assert detector.probe(page(features=19)) == []
+    assert detector.reserve(page(features=20), B).status == "near_duplicate"
+
+
+def test_a_short_original_matches_nothing(detector):
+    """A short page that was inserted as a start request never drops another."""
+    accept(detector, page(features=5), A, exempt="start")
+    assert detector.reserve(page(), B).status == "unique"
+
+
+def test_min_features_may_be_zero(tmp_path):
+    """With min_features=0 even empty pages are judged."""
+    with dedup.detector.open(tmp_path, min_features=0) as detector:
+        accept(detector, page(features=0), A)
+        assert detector.reserve(page(features=0), B).status == "near_duplicate"
+
+
+def test_an_exempt_page_is_reserved_and_becomes_an_original(detector):
+    """A reason given by the caller comes first: the page is kept, inserted, and drops others."""
+    accept(detector, page(), A)
+    verdict = detector.reserve(page(), B, exempt="start")
+    assert (verdict.status, verdict.reason, verdict.of) == ("exempt", "start", None)
+    assert not detector.insert(verdict)
+    detector.forget(A)
+    assert detector.reserve(page(), C).of == B
+
+
+def test_who_waited_long_enough_is_kept(detector):
+    """A pending page that comes back with exempt="in_flight" is kept and inserted like others."""
+    first = detector.reserve(page(), A)
+    assert detector.reserve(page(), B).status == "pending"
+    second = detector.reserve(page(), B, exempt="in_flight")
+    detector.insert(second)
+    detector.release(first)
+    assert detector.reserve(page(), C).of == B
+
+
+def test_the_nearest_match_is_named(detector):
+    """Of several: least distance, then least check_distance, then smallest key."""
+    for key, value, check in (
+        ("http://d.com/", 2, 0),
+        ("http://c.com/", 1, 5),
+        ("http://b.com/", 1, 4),
+        ("http://a.com/", 1, 4),
+    ):
+        accept(detector, page(bits(value), bits(check)), key, exempt="start")
+    verdict = detector.reserve(page(), A)
+    assert (verdict.of, verdict.distance, verdict.check_distance) == ("http://a.com/", 1, 4)
+    assert [n.key for n in detector.probe(page())] == [
+        "http://a.com/",
+        "http://b.com/",
+        "http://c.com/",
+        "http://d.com/",
+    ]
+
+
+def test_an_inserted_match_comes_before_a_nearer_one_in_flight(detector):
+    """With one match inserted and one in flight the page is a near-duplicate of the first."""
+    accept(detector, page(bits(4)), A)
+    detector.reserve(page(), B, exempt="start")
+    verdict = detector.reserve(page(), C)
+    assert (verdict.status, verdict.of) == ("near_duplicate", A)
+
+
+def test_probe_gives_distances_and_takes_nothing(detector):
+    """probe() returns stored near-duplicates only, and reserves nothing."""
+    accept(detector, page(bits(2), bits(3), links=bits(5)), A)
+    detector.reserve(page(), B, exempt="start")
+    assert detector.probe(page()) == [Neighbour(A, 2, 3, 5, "example.com")]
+    assert detector.probe(page(ONES)) == []
+    assert detector.info()["in_flight"] == 1
+
+
+@pytest.mark.parametrize("inserted", [True, False])
+def test_the_listing_guard_keeps_new_links(detector, inserted):
+    """Alike text with far links and enough of them is kept, with a token."""
+    original = detector.reserve(page(links=0, link_count=30), A)
+    if inserted:
+        detector.insert(original)
+    dropped = "near_duplicate" if inserted else "pending"
+    for links, links_in_page, status in (
+        (17, 8, "exempt"),
+        (16, 8, dropped),
+        (17, 7, dropped),
+    ):
+        verdict = detector.reserve(page(links=bits(links), link_count=links_in_page), B)
+        assert verdict.status == status
+        assert verdict.reason == ("new_links" if status == "exempt" else "")
+        assert (verdict.token is not None) == (status == "exempt")
+        detector.release(verdict)
+    unguarded = page(links=bits(17), link_count=8)
+    assert detector.reserve(unguarded, B, guard=False).status == dropped
+
+
+def test_the_listing_guard_looks_at_every_match(detector):
+    """Links that one of several matches has, in the store or in flight, are not new."""
+    accept(detector, page(links=0, link_count=30), A)
+    listing = page(bits(3), links=ONES, link_count=30)
+    second = detector.reserve(listing, B)
+    assert second.reason == "new_links"
+    copy = page(links=ONES, link_count=30)
+    assert (detector.reserve(copy, C).status, detector.reserve(copy, C).of) == ("near_duplicate", A)
+    detector.insert(second)
+    assert detector.reserve(copy, C).of == A
+
+
+def test_site_scope_matches_only_within_a_registrable_domain(tmp_path):
+    """In the scope "site" a copy elsewhere, or without a domain, is unique."""
+    with dedup.detector.open(tmp_path, scope="site") as detector:
+        accept(detector, page(), "http://www.example.co.uk/a")
+        flying = detector.reserve(page(ONES), "http://www.example.co.uk/c")
+        for key, options, status in (
+            ("http://shop.example.co.uk/b", {}, "near_duplicate"),
+            ("http://example.com/b", {}, "unique"),
+            ("a key of one's own", {}, "unique"),
+            ("a key of one's own", {"url": "http://example.co.uk/"}, "near_duplicate"),
+            ("a key of one's own", {"domain": "example.co.uk"}, "near_duplicate"),
+            ("http://example.co.uk/b", {"domain": ""}, "unique"),
+        ):
+            verdict = detector.reserve(page(), key, **options)
+            assert verdict.status == status
+            detector.release(verdict)
+        assert detector.reserve(page(ONES), "http://example.com/d").status == "unique"
+        assert detector.reserve(page(ONES), "http://example.co.uk/d").of == flying.key
+        assert len(detector.probe(page(), domain="example.co.uk")) == 1
+        assert detector.probe(page(), domain="example.com") == detector.probe(page()) == []
+
+
+def test_pages_without_a_domain_do_not_match_each_other_in_site_scope(tmp_path):
+    """No domain is not a common domain."""
+    with dedup.detector.open(tmp_path, scope="site") as detector:
+        accept(detector, page(), "one")
+        assert detector.reserve(page(), "two").status == "unique"
+
+
+def test_a_replaced_content_is_no_longer_matched(detector):
+    """After a refetch with new content the old one is free again."""
+    accept(detector, page(0), A)
+    accept(detector, page(ONES), A)
+    assert detector.reserve(page(0), B).status == "unique"
+    assert detector.reserve(page(ONES), C).of == A
+
+
+# ------------------------------------------------------------------------- ending a reservation
+
+
+def test_insert_is_idempotent(detector):
+    """The second insert of a verdict changes nothing and is False."""
+    verdict = accept(detector, page(), A)
+    next_id = detector._store._documents.next_id
+    assert detector.insert(verdict) is False
+    assert detector._store._documents.next_id == next_id
+
+
+def test_release_never_touches_an_inserted_document(detector):
+    """Releasing after inserting is False and the document stays."""
+    verdict = accept(detector, page(), A)
+    assert detector.release(verdict) is False
+    assert len(detector) == 1
+    assert detector.insert(verdict) is False
+
+
+def test_insert_after_release_is_refused(detector):
+    """A page that was given back never becomes an original behind its crawler's back."""
+    verdict = detector.reserve(page(), A)
+    detector.release(verdict)
+    with pytest.raises(UsageError, match="released"):
+        detector.insert(verdict)
+    assert len(detector) == 0
+
+
+def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):
+    """After expiry insert() stores, and tells that a near-duplicate was inserted meanwhile."""
+    verdict = detector.reserve(page(), A)
+    clock.now += 600
+    other = detector.reserve(page(), B)
+    assert other.status == "unique"
+    assert detector.insert(other) is False
+    assert detector.insert(verdict) is True
+    assert len(detector) == 2
+    assert detector.reserve(page(), A).status == "refetch"
+
+
+def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
+    """Expired, but nothing alike came meanwhile: False."""
+    verdict = detector.reserve(page(), A)
+    clock.now += 600
+    assert detector.insert(verdict) is False
+
+
+def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
+    """A token of an earlier opening stores its page; releasing it is False."""
+    with dedup.detector.open(tmp_path) as detector:
+        old, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
+    with dedup.detector.open(tmp_path) as detector:
+        detector.insert(old)
+        assert not detector.release(other)
+        assert detector.reserve(page(), C).of == A
+
+
+def test_a_token_does_not_carry_another_page(detector):
+    """A verdict put together from two is refused."""
+    token = detector.reserve(page(), A).token
+    forged = Verdict("unique", "", B, None, None, None, page(ONES), token)
+    with pytest.raises(UsageError, match="belongs to"):
+        detector.insert(forged)
+    assert len(detector) == 0
+
+
+def test_forget_removes_a_document(detector):
+    """forget() is True once, and afterwards a near-duplicate is unique."""
+    accept(detector, page(), A)
+    assert detector.forget(A)
+    assert not detector.forget(A)
+    assert detector.reserve(page(), B).status == "unique"
+
+
+# ------------------------------------------------------------------------------------- opening
+
+
+def test_two_detectors_of_a_process_share_a_store(tmp_path, clock):
+    """They see each other's documents and pages in flight; the last one closes the store."""
+    first = dedup.detector.open(tmp_path, clock=clock)
+    second = dedup.detector.open(tmp_path / ".." / tmp_path.name, clock=clock)
+    verdict = first.reserve(page(), A)
+    assert second.reserve(page(), B).status == "pending"
+    first.insert(verdict)
+    first.close()
+    first.close()
+    assert second.reserve(page(), B).status == "near_duplicate"
+    second.close()
+    with dedup.detector.open(tmp_path) as third:
+        assert len(third) == 1
+
+
+def test_a_greater_distance_also_finds_what_was_there(tmp_path, clock):
+    """A second detector with a greater distance finds what a first one with a smaller put in."""
+    with dedup.detector.open(tmp_path, distance=2, clock=clock) as narrow:
+        accept(narrow, page(0), A)
+        narrow.reserve(page(ONES), B)
+        with dedup.detector.open(tmp_path, distance=8, clock=clock) as wide:
+            assert wide.reserve(page(bits(8)), C).of == A
+            assert wide.reserve(page(ONES ^ bits(8)), C).of == B
+            assert narrow.reserve(page(bits(8)), C).status == "unique"
+
+
+def test_a_second_process_is_refused(tmp_path):
+    """Another process gets StoreLocked; the shared registry does not reach that far."""
+    with dedup.detector.open(tmp_path):
+        code = "import sys, dedup.detector; dedup.detector.open(sys.argv[1])"
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        assert StoreLocked.__name__ in done.stderr
+        assert "dedup serve" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("distance", 16),
+        ("distance", -1),
+        ("distance", 3.0),
+        ("distance", True),
+        ("distance", "3"),
+        ("total_distance", 129),
+        ("min_features", -1),
+        ("scope", "page"),
+        ("reservation_seconds", 0),
+        ("reservation_seconds", float("nan")),
+        ("reservation_seconds", float("inf")),
+        ("reservation_seconds", "600"),
+        ("namespace", "../x"),
+        ("secret", ""),
+    ],
+)
+def test_a_wrong_argument_names_itself(tmp_path, argument, value):
+    """UsageError says which argument, its value, and what is allowed; nothing is left open."""
+    with pytest.raises(UsageError, match=argument) as caught:
+        dedup.detector.open(tmp_path, **{argument: value})
+    assert argument == "secret" or repr(value) in str(caught.value)
+    dedup.detector.open(tmp_path).close()
+
+
+def test_a_service_is_not_available_yet(tmp_path):
+    """A redis:// target is refused in so many words."""
+    with pytest.raises(UsageError, match="not available yet"):
+        dedup.detector.open("redis://localhost:7700")
+
+
+def test_a_closed_detector_says_so(tmp_path):
+    """Every call after close() is a usage error."""
+    detector = dedup.detector.open(tmp_path)
+    verdict = detector.reserve(page(), A)
+    detector.close()
+    for action in (
+        lambda: detector.probe(page()),
+        lambda: detector.reserve(page(), A),
+        lambda: detector.insert(verdict),
+        lambda: detector.release(verdict),
+        lambda: detector.forget(A),
+        detector.info,
+    ):
+        with pytest.raises(UsageError, match="closed"):
+            action()
+
+
+def test_secrets_belong_to_a_store(tmp_path):
+    """A keyed store judges without its secret, makes fingerprints only with it, refuses others."""
+    with dedup.detector.open(tmp_path, secret="one") as keyed:
+        made = keyed.fingerprint(b"<p>some words in a page</p>")
+        assert made.recipe == keyed.recipe.id == recipe_of(secret="one").id
+    with dedup.detector.open(tmp_path) as without:
+        assert without.reserve(made, A, exempt="start").token
+        with pytest.raises(RecipeMismatch, match="secret"):
+            without.fingerprint(b"<p>some words in a page</p>")
+        with pytest.raises(RecipeMismatch):
+            dedup.detector.open(tmp_path, secret="two")
+        with pytest.raises(RecipeMismatch):
+            dedup.detector.open(tmp_path, recipe=RECIPE)
+        with pytest.raises(RecipeMismatch):
+            dedup.detector.open(tmp_path, recipe=recipe_of(RECIPE))
+
+
+def test_fingerprint_follows_the_store(detector):
+    """fingerprint() makes pages that reserve() takes."""
+    made = detector.fingerprint("<p>" + " ".join(f"word{i}" for i in range(50)) + "</p>", url=A)
+    assert detector.reserve(made, A).status == "unique"
+
+
+def test_info_says_everything_at_once(detector):
+    """info() tells the store, the policy, and the pages in flight."""
+    detector.reserve(page(), A)
+    info = detector.info()
+    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 6)
+    assert (info["recipe"], info["scope"]) == (RECIPE, "global")
+
+
+# --------------------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("url", "domain"),
+    [
+        ("http://www.example.co.uk:8080/a?b", "example.co.uk"),
+        ("https://EXAMPLE.com./", "example.com"),
+        ("http://user:pass@a.b.example.org/", "example.org"),
+        ("http://127.0.0.1:8000/", "127.0.0.1"),
+        ("http://[::1]:8000/", "::1"),
+        ("http://localhost:8000/", "localhost"),
+        ("http://wiki.intranet/", "wiki.intranet"),
+        ("http://co.uk/", "co.uk"),
+        ("http://bücher.de/", "xn--bcher-kva.de"),
+        ("http://xn--bcher-kva.de/", "xn--bcher-kva.de"),
+        ("a key of one's own", ""),
+        ("http://[", ""),
+        ("", ""),
+    ],
+)
+def test_registrable_domains(url, domain):
+    """The registrable domain of a URL, or its host, or nothing."""
+    assert registrable_domain(url) == domain
+
+
+def test_document_keys_are_canonical():
+    """Fragments and the order of the query do not make another document."""
+    assert document_key("http://Example.com/?b=2&a=1#top") == "http://example.com/?a=1&b=2"
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"),
+    [("news", "news"), ("my spider/é", "my-spider--"), (".x", "-x"), ("a" * 70, "a" * 64)],
+)
+def test_a_spiders_name_becomes_a_namespace(name, namespace):
+    """Characters that a namespace does not take become "-"."""
+    assert namespace_of(name) == namespace
+
+
+# ---------------------------------------------------------------------- everything against a model
+
+
+class Crawl(RuleBasedStateMachine):
+    """Many steps of a crawl, each checked against a brute-force model of the rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.inserted: dict[str, PageFingerprint] = {}
+        self.in_flight: dict[str, tuple[str, PageFingerprint, float]] = {}
+        self.verdicts: list[Verdict] = []
+        self.accepted: set[str] = set()
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.open()
+
+    def open(self) -> None:
+        self.detector = dedup.detector.open(
+            self.folder.name, distance=4, total_distance=9, clock=self.clock
+        )
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self.detector.close()
+            self.folder.cleanup()
+
+    def near(self, fingerprint: PageFingerprint, key: str, others: list) -> list:
+        found = []
+        for other_key, other in others:
+            distance = (fingerprint.value ^ other.value).bit_count()
+            total = distance + (fingerprint.check ^ other.check).bit_count()
+            if other_key != key and distance <= 4 and total <= 9 and other.features >= 20:
+                found.append((distance, total - distance, other_key, other.links))
+        return sorted(found)
+
+    pages = st.builds(
+        page,
+        value=st.sampled_from([0, ONES]).flatmap(
+            lambda base: st.integers(0, 7).map(lambda n: base ^ bits(n))
+        ),
+        check=st.integers(0, 8).map(bits),
+        links=st.sampled_from([0, bits(20), ONES]),
+        link_count=st.sampled_from([0, 20]),
+        features=st.sampled_from([100, 100, 100, 10]),
+    )
+    keys = st.integers(0, 12).map(lambda n: f"http://example.com/{n}")
+
+    @rule(fingerprint=pages, key=keys, exempt=st.sampled_from([None, None, None, "start"]))
+    def reserve(self, fingerprint: PageFingerprint, key: str, exempt: str | None) -> None:
+        verdict = self.detector.reserve(fingerprint, key, exempt=exempt)
+        alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
+        stored = self.near(fingerprint, key, list(self.inserted.items()))
+        flying = self.near(fingerprint, key, alive)
+        new_links = fingerprint.link_count >= 8 and all(
+            (fingerprint.links ^ links).bit_count() > 16 for *_, links in stored + flying
+        )
+        if exempt:
+            expected = ("exempt", exempt, None)
+        elif fingerprint.features < 20:
+            expected = ("exempt", "short", None)
+        elif key in self.inserted or key in {k for k, _ in alive}:
+            expected = ("refetch", "", None)
+        elif not stored and not flying:
+            expected = ("unique", "", None)
+        elif new_links:
+            expected = ("exempt", "new_links", None)
+        elif stored:
+            expected = ("near_duplicate", "", stored[0][2])
+        else:
+            expected = ("pending", "", flying[0][2])
+        assert (verdict.status, verdict.reason, verdict.of) == expected
+        holds = verdict.status in ("unique", "refetch", "exempt") and verdict.reason != "short"
+        assert (verdict.token is not None) == holds
+        if verdict.status == "near_duplicate":
+            assert key not in self.accepted, "an accepted key was dropped"
+            assert verdict.of in self.inserted, "a drop without an accepted original"
+        if verdict.token:
+            self.in_flight[verdict.token] = (key, fingerprint, self.clock.now + 600)
+            self.verdicts.append(verdict)
+
+    @precondition(lambda self: self.verdicts)
+    @rule(choice=st.integers(0, 999))
+    def insert(self, choice: int) -> None:
+        verdict = self.verdicts.pop(choice % len(self.verdicts))
+        stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
+        guarded = verdict.page.link_count >= 8 and all(
+            (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
+        )
+        late = self.detector.insert(verdict)
+        assert late == (verdict.status == "unique" and bool(stored) and not guarded)
+        self.inserted[verdict.key] = verdict.page
+        self.accepted.add(verdict.key)
+        self.in_flight.pop(verdict.token, None)
+
+    @precondition(lambda self: self.verdicts)
+    @rule(choice=st.integers(0, 999))
+    def release(self, choice: int) -> None:
+        verdict = self.verdicts.pop(choice % len(self.verdicts))
+        held = self.in_flight.pop(verdict.token, None)
+        alive = held is not None and held[2] > self.clock.now
+        assert self.detector.release(verdict) == alive
+
+    @rule(seconds=st.sampled_from([1, 300, 600]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(key=keys)
+    def forget(self, key: str) -> None:
+        assert self.detector.forget(key) == (self.inserted.pop(key, None) is not None)
+        self.accepted.discard(key)
+
+    @rule(keep=st.booleans())
+    def crash(self, keep: bool) -> None:
+        """Pages in flight are forgotten; what was inserted is not."""
+        self.detector.close()
+        self.in_flight.clear()
+        if not keep:
+            self.verdicts.clear()
+        self.open()
+
+    @invariant()
+    def nothing_accepted_is_missing(self) -> None:
+        if hasattr(self, "detector"):
+            assert len(self.detector) == len(self.inserted)
+
+
+TestCrawl = Crawl.TestCase
+TestCrawl.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+
+def test_of_each_group_one_page_is_kept(tmp_path, clock):
+    """However inserts, releases and expiries fall, every group of copies keeps a page."""
+    generator, number = random.Random(3), count()
+    with dedup.detector.open(tmp_path, clock=clock) as detector:
+        groups = [generator.getrandbits(64) for _ in range(30)]
+        kept: dict[int, int] = dict.fromkeys(range(30), 0)
+        waiting = [
+            (g, f"http://example.com/{next(number)}", 0) for g in range(30) for _ in range(8)
+        ]
+        flying: list[tuple[int, str, Verdict]] = []
+        while waiting or flying:
+            clock.now += generator.choice([0, 0, 0, 100, 700])
+            if waiting and generator.random() < 0.6:
+                group, key, tries = waiting.pop(generator.randrange(len(waiting)))
+                exempt = "in_flight" if tries > 3 else None
+                value = groups[group] ^ (1 << generator.randrange(64))
+                verdict = detector.reserve(page(value), key, exempt=exempt)
+                if verdict.status == "pending":
+                    waiting.append((group, key, tries + 1))
+                elif verdict.status == "near_duplicate":
+                    assert kept[group], "dropped before a copy was accepted"
+                else:
+                    flying.append((group, key, verdict))
+            elif flying:
+                group, key, verdict = flying.pop(generator.randrange(len(flying)))
+                if generator.random() < 0.3:
+                    detector.release(verdict)
+                    waiting.append((group, key, 0))
+                else:
+                    detector.insert(verdict)
+                    kept[group] += 1
+        assert all(kept.values())
+        assert len(detector) == sum(kept.values())
