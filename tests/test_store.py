@@ -569,7 +569,7 @@ def test_a_long_tail_is_replayed_and_then_saved(tmp_path, monkeypatch):
     """A store that was killed with a long tail gets its snapshot at the next opening."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 300)
-    monkeypatch.setattr(store, "TAIL_AT_OPEN", 300)
+    monkeypatch.setattr(snapshot, "TAIL_AT_OPEN", 300)
     Store.open(tmp_path).close()
     assert table_file(tmp_path).exists()
 
@@ -612,6 +612,7 @@ def test_promise_6_a_damaged_snapshot_is_named_and_made_anew(tmp_path, caplog, h
         assert s.near(spread(4)) == []
         assert [d.key for d, _ in s.near(spread(5000))] == ["http://example.com/4"]
         assert all(s.near(spread(i)) for i in range(5, 1000))
+    assert verify_store(tmp_path).problems == []
 
 
 def test_an_old_snapshot_put_back_is_noticed(tmp_path, caplog):

@@ -24,12 +24,13 @@ from dedup.table import Table
 __all__ = ["load_table", "read_snapshot", "save_table"]
 
 BATCH = 65_536  # documents put into a table at once
+TAIL_AT_OPEN = 10_000  # documents read at opening that are worth a new snapshot
 
 log = logging.getLogger(__name__)
 
 
-def load_table(path: Path, documents: Documents, k: int) -> tuple[Table, int]:
-    """Return the table of all documents, and how many of them had to be read for it.
+def load_table(path: Path, documents: Documents, k: int) -> tuple[Table, bool]:
+    """Return the table of all documents, and whether a new snapshot is due.
 
     Raises StoreDamaged if a document is not readable.
     """
@@ -37,14 +38,16 @@ def load_table(path: Path, documents: Documents, k: int) -> tuple[Table, int]:
         table = read_snapshot(path, documents, k)
         if table is not None:
             replayed = _append(table, documents, table.note)
-            held = len(table)
-            if held == len(documents):
-                return table, replayed
-            raise _Unfit(f"{path} comes to {held} documents where {len(documents)} belong")
+            if len(table) == len(documents):
+                return table, replayed >= TAIL_AT_OPEN
+            raise _Unfit(f"{path} comes to {len(table)} documents where {len(documents)} belong")
+        due = len(documents) >= TAIL_AT_OPEN
     except _Unfit as error:
         log.warning("%s; the table is made anew from the documents", error)
+        due = True
     table = Table(k)
-    return table, _append(table, documents, 0)
+    _append(table, documents, 0)
+    return table, due
 
 
 def read_snapshot(path: Path, documents: Documents, k: int) -> Table | None:

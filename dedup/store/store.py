@@ -31,7 +31,6 @@ __all__ = ["NEAR_LIMIT", "Store", "agreed_recipe"]
 NEAR_LIMIT = 1000  # documents that near() answers at most
 FLUSH_SECONDS = 1.0
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
-TAIL_AT_OPEN = 10_000  # the same when it is opened
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +71,8 @@ class Store:
         self._lock = threading.RLock()
         self._closed = False
         self._snapshot = folder / "table.ndd"
-        self._table, replayed = load_table(self._snapshot, documents, k)
-        if replayed >= TAIL_AT_OPEN:
+        self._table, due = load_table(self._snapshot, documents, k)
+        if due:
             self._save()
         self._dirty = threading.Event()
         self._end = threading.Event()

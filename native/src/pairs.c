@@ -99,10 +99,15 @@ static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *valu
     return status;
 }
 
-/* Finds all pairs of n distinct values that differ only in the free bits. */
+/* Finds all pairs of n distinct values that differ only in the free bits, and were not found before.
+ * Bits in which none differ are no use as keys: every block of them would bring all together. */
 static ndd_status join_group(const struct join_rule *rule, const uint64_t *values, size_t n,
                              uint64_t free_bits, const struct join *around) {
     if (n <= COMPARED) return compare_group(rule, values, n, around);
+    uint64_t differing = 0;
+    for (size_t i = 1; i < n; i++) differing |= values[0] ^ values[i];
+    if (found_before(around, differing)) return NDD_OK;
+    free_bits &= differing;
     struct design design;
     ndd_status status = design_for_pairs(&design, n, free_bits, rule->k);
     if (status != NDD_OK) return status;

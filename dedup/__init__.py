@@ -1,0 +1,66 @@
+"""Near-duplicate detection for web crawlers, after Manku, Jain and Das Sarma (WWW 2007).
+
+    page = dedup.fingerprint(html)                   a page becomes a 64-bit simhash
+    with dedup.open("store") as detector:            what was seen before
+        verdict = detector.reserve(page, key)        unique, near_duplicate, refetch, ...
+        ...                                          process the page
+        detector.insert(verdict)                     and remember it
+
+dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md shows the house.
+"""
+
+from importlib.metadata import version as _version
+
+from dedup.detector import Detector, open
+from dedup.errors import (
+    DedupError,
+    EventInvalid,
+    RecipeMismatch,
+    ServiceUnavailable,
+    StoreDamaged,
+    StoreLocked,
+    UsageError,
+)
+from dedup.fingerprint import (
+    distance,
+    fingerprint,
+    fingerprint_text,
+    near_duplicate,
+    simhash,
+    token_hashes,
+)
+from dedup.names import document_key
+from dedup.recipes import Recipe, recipe_of
+from dedup.table import Match, Table, find_all, find_clusters
+from dedup.values import Document, Neighbour, PageFingerprint, Verdict
+
+__version__ = _version("crawl-dedup")
+
+__all__ = [
+    "DedupError",
+    "Detector",
+    "Document",
+    "EventInvalid",
+    "Match",
+    "Neighbour",
+    "PageFingerprint",
+    "Recipe",
+    "RecipeMismatch",
+    "ServiceUnavailable",
+    "StoreDamaged",
+    "StoreLocked",
+    "Table",
+    "UsageError",
+    "Verdict",
+    "distance",
+    "document_key",
+    "find_all",
+    "find_clusters",
+    "fingerprint",
+    "fingerprint_text",
+    "near_duplicate",
+    "open",
+    "recipe_of",
+    "simhash",
+    "token_hashes",
+]

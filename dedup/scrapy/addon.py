@@ -1,0 +1,27 @@
+"""The one thing a user writes: ADDONS = {"dedup.scrapy.Addon": 500}."""
+
+import os
+
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
+
+from dedup.scrapy.config import Config
+from dedup.scrapy.downloader import DownloaderMiddleware
+from dedup.scrapy.spider import SpiderMiddleware
+
+__all__ = ["Addon"]
+
+
+class Addon:
+    """Enables both middlewares where they belong, unless the project already placed them."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Check the settings and put the middlewares in place (Scrapy's add-on interface)."""
+        if "SCRAPY_CHECK" in os.environ:
+            raise NotConfigured("scrapy check runs contracts on pages it must see")
+        Config.from_settings(settings)
+        # 540: below decompression, redirects, meta refresh and retries, so that it sees final,
+        # decoded pages; 10: next to the engine, so that it sees all that a callback yields
+        place = settings.setdefault_in_component_priority_dict
+        place("DOWNLOADER_MIDDLEWARES", DownloaderMiddleware, 540)
+        place("SPIDER_MIDDLEWARES", SpiderMiddleware, 10)

@@ -1,0 +1,144 @@
+"""The DEDUP_ settings, read once into a frozen value.
+
+A setting with a wrong value stops the crawl at its start, naming the setting, the value and what is
+allowed; one that this release does not know yet disables the add-on and says so.
+"""
+
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
+from scrapy.utils.project import inside_project, project_data_dir
+
+from dedup.detector import Scope
+from dedup.errors import UsageError
+from dedup.names import check_namespace
+
+__all__ = ["EXEMPTIONS", "Config", "Mode"]
+
+Mode = Literal["drop", "skip_links", "tag"]
+
+EXEMPTIONS = (
+    "start",
+    "non_html",
+    "status",
+    "method",
+    "short",
+    "too_large",
+    "data_page",
+    "new_links",
+    "no_callback",
+)
+
+_NOT_YET = (
+    "DEDUP_SERVICE",
+    "DEDUP_KAFKA",
+    "DEDUP_TOPIC",
+    "DEDUP_TIMEOUT_SECONDS",
+    "DEDUP_EXPLORE",
+    "DEDUP_REPORT",
+)
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The settings in force; None stands for the recipe's own value.
+
+    distance, total_distance  bits
+    namespace                 None: the spider's name
+    path                      folder of the store's namespaces
+    wait_seconds              how long a page waits for a near-duplicate in flight
+    reservation_seconds       how long a page may be in flight
+    exempt                    reasons in force for which a page is not judged, or is kept
+    max_bytes                 greater pages are not judged
+    """
+
+    mode: Mode
+    distance: int | None
+    total_distance: int | None
+    min_features: int | None
+    scope: Scope
+    namespace: str | None
+    path: Path
+    wait_seconds: float
+    reservation_seconds: float
+    exempt: frozenset[str]
+    max_bytes: int
+    secret: str | None
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> "Config":
+        """Read and check the settings; raise UsageError or NotConfigured."""
+        for name in _NOT_YET:
+            if settings.get(name):
+                raise NotConfigured(f"{name} is not available yet in this release")
+        if not settings.getbool("DEDUP_ENABLED", True):
+            raise NotConfigured
+        exempt = frozenset(settings.getlist("DEDUP_EXEMPT", EXEMPTIONS))
+        for reason in exempt - set(EXEMPTIONS):
+            raise _wrong("DEDUP_EXEMPT", reason, f"a list of {', '.join(EXEMPTIONS)}")
+        namespace = settings.get("DEDUP_NAMESPACE")
+        min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
+        return cls(
+            mode=_choice(settings, "DEDUP_MODE", "drop", get_args(Mode)),
+            distance=_number(settings, "DEDUP_DISTANCE", None, 0, 15),
+            total_distance=_number(settings, "DEDUP_TOTAL_DISTANCE", None, 0, 128),
+            # a page without a single word is alike every other such page, and never judged
+            min_features=min_features if "short" in exempt else 1,
+            scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
+            namespace=None if namespace is None else check_namespace(str(namespace)),
+            path=_path(str(settings.get("DEDUP_PATH") or ".scrapy/dedup")),
+            wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
+            reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0),
+            exempt=exempt,
+            max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
+            secret=settings.get("DEDUP_SECRET") or None,
+        )
+
+
+
+def _wrong(name: str, value: object, allowed: str) -> UsageError:
+    return UsageError(f"setting {name} is {value!r}; allowed is {allowed}")
+
+
+def _choice(settings: BaseSettings, name: str, default: str, allowed: tuple[str, ...]) -> Any:
+    value = settings.get(name, default)
+    if value not in allowed:
+        raise _wrong(name, value, " or ".join(allowed))
+    return value
+
+
+def _number(
+    settings: BaseSettings, name: str, default: int | None, low: int, high: int
+) -> int | None:
+    value = settings.get(name, default)
+    if value is None:
+        return None
+    try:
+        number = int(value)
+        fits = not isinstance(value, bool) and number == float(value) and low <= number <= high
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise _wrong(name, value, f"a whole number from {low} to {high}")
+    return number
+
+
+def _seconds(settings: BaseSettings, name: str, default: float) -> float:
+    value = settings.get(name, default)
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not 0 <= seconds < 1e9 or (name == "DEDUP_RESERVATION_SECONDS" and seconds == 0):
+        raise _wrong(name, value, "a number of seconds")
+    return seconds
+
+
+def _path(text: str) -> Path:
+    """Return the folder; a relative one lies beside the project's scrapy.cfg, if there is one."""
+    path = Path(text).expanduser()
+    if not path.is_absolute() and inside_project():
+        path = Path(project_data_dir()).parent / path
+    return path

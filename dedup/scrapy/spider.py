@@ -1,0 +1,102 @@
+"""The spider middleware: a page lasts when its callback ended well, and is given back when not."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from dedup.scrapy.pages import clean_meta, own_urls
+from dedup.scrapy.session import Session
+
+__all__ = ["SpiderMiddleware"]
+
+
+class SpiderMiddleware:
+    """Watches what callbacks yield, at 10: next to the engine, after all other middlewares."""
+
+    def __init__(self, session: Session) -> None:
+        """Private: from_crawler() makes it."""
+        self.session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the crawler's session. Raises NotConfigured."""
+        middleware = cls(Session.of(crawler))
+        crawler.signals.connect(middleware._item_error, signal=signals.item_error)
+        crawler.signals.connect(middleware._spider_closed, signal=signals.spider_closed)
+        return middleware
+
+    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
+        """Pass on what a callback yields and end the page's reservation when it is through."""
+        with _Output(self.session, response) as output:
+            for yielded in result:
+                if output.passes(yielded):
+                    yield yielded
+
+    async def process_spider_output_async(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Do the same for an asynchronous callback."""
+        with _Output(self.session, response) as output:
+            async for yielded in result:
+                if output.passes(yielded):
+                    yield yielded
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """Give the page back: its callback raised."""
+        self.session.end(_token(response), accepted=False)
+
+    def _item_error(self, response: Response | None) -> None:
+        request = getattr(response, "request", None)
+        if request is not None:
+            self.session.forget(request)
+
+    def _spider_closed(self) -> None:
+        self.session.close()
+
+
+def _noted(response: Response) -> dict[str, Any]:
+    noted = response.request.meta.get("dedup") if response.request is not None else None
+    return noted if isinstance(noted, dict) else {}
+
+
+def _token(response: Response) -> str | None:
+    return _noted(response).get("token")
+
+
+class _Output:
+    """The output of one callback, from its first object to its end.
+
+    Ended well: insert. Raised, closed half way, or yielded its own page again: release.
+    """
+
+    def __init__(self, session: Session, response: Response) -> None:
+        noted = _noted(response)
+        self._session = session
+        self._token = noted.get("token")
+        self._follows_nothing = (
+            session.config.mode == "skip_links" and noted.get("status") == "near_duplicate"
+        )
+        self._own = (
+            own_urls(response.request, response)
+            if self._token is not None and response.request is not None
+            else frozenset()
+        )
+        self._comes_again = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def passes(self, yielded: Any) -> bool:
+        """Whether an object goes on to the engine."""
+        if not isinstance(yielded, Request):
+            return True
+        if yielded.dont_filter and yielded.url in self._own:
+            self._comes_again = True  # a retry; a mere link to itself is filtered by Scrapy
+        clean_meta(yielded)
+        return not self._follows_nothing
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        self._session.end(self._token, accepted=kind is None and not self._comes_again)

@@ -1,0 +1,44 @@
+"""What a crawl's deduplication came to, in a few readable lines for the log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dedup.scrapy.config import Config
+
+__all__ = ["summary"]
+
+_WHAT_BECAME = {
+    "drop": "dropped before parsing",
+    "skip_links": "parsed, their links not followed",
+    "tag": "flagged only",
+}
+
+
+def summary(stats: Mapping[str, Any], config: Config, documents: int) -> str:
+    """Return the summary of a crawl from its stats; documents is what its stores now hold."""
+    counts = {name[6:]: value for name, value in stats.items() if name.startswith("dedup/")}
+    probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
+    share = f" ({100 * found / probed:.0f} %)" if probed else ""
+    lines = [
+        f"dedup: {probed} pages judged: {counts.get('unique', 0)} unique, {found} near-duplicates"
+        f"{share} {_WHAT_BECAME[config.mode]}, {counts.get('refetch', 0)} fetched again",
+        f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
+        f"  distances of near-duplicates: {_listed(counts, 'near_duplicate/distance/')}",
+        f"  faults of dedup: {_listed(counts, 'error/')}",
+        f"  remembered {counts.get('inserted', 0)}, given back {counts.get('released', 0)}; "
+        f"{documents} documents in {config.path}",
+    ]
+    if probed:
+        lines.append(f"  CPU: {1e6 * counts.get('cpu_seconds', 0.0) / probed:.0f} us a page")
+    if probed >= 100 and found > 0.6 * probed:
+        lines.append(
+            "  over 60 % are near-duplicates: look at some (DEDUP_MODE = 'tag') before trusting it"
+        )
+    return "\n".join(lines)
+
+
+def _listed(counts: Mapping[str, Any], prefix: str) -> str:
+    found = sorted(
+        (name[len(prefix) :], value) for name, value in counts.items() if name.startswith(prefix)
+    )
+    return ", ".join(f"{value} {name}" for name, value in found) or "none"
