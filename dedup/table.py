@@ -233,7 +233,7 @@ class Table:
         if status != lib.NDD_OK:
             check(status, f"{os.fspath(path)}: {ffi.string(reason[0]).decode()}")
         table = cls.__new__(cls)
-        table._adopt(handle[0], k, int(note[0]))
+        table._adopt(handle[0], k, int(note[0]))  # noqa: SLF001 - a table of this class
         return table
 
 
@@ -414,7 +414,7 @@ def _replace_file(path: Path, content: memoryview) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-        os.replace(beside, path)
+        beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise

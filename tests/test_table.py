@@ -34,8 +34,9 @@ def scan(values: np.ndarray, documents: np.ndarray, value: int, k: int) -> list[
     """Return what a probe must return, by comparing with every value."""
     distances = bits_between(values, value)
     near = np.flatnonzero(distances <= k)
-    rows = zip(distances[near].tolist(), documents[near].tolist(), values[near].tolist())
-    return [Match(document, found, distance) for distance, document, found in sorted(rows)]
+    columns = distances[near].tolist(), documents[near].tolist(), values[near].tolist()
+    rows = sorted(zip(*columns, strict=True))
+    return [Match(document, found, distance) for distance, document, found in rows]
 
 
 def scan_pairs(values: np.ndarray, k: int) -> list[list[int]]:
@@ -88,7 +89,7 @@ def crowded(rng: np.random.Generator, n: int) -> np.ndarray:
 KINDS = {"uniform": uniform, "clustered": clustered, "crowded": crowded}
 
 
-def some_queries(rng: np.random.Generator, values: np.ndarray, k: int, n: int = 12) -> list[int]:
+def some_queries(rng: np.random.Generator, values: np.ndarray, k: int, n: int = 8) -> list[int]:
     """Return values some bits away from stored ones, up to one more than k; and the extremes."""
     queries = [0, ALL]
     for value in values[rng.integers(0, len(values), n)].tolist():
@@ -126,7 +127,7 @@ def test_promise_4_the_search_is_exact(k: int, kind: str) -> None:
     rng = np.random.default_rng(k)
     table = Table(k)
     values, documents = np.empty(0, np.uint64), np.empty(0, np.uint64)
-    for size in (1, 400, 600, 1_500, 9_000, 40_000):
+    for size in (1, 400, 600, 1_500, 30_000):
         new = KINDS[kind](rng, size - len(values))
         values = np.concatenate([values, new])
         documents = rng.permutation(len(values)).astype(np.uint64)[: len(values)]
@@ -309,7 +310,7 @@ def test_presets_are_three() -> None:
     """The presets of the contract are accepted, another is named and refused."""
     for preset in ("auto", "compact", "fast"):
         assert Table(3, preset).k == 3
-    with pytest.raises(UsageError, match="'best'.*auto, compact, fast"):
+    with pytest.raises(UsageError, match=r"'best'.*auto, compact, fast"):
         Table(3, "best")
 
 
@@ -343,7 +344,7 @@ def test_batches_that_are_not_fingerprints_are_refused(batch: Any) -> None:
         lambda: find_all(batch, 3),
         lambda: find_clusters(batch, 3),
     ):
-        with pytest.raises(UsageError, match="values|documents"):
+        with pytest.raises(UsageError, match=r"values|documents"):
             call()
     assert len(table) == 0
 
@@ -507,10 +508,10 @@ def test_a_save_that_fails_leaves_the_old_file(
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             table.save(path)
     assert path.read_bytes() == golden()
-    assert os.listdir(tmp_path) == ["table.ndd"]
+    assert list(tmp_path.iterdir()) == [path]
     table.save(path)
     assert len(Table.load(path)) == 1
-    assert os.listdir(tmp_path) == ["table.ndd"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_save_reaches_the_disk_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,14 +520,14 @@ def test_a_save_reaches_the_disk_in_order(tmp_path: Path, monkeypatch: pytest.Mo
     fsync, replace = os.fsync, os.replace
 
     def flush(fd: int) -> None:
-        steps.append("folder" if os.path.isdir(f"/proc/self/fd/{fd}") else "file")
+        steps.append("folder" if Path(f"/proc/self/fd/{fd}").is_dir() else "file")
         fsync(fd)
 
     def move(source: Any, target: Any) -> None:
         steps.append("replace")
         replace(source, target)
 
-    if not os.path.isdir("/proc/self/fd"):
+    if not Path("/proc/self/fd").is_dir():
         pytest.skip("what a descriptor stands for is seen in /proc only")
     monkeypatch.setattr(os, "fsync", flush)
     monkeypatch.setattr(os, "replace", move)
@@ -597,9 +598,9 @@ def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
 @pytest.mark.parametrize(("kind", "k"), [("uniform", 3), ("clustered", 2), ("crowded", 1)])
 def test_all_pairs_of_many_values(kind: str, k: int) -> None:
     """The same where there are enough values for block designs, also in hot neighbourhoods."""
-    values = KINDS[kind](np.random.default_rng(k), 9_000)
+    values = KINDS[kind](np.random.default_rng(k), 5_000)
     if kind == "uniform":
-        values[4_500:] = values[:4_500] ^ np.uint64(0x8000_0001_0000_0001)
+        values[2_500:] = values[:2_500] ^ np.uint64(0x8000_0001_0000_0001)
     expected = scan_pairs(values, k)
     assert expected
     assert find_all(values, k).tolist() == expected

@@ -73,12 +73,9 @@ class Config(msgspec.Struct, frozen=True):
         for name in _NOT_YET:
             if settings.get(name):
                 raise NotConfigured(f"{name} is not available yet in this release")
-        if not settings.getbool("DEDUP_ENABLED", True):
+        if not _enabled(settings):
             raise NotConfigured
-        exempt = frozenset(settings.getlist("DEDUP_EXEMPT", EXEMPTIONS))
-        for reason in exempt - set(EXEMPTIONS):
-            raise _wrong("DEDUP_EXEMPT", reason, f"a list of {', '.join(EXEMPTIONS)}")
-        namespace = settings.get("DEDUP_NAMESPACE")
+        exempt = _exempt(settings)
         min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
         return cls(
             mode=_choice(settings, "DEDUP_MODE", "drop", get_args(Mode)),
@@ -87,19 +84,52 @@ class Config(msgspec.Struct, frozen=True):
             # a page without a single word is alike every other such page, and never judged
             min_features=min_features if "short" in exempt else 1,
             scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
-            namespace=None if namespace is None else check_namespace(str(namespace)),
-            path=_path(str(settings.get("DEDUP_PATH") or ".scrapy/dedup")),
+            namespace=_namespace(settings),
+            path=_path(settings),
             wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
-            reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0),
+            reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0, least=0.001),
             exempt=exempt,
             max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
-            secret=settings.get("DEDUP_SECRET") or None,
+            secret=_text(settings, "DEDUP_SECRET"),
         )
-
 
 
 def _wrong(name: str, value: object, allowed: str) -> UsageError:
     return UsageError(f"setting {name} is {value!r}; allowed is {allowed}")
+
+
+def _enabled(settings: BaseSettings) -> bool:
+    try:
+        return settings.getbool("DEDUP_ENABLED", True)
+    except ValueError:
+        raise _wrong("DEDUP_ENABLED", settings.get("DEDUP_ENABLED"), "True or False") from None
+
+
+def _exempt(settings: BaseSettings) -> frozenset[str]:
+    try:
+        exempt = frozenset(map(str.strip, settings.getlist("DEDUP_EXEMPT", list(EXEMPTIONS))))
+    except TypeError:  # not a list, or not of texts
+        exempt = frozenset(("",))
+    if not exempt <= set(EXEMPTIONS):
+        allowed = f"a list of {', '.join(EXEMPTIONS)}"
+        raise _wrong("DEDUP_EXEMPT", settings.get("DEDUP_EXEMPT"), allowed)
+    return exempt
+
+
+def _text(settings: BaseSettings, name: str) -> str | None:
+    value = settings.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _wrong(name, value, "a text")
+    return value or None
+
+
+def _namespace(settings: BaseSettings) -> str | None:
+    value = settings.get("DEDUP_NAMESPACE")
+    try:
+        return None if value is None else check_namespace(value)
+    except UsageError:
+        allowed = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
+        raise _wrong("DEDUP_NAMESPACE", value, allowed) from None
 
 
 def _choice(settings: BaseSettings, name: str, default: str, allowed: tuple[str, ...]) -> Any:
@@ -118,27 +148,30 @@ def _number(
     try:
         number = int(value)
         fits = not isinstance(value, bool) and number == float(value) and low <= number <= high
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
         raise _wrong(name, value, f"a whole number from {low} to {high}")
     return number
 
 
-def _seconds(settings: BaseSettings, name: str, default: float) -> float:
+def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0) -> float:
     value = settings.get(name, default)
     try:
-        seconds = float(value)
-    except (TypeError, ValueError):
+        seconds = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         seconds = -1.0
-    if not 0 <= seconds < 1e9 or (name == "DEDUP_RESERVATION_SECONDS" and seconds == 0):
-        raise _wrong(name, value, "a number of seconds")
+    if not least <= seconds <= 1e9:
+        raise _wrong(name, value, f"a number of seconds from {least} to 1e9")
     return seconds
 
 
-def _path(text: str) -> Path:
+def _path(settings: BaseSettings) -> Path:
     """Return the folder; a relative one lies beside the project's scrapy.cfg, if there is one."""
-    path = Path(text).expanduser()
+    value = settings.get("DEDUP_PATH") or ".scrapy/dedup"
+    if not isinstance(value, str | Path):
+        raise _wrong("DEDUP_PATH", value, "the path of a folder")
+    path = Path(value).expanduser()
     if not path.is_absolute() and inside_project():
         path = Path(project_data_dir()).parent / path
     return path

@@ -4,10 +4,9 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
-from scrapy.utils.reactor import is_asyncio_reactor_installed
 
+from dedup.scrapy.pages import forget_copied, mark_own
 from dedup.scrapy.session import Session, logger
 from dedup.scrapy.signals import NearDuplicate, near_duplicate_dropped
 
@@ -29,22 +28,20 @@ class DownloaderMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the crawler's session. Raises NotConfigured where the add-on cannot work."""
-        session = Session.of(crawler)
-        if not _has_asyncio():
-            raise NotConfigured(
-                "dedup waits for pages in flight on an asyncio loop; remove TWISTED_REACTOR, or "
-                'set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
-            )
-        return cls(session)
+        return cls(Session.of(crawler))
 
     def process_request(self, request: Request) -> None:
-        """Take out an earlier verdict that was copied along with meta, or left by a retry."""
-        request.meta.pop("dedup", None)
+        """Forget what meta still says of another page, or of an earlier try of this one."""
+        try:
+            forget_copied(request)
+        except Exception as error:
+            self.session.fault(error, f"{request} may pass for another page")
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Return the page, or raise NearDuplicate. No other exception leaves this method."""
         session = self.session
         try:
+            mark_own(request)
             verdict = await session.judge(request, response)
             if verdict is None or verdict.status != "near_duplicate":
                 return response
@@ -64,11 +61,3 @@ class DownloaderMiddleware:
             session.fault(error, f"{request} is kept")
             return response
         raise drop
-
-
-def _has_asyncio() -> bool:
-    try:
-        from scrapy.utils.asyncio import is_asyncio_available
-    except ImportError:  # Scrapy 2.13
-        return is_asyncio_reactor_installed()
-    return is_asyncio_available()

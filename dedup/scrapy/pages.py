@@ -1,7 +1,8 @@
 """Requests and responses as deduplication sees them: who a page is, and whether it is judged.
 
 The document key is the canonical URL that was requested first, before any redirect. Users copy
-meta from a response to new requests; what they copy must not give a page another page's key.
+meta from a response to new requests; what they copy must give no page another page's verdict, key,
+first URL, or place among the start requests.
 """
 
 from typing import Any
@@ -14,9 +15,19 @@ from twisted.internet.defer import Deferred
 from dedup.names import document_key
 from dedup.scrapy.config import Config
 
-__all__ = ["clean_meta", "exemption", "first_url", "is_start", "key_of", "own_urls"]
+__all__ = [
+    "exemption",
+    "first_url",
+    "forget_copied",
+    "is_start",
+    "key_of",
+    "mark_own",
+    "own_urls",
+]
 
-# How many entries of redirect_urls a request already had when a callback yielded it.
+# Whose meta it is: the URL and the dedup_key of the request that a response came for.
+_OWNER = "_dedup_owner"
+# In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
 
 
@@ -37,15 +48,30 @@ def own_urls(request: Request, response: Response) -> frozenset[str]:
     return frozenset((request.url, response.url, first_url(request)))
 
 
-def clean_meta(yielded: Request) -> None:
-    """Take out of a new request's meta what was copied from the response it came from."""
-    if yielded.meta.pop("dedup", None) is not None and "redirect_urls" in yielded.meta:
-        yielded.meta[_COPIED] = len(yielded.meta["redirect_urls"])
+def mark_own(request: Request) -> None:
+    """Note whose meta this is, so that forget_copied() knows it where it was copied to."""
+    request.meta[_OWNER] = (request.url, request.meta.get("dedup_key"))
+
+
+def forget_copied(request: Request) -> None:
+    """Take an earlier page's verdict and identity out of a request's meta.
+
+    A retry of a page keeps its identity: it has the URL of that page. A key copied along to another
+    URL is taken out; one that the spider gave itself is another, and stays.
+    """
+    meta = request.meta
+    meta.pop("dedup", None)
+    url, key = meta.pop(_OWNER, (request.url, None))
+    if url == request.url:
+        return
+    meta[_COPIED] = len(meta.get("redirect_urls", ()))
+    if key is not None and meta.get("dedup_key") == key:
+        del meta["dedup_key"]
 
 
 def is_start(request: Request) -> bool:
     """Whether the request came from the spider's start()."""
-    return bool(request.meta.get("is_start_request"))
+    return bool(request.meta.get("is_start_request")) and _COPIED not in request.meta
 
 
 def exemption(request: Request, response: Response, config: Config) -> str | None:

@@ -8,13 +8,15 @@ import asyncio
 import logging
 import re
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
-import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 import dedup.detector
 from dedup.detector import Detector
@@ -54,6 +56,11 @@ class Session:
         """Return the crawler's session, made at the first call. Raises NotConfigured."""
         session = _sessions.get(crawler)
         if session is None:
+            if not _has_asyncio():
+                raise NotConfigured(
+                    "dedup waits for pages in flight on an asyncio loop; remove TWISTED_REACTOR, "
+                    'or set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
+                )
             session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
         return session
 
@@ -64,7 +71,7 @@ class Session:
 
         Waits, at most DEDUP_WAIT_SECONDS, only for a near-duplicate that is in flight.
         """
-        with _Meter(self):
+        with self._metered():
             reason = exemption(request, response, self.config)
             if reason is not None:
                 self.count(f"exempt/{reason}")
@@ -83,15 +90,15 @@ class Session:
             start = is_start(request) and "start" in self.config.exempt
             verdict = self._reserve(detector, reading, key, response, "start" if start else None)
         pause, waited = _FIRST_WAIT_SECONDS, 0.0
-        while verdict.status == "pending":
-            if waited < self.config.wait_seconds:
-                await asyncio.sleep(pause)
-                waited += pause
-                pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
-            late = "in_flight" if waited >= self.config.wait_seconds else None
-            with _Meter(self):
-                verdict = self._reserve(detector, reading, key, response, late)
-        with _Meter(self):
+        while verdict.status == "pending" and waited < self.config.wait_seconds:
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
+            with self._metered():
+                verdict = self._reserve(detector, reading, key, response, None)
+        with self._metered():
+            if verdict.status == "pending":
+                verdict = self._reserve(detector, reading, key, response, "in_flight")
             self._note(detector, request, verdict)
         return verdict
 
@@ -121,8 +128,12 @@ class Session:
             except Exception as error:
                 self._failed[name] = kind = kind_of(error)
                 self.count(f"error/{kind}")
-                logger.error("dedup is off for %r in this crawl, pages are kept: %s%s", name, error,
-                             _advice(error))
+                logger.error(
+                    "dedup is off for %r in this crawl, pages are kept: %s%s",
+                    name,
+                    error,
+                    _advice(error),
+                )
         return detector
 
     def _read(self, detector: Detector, response: Response) -> PageReading:
@@ -169,7 +180,7 @@ class Session:
         if detector is None or verdict is None:
             return
         try:
-            with _Meter(self):
+            with self._metered():
                 if not accepted:
                     detector.release(verdict)
                     self.count("released")
@@ -189,7 +200,7 @@ class Session:
             self.end(noted["token"], accepted=False)
             return
         try:
-            with _Meter(self):
+            with self._metered():
                 detector = self._detector(request)
                 if detector is not None and detector.forget(noted["key"]):
                     self.count("released")
@@ -209,8 +220,21 @@ class Session:
         self.count(f"error/{kind}")
         if kind not in self._said:
             self._said.add(kind)
-            logger.error("dedup failed (%s); %s; further ones are only counted", error, consequence,
-                         exc_info=error)
+            logger.error(
+                "dedup failed (%s); %s; further ones are only counted",
+                error,
+                consequence,
+                exc_info=error,
+            )
+
+    @contextmanager
+    def _metered(self) -> Iterator[None]:
+        """Add the CPU time of what runs inside to the session's."""
+        start = time.thread_time()
+        try:
+            yield
+        finally:
+            self._cpu_seconds += time.thread_time() - start
 
     def close(self) -> None:
         """Close the stores and say what happened. Reservations end with the crawl."""
@@ -218,7 +242,7 @@ class Session:
         documents = 0
         for detector in filter(None, self._detectors.values()):
             try:
-                with _Meter(self):
+                with self._metered():
                     documents += len(detector)
                     detector.close()
             except Exception as error:
@@ -230,17 +254,12 @@ class Session:
         logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
 
 
-class _Meter:
-    """Adds the CPU time of what it encloses to the session's."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def __enter__(self) -> None:
-        self._start = time.thread_time()
-
-    def __exit__(self, *_: Any) -> None:
-        self._session._cpu_seconds += time.thread_time() - self._start
+def _has_asyncio() -> bool:
+    try:
+        from scrapy.utils.asyncio import is_asyncio_available
+    except ImportError:  # Scrapy 2.13
+        return is_asyncio_reactor_installed()
+    return is_asyncio_available()
 
 
 def kind_of(error: Exception) -> str:

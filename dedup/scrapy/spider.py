@@ -7,7 +7,7 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from dedup.scrapy.pages import clean_meta, own_urls
+from dedup.scrapy.pages import own_urls
 from dedup.scrapy.session import Session
 
 __all__ = ["SpiderMiddleware"]
@@ -44,7 +44,7 @@ class SpiderMiddleware:
                 if output.passes(yielded):
                     yield yielded
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:  # noqa: ARG002
         """Give the page back: its callback raised."""
         self.session.end(_token(response), accepted=False)
 
@@ -95,8 +95,7 @@ class _Output:
             return True
         if yielded.dont_filter and yielded.url in self._own:
             self._comes_again = True  # a retry; a mere link to itself is filtered by Scrapy
-        clean_meta(yielded)
         return not self._follows_nothing
 
-    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._session.end(self._token, accepted=kind is None and not self._comes_again)

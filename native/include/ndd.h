@@ -174,7 +174,7 @@ void ndd_answer_close(ndd_answer *answer);
 /* Finds, for each of n values, every pair whose value lies within the table's k; nearest first,
  * then by document. limit > 0 keeps the first limit matches of each. The matches of query i are
  * matches[offsets[i]] to matches[offsets[i + 1] - 1]; the memory is the answer's and holds until
- * its next use. */
+ * its next use. After an error the answer holds nothing. */
 ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
                            uint64_t limit, ndd_answer *answer);
 void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets, const ndd_match **matches);

@@ -255,17 +255,20 @@ static void test_a_design_for_few_free_bits_uses_only_those(void) {
 
 static void test_radix_sort_sorts_by_a_key_and_keeps_the_order_of_equals(void) {
     enum { N = 5000 };
+    static const size_t sizes[] = {0, 1, 2, 48, 49, N};
     static uint64_t values[N], scratch[N];
-    for (uint64_t i = 0; i < N; i++) values[i] = random_bits(&random_state) << 13 | i;
     struct block block;
     set_block(&block, UINT64_C(0x00f0ff0000ffe000), 0, 0);
-    uint64_t *sorted = radix_sort(values, scratch, N, &block);
-    for (size_t i = 1; i < N; i++) {
-        uint64_t a = block_key(&block, sorted[i - 1]), b = block_key(&block, sorted[i]);
-        CHECK(a < b || (a == b && (sorted[i - 1] & 8191) < (sorted[i] & 8191)));
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (uint64_t i = 0; i < N; i++) values[i] = random_bits(&random_state) << 13 | i;
+        uint64_t *sorted = radix_sort(values, scratch, sizes[s], &block);
+        for (size_t i = 1; i < sizes[s]; i++) {
+            uint64_t a = block_key(&block, sorted[i - 1]), b = block_key(&block, sorted[i]);
+            CHECK(a < b || (a == b && (sorted[i - 1] & 8191) < (sorted[i] & 8191)));
+        }
+        sorted = radix_sort(sorted, sorted == values ? scratch : values, sizes[s], NULL);
+        for (size_t i = 1; i < sizes[s]; i++) CHECK(sorted[i - 1] < sorted[i]);
     }
-    sorted = radix_sort(sorted, sorted == values ? scratch : values, N, NULL);
-    for (size_t i = 1; i < N; i++) CHECK(sorted[i - 1] < sorted[i]);
 }
 
 /* ----------------------------------------------------------------------------------- table */

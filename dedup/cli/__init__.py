@@ -1,0 +1,94 @@
+"""The command line: what a person types.
+
+The rules kept here:
+  - A command is imported when it is called, by its name; help and errors need none of them.
+  - Results go to stdout, errors to stderr: "dedup: what, where, what to do next", in a line or two.
+    A traceback is shown with --debug only.
+  - The exit code is 0 (done), 1 (failed) or 2 (usage).
+"""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from dedup.cli import terminal
+
+__all__ = ["main"]
+
+
+class _Entry(NamedTuple):
+    """Where a command is found (module of this package, attribute), and its line in the help."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+_COMMANDS = {
+    "demo": _Entry("demo", "demo", "Crawl a sample site with Scrapy and show what is dropped."),
+    "fingerprint": _Entry("fingerprint", "fingerprint", "Print the fingerprints of pages."),
+    "compare": _Entry("compare", "compare", "Say whether two pages are near-duplicates, and why."),
+    "find-all": _Entry("find", "find_all", "List all pairs of fingerprints within a distance."),
+    "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
+    "store": _Entry("store", "store", "Look after a store: info, verify."),
+}
+
+
+class _Commands(click.Group):
+    """A group that loads its commands by name, and the one place where exceptions become errors."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        return list(_COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002  (click's signature)
+        cmd_name: str,
+    ) -> click.Command | None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(f"dedup.cli.{entry.module}"), entry.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}; known are {', '.join(_COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002  (click's signature)
+        formatter: click.HelpFormatter,
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
+            raise  # click's own way to end
+        except BrokenPipeError:
+            terminal.abandon_output()
+            ctx.exit(1)
+        except Exception as error:
+            ctx.exit(terminal.report(error))
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: dedup compare old.html new.html",
+)
+@click.version_option(package_name="crawl-dedup", prog_name="dedup", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show a traceback with every error.")
+def main(debug: bool) -> None:
+    """Near-duplicate detection for web crawlers.
+
+    `dedup COMMAND --help` tells more about a command.
+    """

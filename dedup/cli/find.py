@@ -1,0 +1,187 @@
+"""`dedup find-all` and `dedup find-clusters`: a list of fingerprints in, JSON lines out.
+
+    lines -> chunks of a megabyte -> numbers -> the native search -> JSON, an array a line
+
+The rule kept here: every line is a fingerprint, or blank, or named in an error. numpy reads a chunk
+only where its bytes are plain; elsewhere Python reads it line by line and finds the wrong one.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from dedup import table
+from dedup.errors import DedupError
+
+__all__ = ["find_all", "find_clusters"]
+
+PAPER_DISTANCE = 3
+MAX_DISTANCE = 15
+CHUNK_BYTES = 1 << 20
+LINE_BYTES = 1 << 16  # more than any fingerprint needs
+ROWS = 1 << 16  # pairs written at once
+LARGEST = 2**64 - 1
+
+Numbers = npt.NDArray[np.uint64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _options(command: F) -> F:
+    """Give a command the options that both have."""
+    for option in (
+        click.option("--output", metavar="FILE", default="-", help="Default: stdout."),
+        click.option("--input", "source", metavar="FILE", default="-", help="Default: stdin."),
+        click.option("--hex", "as_hex", is_flag=True, help="Hex digits in, hex strings out."),
+        click.option(
+            "--blocks",
+            type=int,
+            help="Taken for compatibility with simhash-cpp: more than the distance, up to 64. The "
+            "tables are chosen by other means and the result is the same.",
+        ),
+        click.option(
+            "--distance",
+            type=click.IntRange(0, MAX_DISTANCE),
+            default=PAPER_DISTANCE,
+            show_default=True,
+            help="Greatest Hamming distance in bits. 3 is the paper's.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("find-all", epilog="Example: dedup find-all --distance 3 < fingerprints.txt")
+@_options
+def find_all(distance: int, blocks: int | None, as_hex: bool, source: str, output: str) -> None:
+    """List all pairs of fingerprints within a Hamming distance, as JSON: an array [a, b] a line.
+
+    The input is one decimal fingerprint a line; blank lines are skipped. Each pair is listed once,
+    a < b, in order; a fingerprint that occurs more than once gives one pair [a, a].
+    """
+    _check_blocks(blocks, distance)
+    pairs = table.find_all(_read(source, as_hex), distance)
+    form = '["%016x", "%016x"]\n' if as_hex else "[%d, %d]\n"
+    with click.open_file(output, "wb") as file:
+        for begin in range(0, len(pairs), ROWS):
+            part = pairs[begin : begin + ROWS]
+            file.write((form * len(part) % tuple(part.ravel().tolist())).encode())
+        file.flush()
+
+
+@click.command("find-clusters", epilog="Example: dedup find-clusters --hex --input values.txt")
+@_options
+def find_clusters(
+    distance: int, blocks: int | None, as_hex: bool, source: str, output: str
+) -> None:
+    """List the clusters that pairs within a Hamming distance connect, as JSON: an array a line.
+
+    The input is one decimal fingerprint a line; blank lines are skipped. A cluster has at least two
+    members, every occurrence of a fingerprint counts, and all is sorted.
+    """
+    _check_blocks(blocks, distance)
+    values = _read(source, as_hex)
+    clusters = _clusters(values, table.find_clusters(values, distance))
+    with click.open_file(output, "wb") as file:
+        for members in clusters:
+            shown = (f'"{value:016x}"' for value in members) if as_hex else map(str, members)
+            file.write(f"[{', '.join(shown)}]\n".encode())
+        file.flush()
+
+
+def _check_blocks(blocks: int | None, distance: int) -> None:
+    if blocks is not None and not distance < blocks <= 64:
+        raise click.BadParameter(
+            f"{blocks} is not in the range {distance + 1}<=x<=64 (more than --distance).",
+            param_hint="'--blocks'",
+        )
+
+
+def _clusters(values: Numbers, labels: Numbers) -> Iterator[list[int]]:
+    """Yield the sorted members of each cluster of two or more, the least first member first."""
+    order = np.lexsort((values, labels))
+    values, labels = values[order], labels[order]
+    begins = np.flatnonzero(
+        np.concatenate(([True], labels[1:] != labels[:-1])) if len(labels) else []
+    )
+    ends = np.append(begins[1:], len(labels))
+    many = ends - begins > 1
+    begins, ends = begins[many], ends[many]
+    first = np.argsort(values[begins])
+    for begin, end in zip(begins[first].tolist(), ends[first].tolist(), strict=True):
+        yield values[begin:end].tolist()
+
+
+# --------------------------------------------------------------------------------------- the input
+
+
+def _read(source: str, as_hex: bool) -> Numbers:
+    """Return the fingerprints of a file ("-": stdin). Raises OSError, and DedupError naming a line."""
+    parts = [np.empty(0, np.uint64)]
+    name = "stdin" if source == "-" else source
+    with click.open_file(source, "rb") as file:
+        for first, chunk in _chunks(file, name):
+            numbers = _plain_hex(chunk) if as_hex else _plain_decimal(chunk)
+            parts.append(_by_line(chunk, as_hex, name, first) if numbers is None else numbers)
+    return np.concatenate(parts)
+
+
+def _chunks(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield a file in pieces of whole lines, with the number of the first line of each."""
+    first, rest = 1, b""
+    while data := file.read(CHUNK_BYTES):
+        rest += data
+        end = rest.rfind(b"\n") + 1
+        if end:
+            chunk, rest = rest[:end], rest[end:]
+            yield first, chunk.replace(b"\r\n", b"\n")
+            first += chunk.count(b"\n")
+        if len(rest) > LINE_BYTES:
+            raise DedupError(f"{name}: line {first} has no end; give one fingerprint a line")
+    if rest:
+        yield first, rest
+
+
+def _plain_decimal(chunk: bytes) -> Numbers | None:
+    """Return the numbers of a chunk of digits and newlines, or None if it is not so plain."""
+    if chunk.translate(None, b"0123456789\n"):
+        return None
+    if not chunk.strip():
+        return np.empty(0, np.uint64)
+    numbers = np.fromstring(chunk.decode("ascii"), dtype=np.uint64, sep="\n")
+    # A number that is too large comes out as the largest.
+    return None if np.any(numbers == LARGEST) else numbers
+
+
+def _plain_hex(chunk: bytes) -> Numbers | None:
+    """Return the numbers of a chunk in which every line has 16 hex digits, or None."""
+    lines, left = divmod(len(chunk), 17)
+    if left or chunk[16::17] != b"\n" * lines or chunk.count(b"\n") != lines:
+        return None
+    if chunk.translate(None, b"0123456789abcdefABCDEF\n"):
+        return None
+    return np.frombuffer(bytes.fromhex(chunk.decode("ascii")), dtype=">u8").astype(np.uint64)
+
+
+def _by_line(chunk: bytes, as_hex: bool, name: str, first: int) -> Numbers:
+    """Return the numbers of a chunk, or raise DedupError for the first line that holds none."""
+    digits = b"0123456789abcdefABCDEF" if as_hex else b"0123456789"
+    numbers = []
+    for row, line in enumerate(chunk.split(b"\n"), first):
+        text = line.strip()
+        if not text:
+            continue
+        number = LARGEST + 1
+        if not text.translate(None, digits):
+            text = text.lstrip(b"0") or b"0"
+            number = int(text, 16 if as_hex else 10) if len(text) <= 20 else number
+        if number > LARGEST:
+            shown = line.strip()[:40].decode("utf-8", "replace")
+            wanted = "1 to 16 hex digits" if as_hex else "a decimal number 0 to 2**64-1"
+            looks_hex = not as_hex and not text.translate(None, b"0123456789abcdefABCDEF")
+            advice = "give --hex for hex digits" if looks_hex else "correct or remove it"
+            raise DedupError(f"{name}: line {row}: {shown!r} is not {wanted}; {advice}")
+        numbers.append(number)
+    return np.array(numbers, dtype=np.uint64)
