@@ -1,22 +1,26 @@
 """What the Scrapy tests share: a site on loopback, pages, and real crawls in processes of their own.
 
-    with serve({"/": hub("/a", "/b"), "/a": article(1), ...}) as site:
-        crawl = run_crawl(site, folder, SPIDER, DEDUP_MODE="tag")
-    crawl.parsed, crawl.dropped, crawl.stats, crawl.log, site.requested
+    case = Case({"/": hub("/a", "/b"), "/a": article(1), ...}, settings={"DEDUP_MODE": "tag"})
+    crawl = run_case(folder, case)
+    crawl.parsed, crawl.dropped, crawl.stats, crawl.log, crawl.requested
 
-A spider is source text: it may use Recorder, which notes what happens to it in a file line by line,
-so that a crawl that is killed has told everything up to then. A warning of Scrapy is an error.
+A spider is a Recorder, which follows every link and notes what happens in a file, line by line, so
+that a crawl that is killed has told everything up to then. A case may give the body of its class.
+Scrapy's deprecation warnings are errors. Starting a process takes longer than crawling a few pages:
+run_cases() crawls many cases in one.
 """
 
 import importlib
 import json
+import os
 import random
 import subprocess
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -46,6 +50,9 @@ class Page:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[], object] | None = None
+
+
+Answers = Page | Sequence[Page]
 
 
 def words(number: int, count: int = 160) -> str:
@@ -84,13 +91,18 @@ def hub(*links: str) -> Page:
 
 
 class Site(ThreadingHTTPServer):
-    """Pages by path on a free port of the loopback, under 127.0.0.1 and localhost."""
+    """Pages by path on a free port of the loopback, under 127.0.0.1 and localhost.
+
+    A list of pages is answered one by one, the last one for ever.
+    """
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, pages: Mapping[str, Page]) -> None:
-        self.pages = dict(pages)
+    def __init__(self, pages: Mapping[str, Answers]) -> None:
+        self.pages = {
+            path: [page] if isinstance(page, Page) else list(page) for path, page in pages.items()
+        }
         self.requested: list[str] = []
         self.lock = Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -98,6 +110,9 @@ class Site(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
+
+
+_NOT_FOUND = Page(b"no such page", "text/plain", 404)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -110,7 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         with self.server.lock:
             self.server.requested.append(self.path)
-        page = self.server.pages.get(self.path) or Page(b"no such page", "text/plain", 404)
+            pages = self.server.pages.get(self.path, [_NOT_FOUND])
+            page = pages.pop(0) if len(pages) > 1 else pages[0]
         if page.before is not None:
             page.before()
         try:
@@ -133,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(pages: Mapping[str, Page]) -> Iterator[Site]:
+def serve(pages: Mapping[str, Answers]) -> Iterator[Site]:
     """Serve pages by path until the block ends. requested lists the paths in order."""
     site = Site(pages)
     thread = Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -158,7 +174,7 @@ class Recorder(scrapy.Spider):
         super().__init__(**arguments)
         self.base = base
         self.start_urls = [f"{base}/"]
-        self.record = open(record, "a", encoding="utf-8")  # noqa: SIM115: open while it crawls
+        self.record = Path(record).open("a", encoding="utf-8")  # noqa: SIM115
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> "Recorder":
@@ -213,23 +229,28 @@ class Recorder(scrapy.Spider):
 
 @dataclass
 class Crawl:
-    """What a crawl left behind: its events in order, stats, log, and exit code."""
+    """What a spider left behind: its events in order, stats, the paths its site was asked for.
 
+    The log is that of the process, which other spiders may have shared.
+    """
+
+    url: str
+    requested: list[str]
     events: list[dict[str, Any]]
     stats: dict[str, Any]
     log: str
-    code: int | None
 
     def of(self, event: str) -> list[dict[str, Any]]:
         return [e for e in self.events if e["event"] == event]
 
     def paths(self, event: str) -> list[str]:
+        """Return what an event happened to, in order."""
         return [e["path"] for e in self.of(event)]
 
     @property
-    def parsed(self) -> list[str]:
-        """Paths whose callback was called, sorted."""
-        return sorted(self.paths("parsed"))
+    def parsed(self) -> set[str]:
+        """Paths whose callback was called."""
+        return set(self.paths("parsed"))
 
     @property
     def dropped(self) -> dict[str, dict[str, Any]]:
@@ -242,7 +263,7 @@ class Crawl:
         return found
 
     def meta(self, path: str) -> dict[str, Any]:
-        """Return response.meta["dedup"] as the callback saw it."""
+        """Return response.meta["dedup"] as the callback of a page saw it."""
         noted: dict[str, Any] = self.event(path)["dedup"]
         return noted
 
@@ -260,61 +281,108 @@ class Crawl:
         return [line for line in self.log.splitlines() if " ERROR: " in line]
 
 
-def start_crawl(
-    site: Site, folder: Path, source: str, *, setup: str = "", **settings: Any
-) -> "subprocess.Popen[str]":
-    """Start a crawl of every spider class in source; finish_crawl() ends it.
+@dataclass
+class Case:
+    """A spider and its site: pages by path, the body of its class, and its settings."""
 
-    setup runs before everything else in the process, to break things on purpose.
+    pages: Mapping[str, Answers]
+    body: str = "pass"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Crawling:
+    """A process that crawls: each case a spider of its own, with a site of its own.
+
+    folder    holds the store (in dedup/) and whatever else the crawl writes
+    setup     Python that runs before everything else, to break things on purpose
+    settings  of the process, for all spiders
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "crawled.py").write_text(
-        f"import sys\n{setup}\nimport scrapy\nfrom tests.crawling import *\n{source}\n"
-    )
-    defaults = {
-        "ADDONS": {"dedup.scrapy.Addon": 500},
-        "DEDUP_PATH": str(folder / "dedup"),
-        "LOG_FILE": str(folder / "log"),
-        "TELNETCONSOLE_ENABLED": False,
-    }
-    (folder / "spec.json").write_text(
-        json.dumps({"base": site.url, "settings": defaults | settings})
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", "from tests.crawling import main; main()", str(folder)],
-        stdout=subprocess.DEVNULL,
-        stderr=(folder / "stderr").open("w"),
-        cwd=Path(__file__).parent.parent,
-        text=True,
-    )
+
+    def __init__(
+        self,
+        folder: Path,
+        cases: Mapping[str, tuple[Site, Case]],
+        setup: str = "",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.sites = {name: site for name, (site, _) in cases.items()}
+        for site in self.sites.values():
+            site.requested.clear()
+        spiders = [
+            f"class {name.title()}(Recorder):\n"
+            f"    name = {name!r}\n"
+            f"    custom_settings = {dict(case.settings)!r}\n"
+            f"{textwrap.indent(textwrap.dedent(case.body), '    ')}\n"
+            for name, (_, case) in cases.items()
+        ]
+        (folder / "spiders.py").write_text("\n".join([setup, _IMPORTS, *spiders]))
+        spec = {
+            "bases": {name: site.url for name, site in self.sites.items()},
+            "settings": {
+                "ADDONS": {"dedup.scrapy.Addon": 500},
+                "DEDUP_PATH": str(folder / "dedup"),
+                "LOG_FILE": str(folder / "log"),
+                "TELNETCONSOLE_ENABLED": False,
+                "REMOTE_CONTROL_ENABLED": False,
+            }
+            | dict(settings or {}),
+        }
+        (folder / "spec.json").write_text(json.dumps(spec))
+        with (folder / "stderr").open("w") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", "from crawling import main; main()", str(folder)],
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=folder,
+                env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+            )
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return what was noted up to now; a line that a kill cut short does not count."""
+        record = self.folder / "record"
+        text = record.read_text() if record.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
+
+    def end(self, code: int = 0) -> dict[str, Crawl]:
+        """Wait for the end, which must be with this exit code, and return what each spider left."""
+        try:
+            ended_with = self.process.wait(CRAWL_SECONDS)
+        finally:
+            self.process.kill()
+            self.process.wait()
+        events, log, stats = self.events(), "", {}
+        for file in (self.folder / "log", self.folder / "stderr"):
+            log += file.read_text() if file.exists() else ""
+        if (self.folder / "stats").exists():
+            stats = json.loads((self.folder / "stats").read_text())
+        for name in ("record", "log", "stderr", "stats"):
+            (self.folder / name).unlink(missing_ok=True)
+        assert ended_with == code, log
+        return {
+            name: Crawl(
+                site.url,
+                list(site.requested),
+                [e for e in events if e["spider"] == name],
+                stats.get(name, {}),
+                log,
+            )
+            for name, site in self.sites.items()
+        }
 
 
-def finish_crawl(process: "subprocess.Popen[str]", folder: Path) -> Crawl:
-    """Wait for a crawl and return what it left; the files of the crawl go with this call."""
-    try:
-        code = process.wait(CRAWL_SECONDS)
-    finally:
-        process.kill()
-        process.wait()
-    record, stats, log = folder / "record", folder / "stats", folder / "log"
-    lines = record.read_text().splitlines() if record.exists() else []
-    crawl = Crawl(
-        [json.loads(line) for line in lines],
-        json.loads(stats.read_text()) if stats.exists() else {},
-        (log.read_text() if log.exists() else "") + (folder / "stderr").read_text(),
-        code,
-    )
-    for file in (record, stats, log):
-        file.unlink(missing_ok=True)
-    return crawl
+def run_cases(folder: Path, cases: Mapping[str, Case], **options: Any) -> dict[str, Crawl]:
+    """Crawl each case to its end, all in one process; see Crawling for the options."""
+    with ExitStack() as stack:
+        sites = {name: stack.enter_context(serve(case.pages)) for name, case in cases.items()}
+        together = {name: (sites[name], case) for name, case in cases.items()}
+        return Crawling(folder, together, **options).end()
 
 
-def run_crawl(site: Site, folder: Path, source: str = "", **options: Any) -> Crawl:
-    """Crawl a site to the end; see start_crawl(). A spider is a Recorder if none is given."""
-    source = source or "class TestSpider(Recorder): pass"
-    crawl = finish_crawl(start_crawl(site, folder, source, **options), folder)
-    assert crawl.code == 0, crawl.log
-    return crawl
+def run_case(folder: Path, case: Case, **options: Any) -> Crawl:
+    """Crawl one case to its end, in a process of its own, by a spider named "only"."""
+    return run_cases(folder, {"only": case}, **options)["only"]
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
@@ -325,29 +393,21 @@ def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
         time.sleep(0.01)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a crawl: the program that start_crawl() starts, with its folder."""
+_IMPORTS = "import scrapy\nfrom crawling import Recorder"
+
+
+def main() -> None:
+    """Crawl: the program that Crawling starts, with its folder."""
     warnings.filterwarnings("error", category=ScrapyDeprecationWarning)
-    (folder,) = map(Path, arguments or sys.argv[1:])
+    folder = Path(sys.argv[1])
     spec = json.loads((folder / "spec.json").read_text())
     sys.path.insert(0, str(folder))
-    module = importlib.import_module("crawled")
-    spiders = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == "crawled" and issubclass(value, Recorder)
-    ]
+    module = importlib.import_module("spiders")
     process = CrawlerProcess(spec["settings"])
-    for spider in spiders:
-        process.crawl(spider, base=spec["base"], record=str(folder / "record"))
-    crawlers = list(process.crawlers)
+    crawlers = {}
+    for name, base in spec["bases"].items():
+        crawlers[name] = process.create_crawler(getattr(module, name.title()))
+        process.crawl(crawlers[name], base=base, record=str(folder / "record"))
     process.start()
-    stats: dict[str, Any] = {}
-    for crawler in crawlers:
-        assert crawler.stats is not None
-        for name, value in crawler.stats.get_stats().items():
-            if isinstance(value, int | float):
-                stats[name] = stats.get(name, 0) + value
-            else:
-                stats[name] = str(value)
-    (folder / "stats").write_text(json.dumps(stats))
+    stats = {name: crawler.stats.get_stats() for name, crawler in crawlers.items()}
+    (folder / "stats").write_text(json.dumps(stats, default=str))

@@ -24,6 +24,7 @@ CHUNK_BYTES = 1 << 20
 LINE_BYTES = 1 << 16  # more than any fingerprint needs
 ROWS = 1 << 16  # pairs written at once
 LARGEST = 2**64 - 1
+HEX_DIGITS = b"0123456789abcdefABCDEF"
 
 Numbers = npt.NDArray[np.uint64]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,14 +102,13 @@ def _check_blocks(blocks: int | None, distance: int) -> None:
 
 def _clusters(values: Numbers, labels: Numbers) -> Iterator[list[int]]:
     """Yield the sorted members of each cluster of two or more, the least first member first."""
-    order = np.lexsort((values, labels))
-    values, labels = values[order], labels[order]
-    begins = np.flatnonzero(
-        np.concatenate(([True], labels[1:] != labels[:-1])) if len(labels) else []
-    )
-    ends = np.append(begins[1:], len(labels))
-    many = ends - begins > 1
-    begins, ends = begins[many], ends[many]
+    places = labels.astype(np.intp)
+    many = np.bincount(places, minlength=len(places))[places] > 1
+    values, places = values[many], places[many]
+    order = np.lexsort((values, places))
+    values, places = values[order], places[order]
+    begins = np.flatnonzero(np.diff(places, prepend=-1))
+    ends = np.append(begins[1:], len(places))
     first = np.argsort(values[begins])
     for begin, end in zip(begins[first].tolist(), ends[first].tolist(), strict=True):
         yield values[begin:end].tolist()
@@ -160,14 +160,14 @@ def _plain_hex(chunk: bytes) -> Numbers | None:
     lines, left = divmod(len(chunk), 17)
     if left or chunk[16::17] != b"\n" * lines or chunk.count(b"\n") != lines:
         return None
-    if chunk.translate(None, b"0123456789abcdefABCDEF\n"):
+    if chunk.translate(None, HEX_DIGITS + b"\n"):
         return None
     return np.frombuffer(bytes.fromhex(chunk.decode("ascii")), dtype=">u8").astype(np.uint64)
 
 
 def _by_line(chunk: bytes, as_hex: bool, name: str, first: int) -> Numbers:
     """Return the numbers of a chunk, or raise DedupError for the first line that holds none."""
-    digits = b"0123456789abcdefABCDEF" if as_hex else b"0123456789"
+    digits = HEX_DIGITS if as_hex else b"0123456789"
     numbers = []
     for row, line in enumerate(chunk.split(b"\n"), first):
         text = line.strip()
@@ -175,12 +175,14 @@ def _by_line(chunk: bytes, as_hex: bool, name: str, first: int) -> Numbers:
             continue
         number = LARGEST + 1
         if not text.translate(None, digits):
-            text = text.lstrip(b"0") or b"0"
-            number = int(text, 16 if as_hex else 10) if len(text) <= 20 else number
+            if as_hex:
+                number = int(text, 16) if len(text) <= 16 else number
+            elif len(text.lstrip(b"0")) <= 20:
+                number = int(text.lstrip(b"0") or b"0")
         if number > LARGEST:
             shown = line.strip()[:40].decode("utf-8", "replace")
             wanted = "1 to 16 hex digits" if as_hex else "a decimal number 0 to 2**64-1"
-            looks_hex = not as_hex and not text.translate(None, b"0123456789abcdefABCDEF")
+            looks_hex = not as_hex and not text.isdigit() and not text.translate(None, HEX_DIGITS)
             advice = "give --hex for hex digits" if looks_hex else "correct or remove it"
             raise DedupError(f"{name}: line {row}: {shown!r} is not {wanted}; {advice}")
         numbers.append(number)

@@ -75,6 +75,8 @@ def describe(failure: Exception) -> str:
             where = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
             advice = _NEXT.get(failure.errno or 0)
             return f"{where}{reason}; {advice}" if advice else f"{where}{reason}"
+        case OSError():
+            return str(failure) or "input or output failed"
         case MemoryError():
             return "out of memory; give it less input at once, or a machine with more"
         case _:

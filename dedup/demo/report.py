@@ -83,6 +83,7 @@ class Report(msgspec.Struct, frozen=True):
     urls                      on the site
     fetched                   pages judged by a verdict, or not judged
     accepted                  pages parsed as anything but a near-duplicate
+    items                     the spider yielded, one for each page it parsed
     near_duplicates           pages that were not (mode drop: dropped before they were parsed)
     parsed_near_duplicates    those of them that the spider saw all the same (mode drop: 0)
     refetches                 pages met again under their own key
@@ -105,6 +106,7 @@ class Report(msgspec.Struct, frozen=True):
     urls: int
     fetched: int
     accepted: int
+    items: int
     near_duplicates: int
     parsed_near_duplicates: int
     refetches: int
@@ -182,6 +184,7 @@ def judge(site: Known, crawl: Crawl) -> Report:
         urls=len(truth),
         fetched=len(pages),
         accepted=len(accepted),
+        items=crawl.items,
         near_duplicates=len(near),
         parsed_near_duplicates=sum(o.parsed or o.path in accepted for o in near),
         refetches=sum(o.status == "refetch" for o in pages),
@@ -252,32 +255,46 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 _BECAME: dict[Mode, str] = {
-    "drop": "dropped before they were parsed",
+    "drop": "dropped before parsing",
     "skip_links": "parsed, their links not followed",
-    "tag": "tagged, and kept",
+    "tag": "tagged and kept",
 }
 _LONGEST_LIST = 5
 
 
 def show(report: Report, console: "Console") -> None:
-    """Print the report as two tables and a sentence. Needs rich."""
+    """Print the report as tables, examples and a sentence. Needs rich."""
+
+    def say(text: str, style: str | None = None) -> None:
+        console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
     console.print()
     console.print(_kinds_table(report))
-    console.print(_totals_table(report))
-    for pair in report.wrong[:_LONGEST_LIST]:
-        console.print(
-            f"wrong drop: {pair.path} of {pair.of} "
-            f"(distances {pair.distance} and {pair.check_distance})",
-            style="red",
-        )
-    for path, links in list(report.lost_links.items())[:_LONGEST_LIST]:
-        console.print(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}", style="red")
-    for path, reason in list(report.failed.items())[:_LONGEST_LIST]:
-        console.print(f"failed: {path}: {reason}", style="red")
+    say("The farthest pair of each kind:", "italic")
+    for name, count in (*_named(report), ("product variant", report.variants)):
+        if count.example is not None:
+            say(f"  {name}: {_distances(count.example)}")
+            say(f"    {count.example.path}\n    of {count.example.of}", "dim")
     console.print()
-    console.print(_sentence(report), style="red" if report.complaints else "green", highlight=False)
+    console.print(_totals_table(report))
+    console.print()
+    for pair in report.wrong[:_LONGEST_LIST]:
+        say(f"wrong drop: {pair.path} of {pair.of}, {_distances(pair)}", "red")
+    for path, links in list(report.lost_links.items())[:_LONGEST_LIST]:
+        say(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}", "red")
+    for path, reason in list(report.failed.items())[:_LONGEST_LIST]:
+        say(f"failed: {path}: {reason}", "red")
+    say(_sentence(report), "bold red" if report.complaints else "bold green")
     if not report.complaints:
-        console.print(_NEXT, highlight=False, markup=False)
+        say(_NEXT)
+
+
+def _named(report: Report) -> list[tuple[str, KindCount]]:
+    return [(COPIES.get(kind, kind), count) for kind, count in report.kinds.items()]
+
+
+def _distances(pair: Pair) -> str:
+    return f"distance {pair.distance}, check {pair.check_distance}"
 
 
 def _kinds_table(report: Report) -> "Table":
@@ -285,41 +302,17 @@ def _kinds_table(report: Report) -> "Table":
 
     table = Table(title=f"Near-duplicates {_BECAME[report.mode]}, and why", title_justify="left")
     table.add_column("why")
-    for name in ("found", "missed", "exempt"):
+    for name in ("found", "missed", "kept exempt"):
         table.add_column(name, justify="right")
-    table.add_column("the farthest pair of its kind", overflow="fold", ratio=1)
-    table.add_column("distance", justify="right")
-    table.add_column("check", justify="right")
-    for kind, count in report.kinds.items():
-        table.add_row(COPIES[kind], *_numbers(count), *_example(count.example))
+    total = [0, 0, 0]
+    for name, count in _named(report):
+        numbers = (count.found, count.missed, count.exempt)
+        total = [a + b for a, b in zip(total, numbers, strict=True)]
+        table.add_row(name, *map(str, numbers))
     table.add_section()
-    total = [
-        sum(c) for c in zip(*(c[:3] for c in map(_counts, report.kinds.values())), strict=True)
-    ]
-    table.add_row("all planted", *map(str, total), "", "", "", style="bold")
-    variants = report.variants
-    table.add_row(
-        "product variants, a few words differ",
-        f"{variants.found}",
-        "-",
-        "-",
-        *_example(variants.example),
-    )
+    table.add_row("all planted near-duplicates fetched", *map(str, total), style="bold")
+    table.add_row("product variants (neither wrong nor missed)", str(report.variants.found))
     return table
-
-
-def _counts(count: KindCount) -> tuple[int, int, int]:
-    return count.found, count.missed, count.exempt
-
-
-def _numbers(count: KindCount) -> tuple[str, ...]:
-    return tuple(map(str, _counts(count)))
-
-
-def _example(pair: Pair | None) -> tuple[str, str, str]:
-    if pair is None:
-        return "", "", ""
-    return f"{pair.path}\nof {pair.of}", str(pair.distance), str(pair.check_distance)
 
 
 def _totals_table(report: Report) -> "Table":
@@ -340,16 +333,13 @@ def _totals_table(report: Report) -> "Table":
     row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
     row("  refetches (same key, never dropped)", report.refetches)
     row("  kept as exempt", kept, _listed(report.exempt))
-    row("outlinks never requested", report.outlinks_never_requested, "linked from dropped pages")
+    row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")
     if report.found_percent is not None:
         missed = Counter(miss.kind for miss in report.misses)
         row("planted near-duplicates found", f"{report.found_percent:.1f} %")
         row("  misses", len(report.misses), _listed(missed))
-    row(
-        "product variants dropped",
-        report.variants.found,
-        f"of {report.variants.found + report.variants.missed} fetched; neither wrong nor missed",
-    )
+    variants = report.variants
+    row("product variants found", variants.found, f"of {variants.found + variants.missed} fetched")
     row("wrong drops (must be 0)", len(report.wrong), bad=report.wrong)
     row("listings that lost new links (must be 0)", len(report.lost_links), bad=report.lost_links)
     if report.unreached:
@@ -362,7 +352,7 @@ def _totals_table(report: Report) -> "Table":
     row(
         "CPU for deduplication",
         f"{report.dedup_microseconds_per_page:.0f} us a page",
-        f"{report.dedup_cpu_percent:.1f} % of the crawl's, opening the store included",
+        f"{report.dedup_cpu_percent:.1f} % of the crawl's, its start included",
     )
     return table
 
@@ -377,7 +367,7 @@ def _sentence(report: Report) -> str:
     became = _BECAME[report.mode]
     return (
         f"Scrapy fetched {report.fetched} of {report.urls} URLs; {report.near_duplicates} of them "
-        f"were near-duplicates and {became}, {report.outlinks_never_requested} URLs that they link "
+        f"were near-duplicates ({became}), {report.outlinks_never_requested} URLs that they link "
         "to were never requested, and nothing with content of its own was lost."
     )
 

@@ -24,6 +24,10 @@ static inline int is_ascii_digit(uint8_t c) {
     return (uint8_t)(c - '0') < 10;
 }
 
+static inline int is_alphanumeric(uint8_t c) {
+    return is_ascii_letter(c) || is_ascii_digit(c);
+}
+
 static inline uint8_t ascii_lower(uint8_t c) {
     return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 0x20) : c;
 }

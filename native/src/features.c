@@ -12,11 +12,13 @@
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
 
 /* A set of hashes by open addressing, in the reader's scratch; 0 marks an empty slot, and a hash
- * of 0 is kept beside it. */
+ * of 0 is kept beside it. The public recipe's hashes can be crafted, all for one slot; so where a
+ * hash stands depends on a seed that no page's author can know. The fingerprint never does. */
 struct hash_set {
     uint64_t *slots;
     uint32_t *weights; /* NULL when only presence counts */
     size_t mask;
+    uint64_t seed;
     int has_zero;
     uint32_t zero_weight;
 };
@@ -31,6 +33,7 @@ static int set_open(struct ndd_reader *reader, struct hash_set *set, size_t most
     set->slots = reader->set.at;
     set->weights = weighted ? reader->set_weights.at : NULL;
     set->mask = slots - 1;
+    set->seed = hash_mix((uint64_t)(uintptr_t)reader ^ reader->key.k0);
     set->has_zero = 0;
     set->zero_weight = 0;
     memset(set->slots, 0, slots * sizeof *set->slots);
@@ -39,7 +42,7 @@ static int set_open(struct ndd_reader *reader, struct hash_set *set, size_t most
 
 /* The slot of a hash, which is either its own or empty. hash is not 0. */
 static size_t set_slot(const struct hash_set *set, uint64_t hash) {
-    size_t at = (size_t)hash & set->mask;
+    size_t at = (size_t)hash_fold(hash ^ set->seed, HASH_C1) & set->mask;
     while (set->slots[at] != 0 && set->slots[at] != hash) at = (at + 1) & set->mask;
     return at;
 }

@@ -106,7 +106,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
     struct attributes attributes;
     const uint8_t *after = tag_attributes(p, scan->end, &attributes);
-    if (after == scan->end && scan->end[-1] != '>') return scan->end; /* never finished: no tag */
+    if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
     uint64_t name = tag_name(name_start, (size_t)(p - name_start));
     uint32_t flags = tag_flags(name);
 

@@ -37,8 +37,9 @@ static int equals(const uint8_t *bytes, size_t n, const char *word) {
 }
 
 static int one_of(const uint8_t *bytes, size_t n, const char *const *words) {
+    uint8_t first = ascii_lower(bytes[0]); /* n > 0; most words end here */
     for (; *words != NULL; words++) {
-        if (equals(bytes, n, *words)) return 1;
+        if ((uint8_t)(*words)[0] == first && equals(bytes, n, *words)) return 1;
     }
     return 0;
 }
@@ -46,9 +47,9 @@ static int one_of(const uint8_t *bytes, size_t n, const char *const *words) {
 static int has_word(const uint8_t *value, size_t n, const char *const *words) {
     size_t i = 0;
     while (i < n) {
-        while (i < n && !is_ascii_letter(value[i]) && !is_ascii_digit(value[i])) i++;
+        while (i < n && !is_alphanumeric(value[i])) i++;
         size_t start = i;
-        while (i < n && (is_ascii_letter(value[i]) || is_ascii_digit(value[i]))) i++;
+        while (i < n && is_alphanumeric(value[i])) i++;
         if (i > start && one_of(value + start, i - start, words)) return 1;
     }
     return 0;
@@ -125,7 +126,7 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
     memset(found, 0, sizeof *found);
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;
-        if (at == end) return end;
+        if (at == end) return NULL;
         if (*at == '>') {
             found->closed = at[-1] == '/';
             return at + 1;
@@ -139,12 +140,12 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
         if (at < end && *at == '=') {
             at++;
             while (at < end && is_html_space(*at)) at++;
-            if (at == end) return end;
+            if (at == end) return NULL;
             value = at;
             if (*at == '"' || *at == '\'') {
                 value = at + 1;
                 at = memchr(value, *at, (size_t)(end - value));
-                if (at == NULL) return end;
+                if (at == NULL) return NULL;
                 length = (size_t)(at - value);
                 at++;
             } else {

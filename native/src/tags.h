@@ -24,8 +24,8 @@ struct attributes {
     size_t href_length;
 };
 
-/* Reads attributes from just behind a tag's name to behind its '>'. Returns where it stopped; the
- * end when the tag is not finished (then it is no tag). */
+/* Reads attributes from just behind a tag's name to behind its '>'. Returns where it stopped, or NULL
+ * when the page ends first (then it is no tag). */
 const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attributes *found);
 
 #endif

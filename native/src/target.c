@@ -23,7 +23,8 @@ static int is_volatile(const uint8_t *parameter, size_t n) {
     while (name < n && parameter[name] != '=') name++;
     for (const char *const *word = volatile_parameters; *word != NULL; word++) {
         size_t i = 0;
-        while (i < name && (*word)[i] != '\0' && ascii_lower(parameter[i]) == (uint8_t)(*word)[i]) i++;
+        while (i < name && (*word)[i] != '\0' && (*word)[i] != '*' &&
+               ascii_lower(parameter[i]) == (uint8_t)(*word)[i]) i++;
         if ((*word)[i] == '*' || (i == name && (*word)[i] == '\0')) return 1;
     }
     return 0;

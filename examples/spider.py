@@ -1,0 +1,34 @@
+"""A spider that never parses a page twice: scrapy runspider examples/spider.py -a url=URL
+
+The two settings below are all there is to it; the rest is an ordinary spider.
+"""
+
+from urllib.parse import urlsplit
+
+import scrapy
+from scrapy.linkextractors import LinkExtractor
+
+
+class Pages(scrapy.Spider):
+    """Follows every link of one site and yields each page's title."""
+
+    name = "pages"
+    custom_settings = {
+        "ADDONS": {"dedup.scrapy.Addon": 500},
+        "DEDUP_MODE": "drop",  # "tag" only marks near-duplicates: the way to start on a new site
+    }
+
+    async def start(self):
+        """Begin at the URL given with -a url=..."""
+        self.links = LinkExtractor(allow_domains=[urlsplit(self.url).hostname])
+        yield scrapy.Request(self.url)
+
+    def parse(self, response):
+        """Called for pages with content of their own only."""
+        yield {"url": response.url, "title": response.css("title::text").get()}
+        for link in self.links.extract_links(response):
+            yield response.follow(link, self.parse, errback=self.dropped)
+
+    def dropped(self, failure):
+        """Called for dropped pages, and for failed downloads as usual."""
+        self.logger.info("%s: %s", failure.request.url, failure.value)
