@@ -66,6 +66,8 @@ def registrable_domain(url: str) -> str:
 @lru_cache(maxsize=16_384)
 def _domain_of_host(host: str) -> str:
     host = host.rstrip(".")
+    if "." not in host or ":" in host or host.rpartition(".")[2].isdigit():
+        return host  # not a name under a public suffix: the list need not be loaded, which is slow
     if not host.isascii():
         try:
             host = host.encode("idna").decode()

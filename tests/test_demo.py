@@ -434,9 +434,11 @@ def test_ctrl_c_ends_the_crawl_cleanly(tmp_path: Path) -> None:
     """Interrupted in the middle: no traceback, no temporary folder, no process left."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with run("--pages=1500", env=environment, start_new_session=True) as process:
-        wait_for(lambda: any(log.stat().st_size > 200 for log in tmp_path.glob("*/requests.log")))
-        assert len(running(str(tmp_path))) == 2  # the site and the crawl
-        process.send_signal(signal.SIGINT)
+        try:
+            wait_for(lambda: any(f.stat().st_size > 200 for f in tmp_path.glob("*/requests.log")))
+            assert len(running(str(tmp_path))) == 2  # the site and the crawl
+        finally:
+            process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 1
     assert stdout == ""
@@ -450,9 +452,8 @@ def running(folder: str) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = (
-                f"{process.name} {(process / 'cwd').readlink()} {(process / 'cmdline').read_text()}"
-            )
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            told = f"{process.name} {(process / 'cwd').readlink()} {command}"
         except OSError:  # it has ended, or is not ours
             continue
         if folder in told:

@@ -61,8 +61,16 @@ METAS = {
 def links(self, response):
     for request in super().links(response):
         meta = self.METAS.get(request.url.removeprefix(self.base), {})
-        inherited = {k: v for k, v in response.meta.items() if k in ("dedup", "dedup_key", "_dedup_owner")}
-        yield request.replace(meta={**inherited, **meta})
+        yield request.replace(meta=response.meta | meta)
+"""
+
+TWO_HOSTS = {"/": hub("/a"), "/a": article(1), "/copy": article(1, frame="copy")}
+OTHER_HOST = """
+def links(self, response):
+    yield from super().links(response)
+    if response.url == self.base + "/a":
+        for base in (self.base.replace("127.0.0.1", "localhost"), self.base):
+            yield scrapy.Request(base + "/copy", self.parse, errback=self.failed)
 """
 
 CASES = {
@@ -138,19 +146,8 @@ CASES = {
             ),
         }
     ),
-    "site": Case(
-        {"/": hub("/a"), "/a": article(1, "//localhost/a"), "/b": article(1, frame="b")},
-        """
-        def parse(self, response):
-            yield from super().parse(response)
-            if response.url.endswith("/a") and "127.0.0.1" in response.url:
-                for url in (self.base.replace("127.0.0.1", "localhost") + "/a", self.base + "/b"):
-                    yield scrapy.Request(url, self.parse, errback=self.failed)
-        def links(self, response):
-            return () if response.url.endswith("/a") else super().links(response)
-        """,
-        {"DEDUP_SCOPE": "site"},
-    ),
+    "site": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_SCOPE": "site"}),
+    "everywhere": Case(TWO_HOSTS, OTHER_HOST),
     "first": Case(
         {"/": hub("/shared"), "/shared": article(80)}, settings={"DEDUP_NAMESPACE": "common"}
     ),
@@ -435,9 +432,14 @@ def test_namespace_that_is_none_keeps_the_page(crawls):
 
 def test_scope_site_keeps_the_copy_on_another_host(crawls):
     """In the scope site a near-duplicate on another host is kept, one on the same is dropped."""
-    crawl = crawls["site"]
-    assert crawl.paths("parsed").count("/a") == 2
-    assert set(crawl.dropped) == {"/b"}
+    kept, dropped = crawls["site"].event("/copy"), crawls["site"].dropped["/copy"]
+    assert "//localhost:" in kept["dedup"]["key"]
+    assert dropped["of"] == f"{crawls['site'].url}/a"
+
+
+def test_scope_global_drops_the_copy_on_another_host(crawls):
+    """By default a near-duplicate is dropped on whatever host it is."""
+    assert crawls["everywhere"].paths("failed") == ["/copy", "/copy"]
 
 
 def test_two_spiders_share_a_namespace(crawls):

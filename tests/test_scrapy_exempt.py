@@ -1,0 +1,138 @@
+"""Pages that the Scrapy add-on keeps unjudged, each for its reason, which is counted."""
+
+import pytest
+from crawling import Case, Page, article, hub, run_cases
+from crawling import words as words_of
+
+JSON = Page(f'{{"text": "{words_of(1)}"}}'.encode(), "application/json")
+XML = Page(f"<feed><p>{words_of(2)}</p></feed>".encode(), "application/xml")
+BINARY = Page(bytes(range(256)) + words_of(3).encode(), "application/octet-stream")
+DATA = f'<script type="application/json">{{"text": "{words_of(4)}"}}</script>'
+
+# Each page of a kind is there twice, under /kind and /kind/copy.
+KINDS = {
+    "json": JSON,
+    "xml": XML,
+    "binary": BINARY,
+    "missing": article(10, status=404),
+    "post": article(11),
+    "short": article(12, count=8),
+    "large": article(13, text=words_of(13) + " " * 30_000),
+    "data": article(14, text=words_of(14, 60) + DATA),
+}
+PAGES = {
+    "/": hub(*(f"/{kind}{copy}" for kind in KINDS for copy in ("", "/copy"))),
+    **{f"/{kind}": page for kind, page in KINDS.items()},
+    **{f"/{kind}/copy": page for kind, page in KINDS.items()},
+    "/robots.txt": article(16, text="User-agent: nobody"),
+    "/file": article(15),
+    "/file/copy": article(15),
+}
+BODY = """
+handle_httpstatus_list = [404]
+
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/"):
+        yield {"file_urls": [self.base + "/file", self.base + "/file/copy"]}
+        for request in self.links(response):
+            yield request.replace(method="POST" if "/post" in request.url else "GET")
+"""
+SETTINGS = {"ROBOTSTXT_OBEY": True, "DEDUP_MAX_BYTES": 30_000}
+PIPELINE = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
+
+STARTS = {
+    "/": article(20, "/one", "/two"),
+    "/start": article(20, frame="another start"),
+    "/one": article(21),
+    "/two": article(21, frame="two"),
+}
+TWO_STARTS = """
+async def start(self):
+    yield scrapy.Request(self.base + "/", dont_filter=True)
+    yield scrapy.Request(self.base + "/start", errback=self.failed, dont_filter=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exempt")
+    files = {"FILES_STORE": str(folder / "files")} | PIPELINE
+    return run_cases(
+        folder,
+        {
+            "exempt": Case(PAGES, BODY, SETTINGS | files),
+            "judged": Case(PAGES, BODY, SETTINGS | files | {"DEDUP_EXEMPT": []}),
+            "starts": Case(STARTS, TWO_STARTS),
+            "judgedstarts": Case(STARTS, TWO_STARTS, {"DEDUP_EXEMPT": "short, status"}),
+        },
+    )
+
+
+REASONS = [
+    ("json", "non_html"),
+    ("xml", "non_html"),
+    ("binary", "non_html"),
+    ("missing", "status"),
+    ("post", "method"),
+    ("short", "short"),
+    ("large", "too_large"),
+    ("data", "data_page"),
+]
+
+
+@pytest.mark.parametrize(("kind", "reason"), REASONS)
+def test_exempt(crawls, kind, reason):
+    """A page of this kind is parsed like its copy before it, and says why it was not judged."""
+    for path in (f"/{kind}", f"/{kind}/copy"):
+        meta = crawls["exempt"].meta(path)
+        assert (meta["status"], meta["reason"]) == ("exempt", reason)
+
+
+def test_exempt_is_counted(crawls):
+    """Each reason is a stat."""
+    kinds = [reason for _, reason in REASONS]
+    counts = {reason: 2 * kinds.count(reason) for reason in kinds}
+    counts |= {"start": 1, "no_callback": 3}
+    assert counts == {
+        name.removeprefix("dedup/exempt/"): value
+        for name, value in crawls["exempt"].stats.items()
+        if name.startswith("dedup/exempt/")
+    }
+
+
+def test_exempt_pages_without_fingerprint_are_not_inserted(crawls):
+    """Of all these pages only the start page becomes an original."""
+    assert crawls["exempt"].stat("inserted") == 1
+
+
+def test_exempt_no_callback(crawls):
+    """robots.txt and the files of a media pipeline are nobody's pages, and come through."""
+    assert "/robots.txt" in crawls["exempt"].requested
+    assert crawls["exempt"].stats["file_status_count/downloaded"] == 2
+
+
+@pytest.mark.parametrize("kind", ["missing", "post", "short", "large", "data", "json", "xml"])
+def test_exemption_is_turned_off(crawls, kind):
+    """With an empty DEDUP_EXEMPT such a page is judged, and the second of its kind is dropped."""
+    crawl = crawls["judged"]
+    pair = {f"/{kind}", f"/{kind}/copy"}
+    assert len(pair & crawl.parsed) == len(pair & set(crawl.dropped)) == 1
+
+
+def test_what_has_no_text_is_exempt_always(crawls):
+    """Bytes that are no text stay exempt even with an empty DEDUP_EXEMPT."""
+    assert {"/binary", "/binary/copy"} <= crawls["judged"].parsed
+    assert crawls["judged"].stat("exempt/non_html") == 2
+
+
+def test_exempt_start(crawls):
+    """Two start pages of the same content are both parsed."""
+    assert {"/", "/start"} <= crawls["starts"].parsed
+    assert crawls["starts"].stat("exempt/start") == 2
+
+
+def test_start_is_judged_without_its_exemption(crawls):
+    """With a DEDUP_EXEMPT that leaves out start, the second of two alike start pages is dropped."""
+    assert len({"/", "/start"} & crawls["judgedstarts"].parsed) == 1
+    assert crawls["judgedstarts"].stat("near_duplicate") == 2
