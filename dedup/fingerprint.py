@@ -154,7 +154,9 @@ def simhash(hashes: ArrayLike, weights: ArrayLike | None = None) -> int:
         return int(lib.ndd_simhash(_pointer("uint64_t[]", values), len(values)))
     exact = _weights(weights)
     if exact.shape != values.shape:
-        raise UsageError(f"weights has shape {exact.shape}, hashes {values.shape}; give one for each")
+        raise UsageError(
+            f"weights has shape {exact.shape}, hashes {values.shape}; give one for each"
+        )
     value = ffi.new("uint64_t *")
     check(
         lib.ndd_simhash_weighted(

@@ -1,6 +1,6 @@
 """The values that travel through the house, all frozen.
 
-    page -> PageFingerprint -> reserve -> Verdict -> insert -> Document (what a store keeps)
+page -> PageFingerprint -> reserve -> Verdict -> insert -> Document (what a store keeps)
 """
 
 from typing import Literal

@@ -29,7 +29,10 @@ class Reader(scrapy.Spider):
 
     def parse_page(self, response, path):
         outcome[path] = response.meta["dedup"]
-        yield {"title": response.css("title::text").get(), "links": len(response.css("a::attr(href)"))}
+        yield {
+            "title": response.css("title::text").get(),
+            "links": len(response.css("a::attr(href)")),
+        }
 
     def dropped(self, failure):
         verdict = failure.value.verdict
@@ -53,5 +56,7 @@ process = CrawlerProcess(
 crawler = process.create_crawler(Reader)
 process.crawl(crawler)
 process.start()
-stats = {name: value for name, value in crawler.stats.get_stats().items() if name.startswith("dedup/")}
+stats = {
+    name: value for name, value in crawler.stats.get_stats().items() if name.startswith("dedup/")
+}
 json.dump({"pages": outcome, "stats": stats}, sys.stdout)

@@ -65,7 +65,9 @@ class Cast(msgspec.Struct, frozen=True):
 class Writer:
     """One author's voice: a cast, a part of a topic's words and half of the sentence patterns."""
 
-    def __init__(self, language: Language, topic: Topic, rng: Random, cast: Cast | None = None):
+    def __init__(
+        self, language: Language, topic: Topic, rng: Random, cast: Cast | None = None
+    ) -> None:
         cast = cast or Cast.draw(language, rng)
         nouns = _some(topic.nouns, _NOUNS, rng)
         self.language = language

@@ -126,7 +126,7 @@ def _crawler(folder: str, url: str, mode: Mode) -> Iterator["subprocess.Popen[st
     """Start the crawl in that folder; whatever ends the block early also ends the crawl."""
     # a project's settings, named by the environment, are not the demo's
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
-    with subprocess.Popen(  # noqa: S603 - our own module
+    with subprocess.Popen(
         [sys.executable, "-m", "dedup.demo.crawl", f"--url={url}", f"--mode={mode}"],
         cwd=folder,
         env=environment,

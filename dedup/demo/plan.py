@@ -270,12 +270,12 @@ class _Planner:
         for number, page in enumerate(chain):
             following = tuple((paths[number + 1 :] + paths[:number])[:3])
             if page.truth.kind == "session":
-                page = msgspec.structs.replace(page, nav=following, inline=following[:2])
+                linked = msgspec.structs.replace(page, nav=following, inline=following[:2])
             elif page.look != "herald":
-                page = msgspec.structs.replace(page, nav=following)
+                linked = msgspec.structs.replace(page, nav=following)
             else:
-                page = msgspec.structs.replace(page, more=following)
-            self._add(page)
+                linked = msgspec.structs.replace(page, more=following)
+            self._add(linked)
 
     def _copy(self, kind: Kind, original: Page, chain: int, number: int) -> Page:
         """Return a copy: the same story under another path."""

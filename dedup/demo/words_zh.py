@@ -1,5 +1,4 @@
-"""Chinese, as the demo's writer knows it: no spaces between words, names put together
-of characters.
+"""Chinese, as the demo's writer knows it: no spaces between words, names put together.
 
 Rule: nouns, verbs and adjectives have two or three characters, so that no pattern dominates them.
 """

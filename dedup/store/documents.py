@@ -116,7 +116,7 @@ class Documents:
 
     def name(self, namespace: str, recipe: str) -> None:
         """Write a new file's state."""
-        self._write(lambda txn, state: (None, State(FORMAT, namespace, recipe)))
+        self._write(lambda _txn, _state: (None, State(FORMAT, namespace, recipe)))
 
     @property
     def namespace(self) -> str:

@@ -67,7 +67,7 @@ def verify_store(
         lock.close()
 
 
-def verify_documents(
+def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
     documents: Documents, folder: Path, progress: Progress | None = None
 ) -> Report:
     """Verify open documents and the snapshot beside them."""

@@ -63,7 +63,9 @@ def tag_table() -> str:
         raise SystemExit("no multiplier keeps the tags apart")
     lines = ["/* A tag stands at slot (packed name * TAG_MULTIPLIER) >> 54, or nowhere. */"]
     lines += [f"#define TAG_MULTIPLIER UINT64_C({multiplier:#x})", ""]
-    lines += ["static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {"]
+    lines += [
+        "static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {"
+    ]
     for slot, name in sorted(slots.items()):
         value = sum(1 << i for i, flag in enumerate(flags) if name in TAGS[flag].split())
         lines.append(f"    [{slot}] = {{UINT64_C({packed(name):#018x}), {value:#x}}}, /* {name} */")
@@ -91,11 +93,22 @@ SEPARATOR, WORD, SPACELESS, IGNORED = range(4)
 
 SPACELESS_RANGES = [
     (0x0E00, 0x0E7F),  # Thai
-    (0x1100, 0x11FF), (0x3130, 0x318F), (0xA960, 0xA97F), (0xAC00, 0xD7FF),  # Hangul
-    (0x3005, 0x3007), (0x3021, 0x3029), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF),
+    (0x1100, 0x11FF),
+    (0x3130, 0x318F),
+    (0xA960, 0xA97F),
+    (0xAC00, 0xD7FF),  # Hangul
+    (0x3005, 0x3007),
+    (0x3021, 0x3029),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
     (0x20000, 0x323AF),  # CJK
-    (0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F), (0x1AFF0, 0x1B16F),  # Kana
-    (0x3100, 0x312F), (0x31A0, 0x31BF),  # Bopomofo
+    (0x3040, 0x30FF),
+    (0x31F0, 0x31FF),
+    (0xFF66, 0xFF9F),
+    (0x1AFF0, 0x1B16F),  # Kana
+    (0x3100, 0x312F),
+    (0x31A0, 0x31BF),  # Bopomofo
 ]
 
 
@@ -103,7 +116,11 @@ def character(code: int) -> tuple[int, int]:
     """The class of a code point and what to add to it to lower its case."""
     text = chr(code)
     category = unicodedata.category(text)
-    if category == "Cf" and code != 0x200B or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
+    if (
+        (category == "Cf" and code != 0x200B)
+        or 0xFE00 <= code <= 0xFE0F
+        or 0xE0100 <= code <= 0xE01EF
+    ):
         return IGNORED, 0
     if category[0] in "LMN":
         if any(first <= code <= last for first, last in SPACELESS_RANGES):
@@ -118,11 +135,14 @@ def character_table() -> str:
     index = []
     for page in range(0x110000 >> 8):
         row = bytes(
-            kinds.setdefault(character(code), len(kinds)) for code in range(page << 8, (page + 1) << 8)
+            kinds.setdefault(character(code), len(kinds))
+            for code in range(page << 8, (page + 1) << 8)
         )
         index.append(pages.setdefault(row, len(pages)))
     lines = [f'#define UNICODE_VERSION "{UNICODE}"', ""]
-    lines += ["static const struct character_kind { int32_t lower; uint8_t kind; } character_kinds[] = {"]
+    lines += [
+        "static const struct character_kind { int32_t lower; uint8_t kind; } character_kinds[] = {"
+    ]
     lines += [f"    {{{delta}, {kind}}}," for kind, delta in kinds]
     lines += ["};", "", "static const uint8_t character_page[] = {", *rows(index), "};", ""]
     lines += [f"static const uint8_t character_rows[{len(pages)}][256] = {{"]
@@ -134,7 +154,8 @@ def character_table() -> str:
 
 def rows(numbers: list[int] | bytes) -> list[str]:
     return [
-        "    " + "".join(f"{number}," for number in numbers[i : i + 32]) for i in range(0, len(numbers), 32)
+        "    " + "".join(f"{number}," for number in numbers[i : i + 32])
+        for i in range(0, len(numbers), 32)
     ]
 
 
@@ -143,7 +164,9 @@ def rows(numbers: list[int] | bytes) -> list[str]:
 
 def entity_table() -> str:
     lines = ["/* Sorted by name; a name without its semicolon is one of those that need none. */"]
-    lines += ["static const struct entity { const char *name; uint32_t first, second; } entities[] = {"]
+    lines += [
+        "static const struct entity { const char *name; uint32_t first, second; } entities[] = {"
+    ]
     for name, text in sorted(html5.items(), key=lambda item: item[0].encode()):
         codes = [ord(character) for character in text] + [0]
         lines.append(f'    {{"{name}", {codes[0]:#x}, {codes[1]:#x}}},')
@@ -153,7 +176,9 @@ def entity_table() -> str:
 
 def main() -> None:
     if unicodedata.unidata_version != UNICODE:
-        raise SystemExit(f"this Python has Unicode {unicodedata.unidata_version}, the tables need {UNICODE}")
+        raise SystemExit(
+            f"this Python has Unicode {unicodedata.unidata_version}, the tables need {UNICODE}"
+        )
     folder = Path(sys.argv[1])
     made = {
         "tag_flags.h": flag_list(),
