@@ -18,7 +18,7 @@ test: $(VENV)/test-tools test-native ## every test, C and Python
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
-		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >/dev/null
+		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
 

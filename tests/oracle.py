@@ -428,8 +428,7 @@ class Page:
             return here("<!--(?:>|->|.*?--!?>)", self.text, at).end()
         if after[0] in "!?" or (after[0] == "/" and len(after) > 1):
             return find(">", self.text, at + 2).end()
-        if "skipped" not in self.context:
-            self.pieces.append(END_WORD)
+        self.pieces.append(END_WORD)
         return at + 1
 
     def ends(self, name: str) -> None:

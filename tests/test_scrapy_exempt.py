@@ -43,7 +43,7 @@ PIPELINE = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
 
 STARTS = {
     "/": article(20, "/one", "/two"),
-    "/start": article(20, frame="another start"),
+    "/start": article(20, "/one", "/two", frame="another start"),
     "/one": article(21),
     "/two": article(21, frame="two"),
 }

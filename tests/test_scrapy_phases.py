@@ -56,6 +56,12 @@ class Broken:
             raise ValueError("the pipeline is broken")
         return item
 """
+RECOVERS = """
+class Recovers:
+    def process_spider_exception(self, response, exception):
+        return [{"url": "made up for"}]
+"""
+
 # Each copy is asked for once the pipeline has failed on its original.
 AFTER_ITEM_ERROR = """
 @classmethod
@@ -130,6 +136,31 @@ CASES = {
         },
         RAISES,
     ),
+    "recovered": Case(
+        {
+            "/": hub(),
+            **{f"/{way}{c}": article(40 + n) for n, way in enumerate(WAYS) for c in ("", "/copy")},
+        },
+        RAISES,
+        {"SPIDER_MIDDLEWARES": {"spiders.Recovers": 543}},
+    ),
+    "gone": Case(
+        {"/": hub("/gone"), "/gone": article(48, status=404), "/back": article(48)},
+        """
+
+        def links(self, response):
+            self.crawler.signals.connect(self.idle, signal=scrapy.signals.spider_idle)
+            yield scrapy.Request(self.base + "/gone", self.parse)
+
+        def idle(self):
+            if not self.__dict__.setdefault("asked", False):
+                self.asked = True
+                request = scrapy.Request(self.base + "/back", self.parse, errback=self.failed)
+                self.crawler.engine.crawl(request)
+                raise scrapy.exceptions.DontCloseSpider
+        """,
+        {"DEDUP_EXEMPT": ["start"]},
+    ),
     "items": Case(
         {
             "/": hub("/early/broken", "/late/broken", "/fine"),
@@ -165,7 +196,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    return run_cases(tmp_path_factory.mktemp("phases"), CASES, setup=PIPELINE)
+    return run_cases(tmp_path_factory.mktemp("phases"), CASES, setup=PIPELINE + RECOVERS)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -180,6 +211,19 @@ def test_release_is_counted(crawls):
     assert crawl.stats["spider_exceptions/ValueError"] == len(WAYS)
     assert crawl.stat("released") == len(WAYS)
     assert crawl.stat("inserted") == 2 + len(WAYS)  # start page, /elsewhere, and the copies
+
+
+def test_callback_that_raises_gives_its_page_back_even_if_another_middleware_recovers(crawls):
+    """A middleware that makes up for the exception does not make the page an original."""
+    crawl = crawls["recovered"]
+    assert crawl.stats["item_scraped_count"] > len(WAYS)
+    assert crawl.parsed == {"/"} | {f"/{way}{copy}" for way in WAYS for copy in ("", "/copy")}
+
+
+def test_page_that_scrapy_keeps_from_the_callback_is_no_original(crawls):
+    """With "status" judged, a 404 that no callback sees (HttpError) does not cost its copy."""
+    assert crawls["gone"].stat("probed") == 3
+    assert crawls["gone"].parsed == {"/", "/back"}
 
 
 @pytest.mark.parametrize("when", ["early", "late"])

@@ -20,7 +20,7 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 import dedup.detector
 from dedup.detector import Detector
-from dedup.errors import StoreLocked
+from dedup.errors import RecipeMismatch, StoreLocked
 from dedup.fingerprint import PageReading, read_page
 from dedup.names import check_namespace, namespace_of
 from dedup.scrapy.config import Config
@@ -113,18 +113,8 @@ class Session:
             return None
         detector = self._detectors.get(name)
         if detector is None:
-            config = self.config
             try:
-                detector = self._detectors[name] = dedup.detector.open(
-                    config.path,
-                    namespace=check_namespace(name),
-                    distance=config.distance,
-                    total_distance=config.total_distance,
-                    min_features=config.min_features,
-                    scope=config.scope,
-                    secret=config.secret,
-                    reservation_seconds=config.reservation_seconds,
-                )
+                detector = self._detectors[name] = self._open(name)
             except Exception as error:
                 self._failed[name] = kind = kind_of(error)
                 self.count(f"error/{kind}")
@@ -134,6 +124,25 @@ class Session:
                     error,
                     _advice(error),
                 )
+        return detector
+
+    def _open(self, namespace: str) -> Detector:
+        config = self.config
+        detector = dedup.detector.open(
+            config.path,
+            namespace=check_namespace(namespace),
+            distance=config.distance,
+            total_distance=config.total_distance,
+            min_features=config.min_features,
+            scope=config.scope,
+            secret=config.secret,
+            reservation_seconds=config.reservation_seconds,
+        )
+        if detector.recipe.key is None:
+            detector.close()
+            raise RecipeMismatch(
+                f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
+            )
         return detector
 
     def _read(self, detector: Detector, response: Response) -> PageReading:

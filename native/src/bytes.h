@@ -9,6 +9,13 @@ static inline uint64_t rotate_left(uint64_t x, int bits) {
     return x << bits | x >> (64 - bits);
 }
 
+/* 8 bytes as a little-endian number; compilers make one load of it. */
+static inline uint64_t load8_le(const uint8_t *bytes) {
+    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
+           (uint64_t)bytes[3] << 24 | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 |
+           (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
+}
+
 /* Up to 8 bytes as a little-endian number, zero-padded. */
 static inline uint64_t load_le(const uint8_t *bytes, size_t n) {
     uint64_t x = 0;
@@ -32,9 +39,9 @@ static inline uint8_t ascii_lower(uint8_t c) {
     return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 0x20) : c;
 }
 
-/* White space as HTML counts it. */
+/* White space as HTML counts it: tab, line feed, form feed, carriage return, space. */
 static inline int is_html_space(uint8_t c) {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+    return c <= ' ' && (UINT64_C(0x100003600) >> c & 1);
 }
 
 #endif

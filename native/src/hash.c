@@ -6,10 +6,8 @@ uint64_t ndd_hash_token(const uint8_t *bytes, size_t n, ndd_key key) {
     uint64_t state = key.k0 ^ HASH_C0;
     uint64_t other = key.k1 ^ HASH_C1;
     size_t left = n;
-    while (left > 16) {
-        state = hash_fold(load_le(bytes, 8) ^ state, load_le(bytes + 8, 8) ^ other);
-        bytes += 16;
-        left -= 16;
+    for (; left > 16; bytes += 16, left -= 16) {
+        state = hash_fold(load8_le(bytes) ^ state, load8_le(bytes + 8) ^ other);
     }
     if (left > 0) {
         uint64_t low = load_le(bytes, left < 8 ? left : 8);

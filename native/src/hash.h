@@ -7,6 +7,7 @@
 #ifndef NDD_HASH_H
 #define NDD_HASH_H
 
+#include "bytes.h"
 #include "ndd.h"
 
 #define HASH_C0 UINT64_C(0x9e3779b97f4a7c15)
@@ -38,6 +39,23 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
     uint64_t high = high_high + (low_high >> 32) + (high_low >> 32) + (middle >> 32);
     return low ^ high;
 #endif
+}
+
+/* ndd_hash_token for bytes behind which 15 more may be read, whatever they are. */
+static inline uint64_t hash_token_padded(const uint8_t *bytes, size_t n, ndd_key key) {
+    uint64_t state = key.k0 ^ HASH_C0;
+    uint64_t other = key.k1 ^ HASH_C1;
+    size_t left = n;
+    for (; left > 16; bytes += 16, left -= 16) {
+        state = hash_fold(load8_le(bytes) ^ state, load8_le(bytes + 8) ^ other);
+    }
+    if (left > 0) {
+        uint64_t ones = ~UINT64_C(0);
+        uint64_t low = load8_le(bytes) & (left < 8 ? ~(ones << 8 * left) : ones);
+        uint64_t high = left > 8 ? load8_le(bytes + 8) & ones >> (128 - 8 * left) : 0;
+        state = hash_fold(low ^ state, high ^ other);
+    }
+    return hash_mix(state ^ n);
 }
 
 /* A shingle of three token hashes; a text of one or two tokens has one shingle, filled with 0. */

@@ -60,9 +60,9 @@ struct ndd_reader {
     /* words.c: the token being read */
     uint16_t context;       /* of the place the scan is at */
     uint16_t token_context; /* of the token's first character */
-    uint8_t token[136];
+    uint8_t token[128 + 16];
     uint32_t token_length;
-    uint8_t before[4];      /* the character before, within a run of a spaceless script */
+    uint8_t before[4 + 16]; /* the character before, within a run of a spaceless script */
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
     int in_block;           /* the last block is still open */

@@ -10,12 +10,14 @@
 
 #include "bytes.h"
 #include "characters.h"
+#include "hash.h"
 #include "reader.h"
 
+/* Tokens are hashed where they stand, with 16 bytes to spare behind them. */
 #define TOKEN_BYTES 128
 
-/* For an ASCII byte: its lower case when it belongs to words, else 0. */
-static const uint8_t ascii_word[128] = {
+/* For an ASCII byte that belongs to words its lower case, for any other byte 0. */
+static const uint8_t ascii_word[256] = {
     ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6',
     ['7'] = '7', ['8'] = '8', ['9'] = '9', ['_'] = '_', ['A'] = 'a', ['B'] = 'b', ['C'] = 'c',
     ['D'] = 'd', ['E'] = 'e', ['F'] = 'f', ['G'] = 'g', ['H'] = 'h', ['I'] = 'i', ['J'] = 'j',
@@ -49,7 +51,7 @@ static void add_token(struct ndd_reader *reader, const uint8_t *token, size_t n,
     struct block *block = &reader->blocks.at[reader->blocks.n - 1];
     block->tokens++;
     if (context & IN_LINK) block->link_tokens++;
-    reader->tokens.at[reader->tokens.n++] = ndd_hash_token(token, n, reader->key);
+    reader->tokens.at[reader->tokens.n++] = hash_token_padded(token, n, reader->key);
     if (reader->keep_words) keep_word(reader, token, n);
 }
 
@@ -68,6 +70,7 @@ static void end_run(struct ndd_reader *reader) {
 }
 
 void words_break(struct ndd_reader *reader) {
+    if ((reader->token_length | reader->run) == 0) return;
     end_word(reader);
     end_run(reader);
 }
@@ -82,7 +85,7 @@ static void add_spaceless(struct ndd_reader *reader, const uint8_t *bytes, size_
     if (reader->run == 0) {
         reader->token_context = reader->context;
     } else {
-        uint8_t pair[8];
+        uint8_t pair[8 + 16];
         memcpy(pair, reader->before, reader->before_length);
         memcpy(pair + reader->before_length, bytes, n);
         add_token(reader, pair, reader->before_length + n, reader->context);
@@ -123,7 +126,7 @@ static const uint8_t *ascii_run(struct ndd_reader *reader, const uint8_t *at, co
     if (reader->token_length == 0) reader->token_context = reader->context;
     uint32_t length = reader->token_length;
     uint8_t lower;
-    while (at < end && *at < 0x80 && (lower = ascii_word[*at]) != 0) {
+    while (at < end && (lower = ascii_word[*at]) != 0) {
         if (length == TOKEN_BYTES) {
             reader->token_length = length;
             end_word(reader);
@@ -147,10 +150,10 @@ static const uint8_t *other_character(struct ndd_reader *reader, const uint8_t *
 const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
     while (at < end) {
         uint8_t c = *at;
-        if (c >= 0x80) {
-            at = other_character(reader, at, end);
-        } else if (ascii_word[c] != 0) {
+        if (ascii_word[c] != 0) {
             at = ascii_run(reader, at, end);
+        } else if (c >= 0x80) {
+            at = other_character(reader, at, end);
         } else if (c == '<') {
             return at;
         } else if (c == '&') {
@@ -166,7 +169,8 @@ const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const ui
             }
         } else {
             words_break(reader);
-            at++;
+            do at++;
+            while (at < end && is_html_space(*at));
         }
     }
     return at;
