@@ -347,12 +347,12 @@ class Element(NamedTuple):
 
 
 IMPLIED = {
-    "ITEM": "LIST CELL TABLE",
-    "TERM": "TERMS CELL TABLE",
-    "CELL": "ROW TABLE",
-    "ROW": "TABLE",
-    "GROUP": "TABLE",
-    "LINK": "BLOCK",
+    "ITEM": "LIST CELL TABLE SKIP",
+    "TERM": "TERMS CELL TABLE SKIP",
+    "CELL": "ROW TABLE SKIP",
+    "ROW": "TABLE SKIP",
+    "GROUP": "TABLE SKIP",
+    "LINK": "BLOCK SKIP",
 }
 
 
@@ -452,7 +452,7 @@ class Page:
         if tag.has("VOID") or (tag.closed and ("skipped" in self.context or tag.has("SKIP"))):
             return tag.end
         if tag.has("BLOCK"):
-            self.close(lambda name: in_any(name, "PARAGRAPH"), "BLOCK")
+            self.close(lambda name: in_any(name, "PARAGRAPH"), "BLOCK SKIP")
         if tag.has("BLOCK") or tag.has("LINK"):
             group = next((group for group in IMPLIED if tag.has(group)), None)
             if group is not None:

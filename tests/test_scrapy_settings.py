@@ -13,7 +13,7 @@ from scrapy.utils.conf import build_component_list
 
 import dedup.detector
 from dedup.errors import UsageError
-from dedup.scrapy import Addon, DownloaderMiddleware, SpiderMiddleware
+from dedup.scrapy import Addon, CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.config import EXEMPTIONS, Config
 
 
@@ -160,10 +160,10 @@ def test_place_of_the_downloader_middleware():
     assert names[names.index("DownloaderMiddleware") + 1] == "RetryMiddleware"
 
 
-def test_place_of_the_spider_middleware():
-    """It stands next to the engine: it sees all that a callback and the others yield."""
+def test_places_of_the_spider_middlewares():
+    """One stands next to the engine, another next to the spider, with all others between them."""
     _, spider = placed(Settings())
-    assert spider[0] is SpiderMiddleware
+    assert (spider[0], spider[-1]) == (SpiderMiddleware, CallbackMiddleware)
 
 
 def test_placed_by_name():

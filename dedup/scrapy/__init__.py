@@ -14,10 +14,11 @@ config.py reads the settings, pages.py says which pages are not judged, summary.
 from dedup.scrapy.addon import Addon
 from dedup.scrapy.downloader import DownloaderMiddleware
 from dedup.scrapy.signals import NearDuplicate, near_duplicate_dropped
-from dedup.scrapy.spider import SpiderMiddleware
+from dedup.scrapy.spider import CallbackMiddleware, SpiderMiddleware
 
 __all__ = [
     "Addon",
+    "CallbackMiddleware",
     "DownloaderMiddleware",
     "NearDuplicate",
     "SpiderMiddleware",

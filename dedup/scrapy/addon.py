@@ -7,13 +7,13 @@ from scrapy.settings import BaseSettings
 
 from dedup.scrapy.config import Config
 from dedup.scrapy.downloader import DownloaderMiddleware
-from dedup.scrapy.spider import SpiderMiddleware
+from dedup.scrapy.spider import CallbackMiddleware, SpiderMiddleware
 
 __all__ = ["Addon"]
 
 
 class Addon:
-    """Enables both middlewares where they belong, unless the project already placed them."""
+    """Enables the middlewares where they belong, unless the project already placed them."""
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Check the settings and put the middlewares in place (Scrapy's add-on interface)."""
@@ -21,7 +21,9 @@ class Addon:
             raise NotConfigured("scrapy check runs contracts on pages it must see")
         Config.from_settings(settings)
         # 540: below decompression, redirects, meta refresh and retries, so that it sees final,
-        # decoded pages; 10: next to the engine, so that it sees all that a callback yields
+        # decoded pages; 10: next to the engine, so that it sees all that a callback yields; 1000:
+        # next to the spider, so that it sees what a callback raises
         place = settings.setdefault_in_component_priority_dict
         place("DOWNLOADER_MIDDLEWARES", DownloaderMiddleware, 540)
         place("SPIDER_MIDDLEWARES", SpiderMiddleware, 10)
+        place("SPIDER_MIDDLEWARES", CallbackMiddleware, 1000)

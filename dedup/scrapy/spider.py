@@ -1,20 +1,25 @@
-"""The spider middleware: a page lasts when its callback ended well, and is given back when not."""
+"""The spider middlewares: a page lasts when its callback ended well, and is given back when not.
+
+One stands next to the engine and sees all that is yielded; another next to the spider, where it
+sees an exception before any middleware in between makes up for it.
+"""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Self
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from dedup.scrapy.pages import own_urls
 from dedup.scrapy.session import Session
 
-__all__ = ["SpiderMiddleware"]
+__all__ = ["CallbackMiddleware", "SpiderMiddleware"]
 
 
-class SpiderMiddleware:
-    """Watches what callbacks yield, at 10: next to the engine, after all other middlewares."""
+class CallbackMiddleware:
+    """Gives a page back whose callback raised, or was never called (HttpError), at 1000."""
 
     def __init__(self, session: Session) -> None:
         """Private: from_crawler() makes it."""
@@ -23,9 +28,25 @@ class SpiderMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the crawler's session. Raises NotConfigured."""
-        middleware = cls(Session.of(crawler))
-        crawler.signals.connect(middleware._item_error, signal=signals.item_error)
-        crawler.signals.connect(middleware._spider_closed, signal=signals.spider_closed)
+        try:
+            return cls(Session.of(crawler))
+        except NotConfigured:
+            raise NotConfigured from None  # the downloader middleware says why, once
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:  # noqa: ARG002
+        """Give the page back, and leave the exception to others."""
+        self.session.end(_noted(response).get("token"), accepted=False)
+
+
+class SpiderMiddleware(CallbackMiddleware):
+    """Watches what callbacks yield, at 10: next to the engine, after all other middlewares."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
+        middleware = super().from_crawler(crawler)
+        crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        crawler.signals.connect(middleware.spider_closed, signal=signals.spider_closed)
         return middleware
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
@@ -44,26 +65,20 @@ class SpiderMiddleware:
                 if output.passes(yielded):
                     yield yielded
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> None:  # noqa: ARG002
-        """Give the page back: its callback raised."""
-        self.session.end(_token(response), accepted=False)
-
-    def _item_error(self, response: Response | None) -> None:
+    def item_error(self, response: Response | None) -> None:
+        """Forget the page of an item that a pipeline failed on (Scrapy's signal)."""
         request = getattr(response, "request", None)
         if request is not None:
             self.session.forget(request)
 
-    def _spider_closed(self) -> None:
+    def spider_closed(self) -> None:
+        """End the session (Scrapy's signal)."""
         self.session.close()
 
 
 def _noted(response: Response) -> dict[str, Any]:
     noted = response.request.meta.get("dedup") if response.request is not None else None
     return noted if isinstance(noted, dict) else {}
-
-
-def _token(response: Response) -> str | None:
-    return _noted(response).get("token")
 
 
 class _Output:

@@ -1,20 +1,16 @@
 #include "hash.h"
 
+#include <string.h>
+
 #include "bytes.h"
 
 uint64_t ndd_hash_token(const uint8_t *bytes, size_t n, ndd_key key) {
-    uint64_t state = key.k0 ^ HASH_C0;
-    uint64_t other = key.k1 ^ HASH_C1;
-    size_t left = n;
-    for (; left > 16; bytes += 16, left -= 16) {
-        state = hash_fold(load8_le(bytes) ^ state, load8_le(bytes + 8) ^ other);
-    }
-    if (left > 0) {
-        uint64_t low = load_le(bytes, left < 8 ? left : 8);
-        uint64_t high = left > 8 ? load_le(bytes + 8, left - 8) : 0;
-        state = hash_fold(low ^ state, high ^ other);
-    }
-    return hash_mix(state ^ n);
+    struct token_hash hash;
+    uint8_t chunk[16] = {0};
+    const uint8_t *last = hash_begin(&hash, bytes, n, key);
+    size_t length = n - (size_t)(last - bytes);
+    if (length > 0) memcpy(chunk, last, length);
+    return hash_end(&hash, chunk, length, n);
 }
 
 #define FNV_OFFSET UINT64_C(0xcbf29ce484222325)

@@ -41,21 +41,38 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-/* ndd_hash_token for bytes behind which 15 more may be read, whatever they are. */
+/* The token hash in two steps: all chunks of 16 bytes but the last, then the last, which has 1 to
+ * 16 bytes (none in an empty token). hash_begin returns where the last chunk starts. */
+struct token_hash {
+    uint64_t state;
+    uint64_t other;
+};
+
+static inline const uint8_t *hash_begin(struct token_hash *hash, const uint8_t *bytes, size_t n,
+                                        ndd_key key) {
+    hash->state = key.k0 ^ HASH_C0;
+    hash->other = key.k1 ^ HASH_C1;
+    for (; n > 16; bytes += 16, n -= 16) {
+        hash->state = hash_fold(load8_le(bytes) ^ hash->state, load8_le(bytes + 8) ^ hash->other);
+    }
+    return bytes;
+}
+
+/* 16 bytes of the chunk are read; those behind its length do not count. n is the token's length. */
+static inline uint64_t hash_end(const struct token_hash *hash, const uint8_t *chunk, size_t length,
+                                size_t n) {
+    if (length == 0) return hash_mix(hash->state);
+    uint64_t ones = ~UINT64_C(0);
+    uint64_t low = load8_le(chunk) & (length < 8 ? ~(ones << 8 * length) : ones);
+    uint64_t high = length > 8 ? load8_le(chunk + 8) & ones >> (128 - 8 * length) : 0;
+    return hash_mix(hash_fold(low ^ hash->state, high ^ hash->other) ^ n);
+}
+
+/* ndd_hash_token for bytes behind which 15 more may be read. */
 static inline uint64_t hash_token_padded(const uint8_t *bytes, size_t n, ndd_key key) {
-    uint64_t state = key.k0 ^ HASH_C0;
-    uint64_t other = key.k1 ^ HASH_C1;
-    size_t left = n;
-    for (; left > 16; bytes += 16, left -= 16) {
-        state = hash_fold(load8_le(bytes) ^ state, load8_le(bytes + 8) ^ other);
-    }
-    if (left > 0) {
-        uint64_t ones = ~UINT64_C(0);
-        uint64_t low = load8_le(bytes) & (left < 8 ? ~(ones << 8 * left) : ones);
-        uint64_t high = left > 8 ? load8_le(bytes + 8) & ones >> (128 - 8 * left) : 0;
-        state = hash_fold(low ^ state, high ^ other);
-    }
-    return hash_mix(state ^ n);
+    struct token_hash hash;
+    const uint8_t *last = hash_begin(&hash, bytes, n, key);
+    return hash_end(&hash, last, n - (size_t)(last - bytes), n);
 }
 
 /* A shingle of three token hashes; a text of one or two tokens has one shingle, filled with 0. */

@@ -4,48 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCRATCH_KEPT ((size_t)16 << 20) /* bytes of scratch kept between pages */
-#define PAGE_MOST ((size_t)1 << 31)     /* tokens are counted in 32 bits */
+#define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
     return "words-0-1";
-}
-
-int reader_grow(struct ndd_reader *reader, void *list, size_t element, size_t more) {
-    LIST(void) any; /* all lists are laid out alike */
-    memcpy(&any, list, sizeof any);
-    size_t room = any.room < 256 ? 256 : any.room + any.room / 2;
-    if (room < any.n + more) room = any.n + more;
-    void *moved = room > SIZE_MAX / element ? NULL : realloc(any.at, room * element);
-    if (moved == NULL) {
-        if (reader->status == NDD_OK) reader->status = NDD_NO_MEMORY;
-        return 0;
-    }
-    any.at = moved;
-    any.room = room;
-    memcpy(list, &any, sizeof any);
-    return 1;
-}
-
-static size_t scratch_bytes(const struct ndd_reader *reader) {
-    return reader->tokens.room * sizeof *reader->tokens.at +
-           reader->blocks.room * sizeof *reader->blocks.at +
-           reader->links.room * sizeof *reader->links.at +
-           reader->set.room * sizeof *reader->set.at +
-           reader->set_weights.room * sizeof *reader->set_weights.at +
-           reader->words_kept.room + reader->words_shown.room;
-}
-
-#define DROP(list) (free((list).at), (list).at = NULL, (list).n = 0, (list).room = 0)
-
-static void drop_scratch(struct ndd_reader *reader) {
-    DROP(reader->tokens);
-    DROP(reader->blocks);
-    DROP(reader->links);
-    DROP(reader->set);
-    DROP(reader->set_weights);
-    DROP(reader->words_kept);
-    DROP(reader->words_shown);
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {
@@ -58,7 +20,7 @@ ndd_status ndd_reader_open(ndd_reader **reader) {
 
 void ndd_reader_close(ndd_reader *reader) {
     if (reader == NULL) return;
-    drop_scratch(reader);
+    scratch_drop(reader);
     free(reader);
 }
 
@@ -70,7 +32,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
                         const ndd_page *page) {
     if (reader == NULL || page == NULL || (bytes == NULL && n > 0)) return NDD_BAD_ARGUMENT;
     if (n > PAGE_MOST) return NDD_TOO_LARGE;
-    if (scratch_bytes(reader) > SCRATCH_KEPT) drop_scratch(reader);
+    scratch_trim(reader);
     reader->tokens.n = reader->blocks.n = reader->links.n = 0;
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;

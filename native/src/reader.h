@@ -8,6 +8,7 @@
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     features.c  tokens of the kept blocks -> ndd_page
  *     reader.c  the public functions: leads a page through all of them
+ *     scratch.c the memory that all of this takes
  */
 #ifndef NDD_READER_H
 #define NDD_READER_H
@@ -68,11 +69,14 @@ struct ndd_reader {
     int in_block;           /* the last block is still open */
 };
 
-/* Makes room for so many more elements of a list; 0 and status set when there is no memory. */
+/* scratch.c. ROOM makes room for so many more elements of a list; 0 and status set when there is
+ * no memory. */
 #define ROOM(reader, list, more)                     \
     ((list).room - (list).n >= (size_t)(more) ||     \
-     reader_grow(reader, &(list), sizeof *(list).at, more))
-int reader_grow(struct ndd_reader *reader, void *list, size_t element, size_t more);
+     scratch_grow(reader, &(list), sizeof *(list).at, more))
+int scratch_grow(struct ndd_reader *reader, void *list, size_t element, size_t more);
+void scratch_trim(struct ndd_reader *reader); /* gives back what a large page left behind */
+void scratch_drop(struct ndd_reader *reader);
 
 /* scan.c */
 void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n);

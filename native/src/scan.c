@@ -39,7 +39,7 @@ static void close_to(struct scan *scan, uint32_t depth) {
 }
 
 /* Closes the nearest open element that has one of the wanted flags, unless one of the fence flags
- * stands before it. */
+ * stands before it, or an element whose content is not text: what is inside ends nothing outside. */
 static void close_implied(struct scan *scan, uint32_t wanted, uint32_t fence) {
     uint32_t lowest = scan->depth > SEARCH_DEPTH ? scan->depth - SEARCH_DEPTH : 0;
     for (uint32_t i = scan->depth; i > lowest; i--) {
@@ -48,7 +48,7 @@ static void close_implied(struct scan *scan, uint32_t wanted, uint32_t fence) {
             close_to(scan, i - 1);
             return;
         }
-        if (flags & fence) return;
+        if (flags & (fence | TAG_SKIP)) return;
     }
 }
 

@@ -1,0 +1,207 @@
+"""Who a page is to the Scrapy add-on: keys, meta, namespaces, scope, and the text of a page."""
+
+import pytest
+from crawling import Case, Page, article, hub, run_cases
+
+RUSSIAN = " ".join(
+    f"{a} {b}" for a in "дом река ветер книга город".split() for b in "новый старый синий".split()
+) + " ".join(f"слово{chr(0x430 + n)}{chr(0x44F - n)}" for n in range(30))
+
+COPIES_META = """
+def links(self, response):
+    return super().links(response, meta=response.meta.copy())
+
+def failed(self, failure):
+    super().failed(failure)
+    if failure.request.url.endswith("/session-copy"):
+        yield scrapy.Request(self.base + "/after", meta=failure.request.meta.copy())
+"""
+OWN_META = """
+METAS = {
+    "/free": {"dont_dedup": True},
+    "/elsewhere": {"dedup_namespace": "elsewhere"},
+    "/product?colour=red": {"dedup_key": "product"},
+    "/product?colour=blue": {"dedup_key": "product"},
+    "/bad-namespace": {"dedup_namespace": "../up"},
+}
+
+def links(self, response):
+    for request in super().links(response):
+        meta = self.METAS.get(request.url.removeprefix(self.base), {})
+        yield request.replace(meta=response.meta | meta)
+"""
+
+TWO_HOSTS = {"/": hub("/a"), "/a": article(1), "/copy": article(1, frame="copy")}
+OTHER_HOST = """
+def links(self, response):
+    yield from super().links(response)
+    if response.url == self.base + "/a":
+        for base in (self.base.replace("127.0.0.1", "localhost"), self.base):
+            yield scrapy.Request(base + "/copy", self.parse, errback=self.failed)
+"""
+
+
+CASES = {
+    "redirected": Case(
+        {
+            "/": hub("/moved", "/old", "/kept"),
+            "/moved": Page(b"", status=302, headers={"Location": "/landed"}),
+            "/landed": article(3, "/child", "/child-moved"),
+            "/child": article(4),
+            "/child-moved": Page(b"", status=302, headers={"Location": "/child-landed"}),
+            "/child-landed": article(5, "/grandchild"),
+            "/grandchild": article(6),
+            "/kept": article(8, "/old"),
+            "/old": Page(b"", status=302, headers={"Location": "/session-copy"}),
+            "/session-copy": article(3, frame="session 99"),
+            "/after": article(9),
+        },
+        COPIES_META,
+        {"CONCURRENT_REQUESTS": 1},
+    ),
+    "metas": Case(
+        {
+            "/": hub(
+                "/plain",
+                "/free",
+                "/elsewhere",
+                "/product?colour=red",
+                "/product?colour=blue",
+                "/bad-namespace",
+            ),
+            "/plain": article(1),
+            "/free": article(1, frame="free"),
+            "/elsewhere": article(1, frame="elsewhere"),
+            "/bad-namespace": article(1, frame="bad"),
+            "/product?colour=red": article(2, "/manual"),
+            "/product?colour=blue": article(2, frame="blue"),
+            "/manual": article(11),
+        },
+        OWN_META,
+    ),
+    "legacy": Case(
+        {
+            "/": hub("/utf-8", "/1251"),
+            "/utf-8": article(0, text=RUSSIAN),
+            "/1251": article(
+                0,
+                text=RUSSIAN,
+                encoding="windows-1251",
+                content_type="text/html; charset=windows-1251",
+            ),
+        }
+    ),
+    "site": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_SCOPE": "site"}),
+    "everywhere": Case(TWO_HOSTS, OTHER_HOST),
+    "first": Case(
+        {"/": hub("/shared"), "/shared": article(80)}, settings={"DEDUP_NAMESPACE": "common"}
+    ),
+    "second": Case(
+        {"/": hub("/shared"), "/shared": article(80)}, settings={"DEDUP_NAMESPACE": "common"}
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    return run_cases(tmp_path_factory.mktemp("keys"), CASES)
+
+
+# ---------------------------------------------------------------------------- keys and meta
+
+
+def test_redirect_key_is_the_first_url(crawls):
+    """The document key is the URL that was requested before a redirect."""
+    crawl = crawls["redirected"]
+    assert crawl.meta("/landed")["key"] == f"{crawl.url}/moved"
+
+
+def test_redirect_to_a_copy_is_dropped(crawls):
+    """A redirect to a copy with a session id is a near-duplicate, under the URL it began with."""
+    crawl = crawls["redirected"]
+    assert crawl.dropped["/session-copy"]["key"] == f"{crawl.url}/old"
+    assert crawl.dropped["/session-copy"]["of"] == f"{crawl.url}/moved"
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [("/child", "/child"), ("/child-landed", "/child-moved"), ("/grandchild", "/grandchild")],
+)
+def test_copied_meta_keeps_keys_right(crawls, path, key):
+    """A spider that copies response.meta to new requests copies no key, not even after redirects."""
+    crawl = crawls["redirected"]
+    assert crawl.meta(path)["key"] == f"{crawl.url}{key}"
+
+
+def test_copied_meta_is_no_start_request(crawls):
+    """A page whose request carries the meta of a start page is judged like any other."""
+    crawl = crawls["redirected"]
+    assert crawl.meta("/landed")["status"] == "unique"
+    assert crawl.stat("exempt/start") == 1
+
+
+def test_meta_copied_in_an_errback_keeps_keys_right(crawls):
+    """The meta of a dropped page, copied by its errback, gives no key and no verdict along."""
+    crawl = crawls["redirected"]
+    assert (crawl.meta("/after")["status"], crawl.meta("/after")["key"]) == (
+        "unique",
+        f"{crawl.url}/after",
+    )
+
+
+def test_dont_dedup(crawls):
+    """meta["dont_dedup"] keeps a page unjudged."""
+    assert crawls["metas"].meta("/free") == {"status": "exempt", "reason": "dont_dedup"}
+    assert crawls["metas"].stat("exempt/dont_dedup") == 1
+
+
+def test_dedup_key(crawls):
+    """Pages that a spider gives the same dedup_key are one document: fetched again, never dropped."""
+    red, blue = (crawls["metas"].meta(f"/product?colour={c}") for c in ("red", "blue"))
+    assert red["key"] == blue["key"] == "product"
+    assert sorted([red["status"], blue["status"]]) == ["refetch", "unique"]
+
+
+def test_copied_dedup_key_is_not_inherited(crawls):
+    """A dedup_key that came along with copied meta is not the new page's."""
+    assert crawls["metas"].meta("/manual")["key"] == f"{crawls['metas'].url}/manual"
+
+
+def test_dedup_namespace(crawls):
+    """meta["dedup_namespace"] judges a page among those of that namespace only."""
+    assert crawls["metas"].meta("/elsewhere")["status"] == "unique"
+    assert crawls["metas"].meta("/plain")["status"] == "unique"
+
+
+def test_namespace_that_is_none_keeps_the_page(crawls):
+    """A dedup_namespace outside what is allowed keeps the page and counts it."""
+    assert "/bad-namespace" in crawls["metas"].parsed
+    assert crawls["metas"].faults == {"usage_error": 1}
+
+
+# ------------------------------------------------------------------------------ scope and text
+
+
+def test_scope_site_keeps_the_copy_on_another_host(crawls):
+    """In the scope site a near-duplicate on another host is kept, one on the same is dropped."""
+    kept, dropped = crawls["site"].event("/copy"), crawls["site"].dropped["/copy"]
+    assert "//localhost:" in kept["dedup"]["key"]
+    assert dropped["of"] == f"{crawls['site'].url}/a"
+
+
+def test_scope_global_drops_the_copy_on_another_host(crawls):
+    """By default a near-duplicate is dropped on whatever host it is."""
+    assert crawls["everywhere"].paths("failed") == ["/copy", "/copy"]
+
+
+def test_two_spiders_share_a_namespace(crawls):
+    """Spiders of one process with the same DEDUP_NAMESPACE share the store."""
+    shared = [crawls[name] for name in ("first", "second")]
+    assert sorted("/shared" in crawl.parsed for crawl in shared) == [False, True]
+    assert sum(crawl.stat("near_duplicate") for crawl in shared) == 1
+
+
+def test_legacy_encoding(crawls):
+    """A page in windows-1251, by its header, has the fingerprint of its UTF-8 copy."""
+    (dropped,) = crawls["legacy"].dropped.values()
+    assert (dropped["distance"], dropped["check_distance"]) == (0, 0)
