@@ -21,6 +21,7 @@ from w3lib.encoding import (
 
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.native import check, ffi, lib
+from dedup.numbers import Numbers, many, pointer
 from dedup.recipes import Recipe, recipe_of, same_recipe
 from dedup.values import PageFingerprint
 
@@ -36,6 +37,10 @@ __all__ = [
     "simhash",
     "token_hashes",
 ]
+
+
+# Python codecs that no page is written in; some of them take more than linear time to decode.
+_NO_PAGES = frozenset(("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"))
 
 
 class PageReading(NamedTuple):
@@ -139,7 +144,7 @@ def distance(a: int, b: int) -> int:
     return (a ^ b).bit_count()
 
 
-def simhash(hashes: ArrayLike, weights: ArrayLike | None = None) -> int:
+def simhash(hashes: Numbers, weights: ArrayLike | None = None) -> int:
     """Return the 64-bit simhash of feature hashes (Charikar 2002; Manku et al. 2007, section 2).
 
     hashes   (n,) of integers 0 to 2**64 - 1, at most 2**31 of them
@@ -149,9 +154,9 @@ def simhash(hashes: ArrayLike, weights: ArrayLike | None = None) -> int:
     A bit is 1 when the weight of the hashes that have it set is more than half of all; a tie gives
     0, no hashes give 0. Raises UsageError for other shapes or values.
     """
-    values = _uint64(hashes, "hashes")
+    values = many(hashes, "hashes")
     if weights is None:
-        return int(lib.ndd_simhash(_pointer("uint64_t[]", values), len(values)))
+        return int(lib.ndd_simhash(pointer(values), len(values)))
     exact = _weights(weights)
     if exact.shape != values.shape:
         raise UsageError(
@@ -160,7 +165,7 @@ def simhash(hashes: ArrayLike, weights: ArrayLike | None = None) -> int:
     value = ffi.new("uint64_t *")
     check(
         lib.ndd_simhash_weighted(
-            _pointer("uint64_t[]", values), _pointer("uint32_t[]", exact), len(values), value
+            pointer(values), ffi.from_buffer("uint32_t[]", exact), len(values), value
         )
     )
     return int(value[0])
@@ -229,15 +234,36 @@ def _utf8(html: bytes | str, encoding: str | None) -> bytes:
     """Return a page as UTF-8; the bytes themselves where they are that already."""
     if isinstance(html, str):
         return html.encode("utf-8", "surrogatepass")
-    name = resolve_encoding(encoding) if encoding is not None else None
+    name = _page_encoding(encoding) if encoding is not None else None
     if encoding is not None and name is None:
         raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
-    name = name or read_bom(html)[0] or html_body_declared_encoding(html) or "utf-8"
+    name = name or read_bom(html)[0] or _declared(html) or "utf-8"
     return html if name == "utf-8" else to_unicode(html, name).encode("utf-8", "surrogatepass")
 
 
+def _page_encoding(label: str) -> str | None:
+    """Return the codec of an encoding that pages are written in; None for any other codec."""
+    name = resolve_encoding(label)
+    if name is None or name in _NO_PAGES:
+        return None
+    try:
+        return name if "".encode(name) is not None else None
+    except (LookupError, UnicodeError):  # rot13, base64 and the like turn text into no bytes
+        return None
+
+
+def _declared(html: bytes) -> str | None:
+    """Return the encoding that a page itself declares.
+
+    What declares UTF-16 or UTF-32 in ASCII is neither: the web takes it for UTF-8.
+    """
+    name = html_body_declared_encoding(html)
+    known = _page_encoding(name) if name else None
+    return None if known is None or known.startswith(("utf-16", "utf-32")) else known
+
+
 def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any:
-    directory = urlsplit(url).path.rpartition("/")[0].encode() + b"/" if url else b""
+    directory = _directory(url) if url else b""
     page = ffi.new("ndd_page *")
     check(
         lib.ndd_read_html(
@@ -248,43 +274,33 @@ def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any
     return page
 
 
+def _directory(url: str) -> bytes:
+    """Return the path of a URL up to its last slash; b"/" for what cannot be taken apart."""
+    try:
+        path = urlsplit(url).path
+    except ValueError:  # unbalanced brackets, and the like
+        path = ""
+    return path.rpartition("/")[0].encode("utf-8", "surrogatepass") + b"/"
+
+
 def _page(page: Any, recipe: Recipe) -> PageFingerprint:
     return PageFingerprint(
         page.value, page.check, page.links, page.features, page.link_count, recipe.id
     )
 
 
-def _pointer(kind: str, array: NDArray[Any]) -> Any:
-    return ffi.from_buffer(kind, array)
-
-
-def _uint64(numbers: ArrayLike, name: str) -> NDArray[np.uint64]:
-    """Return numbers as a contiguous (n,) uint64 array, or raise UsageError."""
-    array = np.asarray(numbers)
-    if array.size == 0:
-        array = array.astype(np.uint64)
-    if array.ndim != 1:
-        raise UsageError(f"{name} has shape {array.shape}; give a one-dimensional array")
-    if array.dtype == object:  # Python integers of mixed size
-        if not all(isinstance(x, int) and 0 <= x < 2**64 for x in array):
-            raise UsageError(f"{name} holds a value outside 0 to 2**64 - 1")
-    elif array.dtype.kind == "i":
-        if array.size and array.min() < 0:
-            raise UsageError(f"{name} holds a negative value; allowed is 0 to 2**64 - 1")
-    elif array.dtype.kind != "u":
-        raise UsageError(f"{name} has dtype {array.dtype}; give integers")
-    return np.ascontiguousarray(array, dtype=np.uint64)
-
-
 def _weights(weights: ArrayLike) -> NDArray[np.uint32]:
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:  # lists of unequal length
+        raise UsageError(f"weights must be numbers, one for each hash ({error})") from error
     if array.dtype.kind == "f" and array.ndim == 1:
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise UsageError("weights holds a negative or non-finite value; allowed is 0 and more")
         most = float(array.max()) if array.size else 0.0
         scaled = array.astype(np.float64) / most * (2**32 - 1) if most > 0 else array
         return np.ascontiguousarray(np.rint(scaled), dtype=np.uint32)
-    exact = _uint64(array, "weights")
+    exact = many(array if array.dtype.kind in "iub" else array.tolist(), "weights")
     if exact.size and exact.max() > 2**32 - 1:
         raise UsageError("weights holds a value above 2**32 - 1")
     return exact.astype(np.uint32)

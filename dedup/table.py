@@ -16,8 +16,6 @@ The rules kept here:
 
 import os
 import threading
-from array import array
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -27,16 +25,13 @@ import numpy.typing as npt
 
 from dedup.errors import UsageError
 from dedup.native import check, ffi, lib
+from dedup.numbers import Array, Numbers, many, number, pointer
 
-__all__ = ["Match", "Numbers", "Table", "TableStats", "find_all", "find_clusters"]
+__all__ = ["Match", "Table", "TableStats", "find_all", "find_clusters"]
 
 MAX_DISTANCE = 15
 PRESETS = ("auto", "compact", "fast")
 ANSWER_KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
-
-Array = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[Any] | Iterable[int]
-"""A batch: a 1-D numpy array of integers, or ints; every one in 0 .. 2**64 - 1."""
 
 _MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
 
@@ -112,7 +107,7 @@ class Table:
 
     def insert(self, value: int, document: int) -> bool:
         """Store a pair; return whether it is new. Raises MemoryError, then nothing has changed."""
-        value, document = _number(value, "value"), _number(document, "document")
+        value, document = number(value, "value"), number(document, "document")
         values, documents = ffi.new("uint64_t[1]", (value,)), ffi.new("uint64_t[1]", (document,))
         return self._insert(values, documents, 1) == 1
 
@@ -122,13 +117,13 @@ class Table:
         Both are batches of the same length, best uint64 arrays. Raises MemoryError; then the first
         of the new pairs are stored, and the others are not.
         """
-        value_array, document_array = _many(values, "values"), _many(documents, "documents")
+        value_array, document_array = many(values, "values"), many(documents, "documents")
         if len(value_array) != len(document_array):
             raise UsageError(
                 f"{len(value_array)} values and {len(document_array)} documents were given; "
                 "there must be one document for each value"
             )
-        pointers = _pointer(value_array), _pointer(document_array)
+        pointers = pointer(value_array), pointer(document_array)
         return self._insert(*pointers, len(value_array))
 
     def _insert(self, values: Any, documents: Any, count: int) -> int:
@@ -140,7 +135,7 @@ class Table:
 
     def remove(self, value: int, document: int) -> bool:
         """Remove a pair; return whether it was there."""
-        value, document = _number(value, "value"), _number(document, "document")
+        value, document = number(value, "value"), number(document, "document")
         removed = ffi.new("int *")
         with self._lock.writing:
             status = lib.ndd_table_remove(self._handle, value, document, removed)
@@ -152,7 +147,7 @@ class Table:
 
         With a limit, at most so many (limit >= 1), the first of them.
         """
-        query = ffi.new("uint64_t[1]", (_number(value, "value"),))
+        query = ffi.new("uint64_t[1]", (number(value, "value"),))
         answer = self._probe(query, 1, _limit(limit))
         found = answer.matches[0]
         matches = [
@@ -171,8 +166,8 @@ class Table:
         entry for each match. The matches of values[i] are those from offsets[i] up to
         offsets[i + 1], in the order of probe(), at most `limit` for each value.
         """
-        queries = _many(values, "values")
-        answer = self._probe(_pointer(queries), len(queries), _limit(limit))
+        queries = many(values, "values")
+        answer = self._probe(pointer(queries), len(queries), _limit(limit))
         offsets = _array(answer.offsets[0], len(queries) + 1, np.dtype(np.uint64)).copy()
         matches = _array(answer.matches[0], int(offsets[-1]), _MATCH)
         documents, distances = matches["document"].copy(), matches["distance"].astype(np.uint8)
@@ -210,7 +205,7 @@ class Table:
         Raises OSError if the file cannot be written; then the file that was there before still is,
         and nothing else. When the call returns, the file is on disk.
         """
-        note = _number(note, "note")
+        note = number(note, "note")
         with self._lock.reading:
             content = np.empty(lib.ndd_table_saved_size(self._handle), dtype=np.uint8)
             buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
@@ -244,11 +239,11 @@ def find_all(values: Numbers, k: int) -> Array:
     than once gives one row (x, x). values is a batch of fingerprints, k in 0 .. 15. This is the
     batch problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, with one set on both sides.
     """
-    numbers, k = _many(values, "values"), _distance(k)
+    numbers, k = many(values, "values"), _distance(k)
     handle = ffi.new("ndd_pairs **")
     check(lib.ndd_pairs_open(handle), "finding all pairs")
     pairs = ffi.gc(handle[0], lib.ndd_pairs_close)
-    check(lib.ndd_find_all(_pointer(numbers), len(numbers), k, pairs), "finding all pairs")
+    check(lib.ndd_find_all(pointer(numbers), len(numbers), k, pairs), "finding all pairs")
     found, count = ffi.new("uint64_t **"), ffi.new("uint64_t *")
     lib.ndd_pairs_get(pairs, found, count)
     return _array(found[0], 2 * count[0], np.dtype(np.uint64)).reshape(-1, 2).copy()
@@ -261,9 +256,9 @@ def find_clusters(values: Numbers, k: int) -> Array:
     apart than k. A label is the smallest index of a member: labels[i] == i exactly for the first
     of each cluster.
     """
-    numbers, k = _many(values, "values"), _distance(k)
+    numbers, k = many(values, "values"), _distance(k)
     labels = np.empty(len(numbers), dtype=np.uint64)
-    status = lib.ndd_find_clusters(_pointer(numbers), len(numbers), k, _pointer(labels))
+    status = lib.ndd_find_clusters(pointer(numbers), len(numbers), k, pointer(labels))
     check(status, "finding clusters")
     return labels
 
@@ -271,21 +266,9 @@ def find_clusters(values: Numbers, k: int) -> Array:
 # ------------------------------------------------------------------------------------ arguments
 
 
-def _number(number: SupportsIndex, name: str) -> int:
-    if not isinstance(number, (bool, np.bool_)):
-        try:
-            integer = number.__index__()
-        except AttributeError:
-            pass
-        else:
-            if 0 <= integer < 1 << 64:
-                return integer
-    raise UsageError(f"{name} is {number!r}; it must be an int in 0 .. 2**64 - 1")
-
-
 def _distance(k: SupportsIndex) -> int:
     try:
-        integer = _number(k, "k")
+        integer = number(k, "k")
     except UsageError:
         integer = MAX_DISTANCE + 1
     if integer > MAX_DISTANCE:
@@ -297,46 +280,16 @@ def _limit(limit: SupportsIndex | None) -> int:
     """Return a limit as the native core takes it, where 0 is none."""
     if limit is None:
         return 0
-    if not (integer := _number(limit, "limit")):
+    if not (integer := number(limit, "limit")):
         raise UsageError("limit is 0; it must be an int from 1 up, or None for every match")
     return integer
 
 
-def _many(numbers: Numbers, name: str) -> Array:
-    """Return a batch as a contiguous uint64 array, the one given where it is one."""
-    if hasattr(numbers, "__array__"):
-        given = np.asarray(numbers)
-        if given.ndim != 1:
-            raise UsageError(f"{name} has shape {given.shape}; it must have one dimension")
-        if given.dtype.kind in "ui":
-            if given.dtype.kind == "i" and len(given) and (least := given.min()) < 0:
-                raise UsageError(f"{name} holds {least}; each must be in 0 .. 2**64 - 1")
-            return np.ascontiguousarray(given, dtype=np.uint64)
-        if given.dtype != np.dtype(object):
-            raise UsageError(f"{name} is an array of {given.dtype}; it must be one of integers")
-        numbers = given.tolist()
-    if isinstance(numbers, (str, bytes, bytearray, memoryview)):
-        raise UsageError(f"{name} is of type {type(numbers).__name__}; it must be integers")
-    try:
-        integers = list(numbers)
-        if bool in map(type, integers):
-            raise TypeError("a bool is no number")
-        return np.frombuffer(array("Q", integers), dtype=np.uint64)
-    except (TypeError, OverflowError) as error:
-        raise UsageError(
-            f"{name} must be integers in 0 .. 2**64 - 1, in an array or a sequence ({error})"
-        ) from error
-
-
-def _pointer(numbers: Array) -> Any:
-    return ffi.from_buffer("uint64_t[]", numbers)
-
-
-def _array(pointer: Any, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _array(memory: Any, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return native memory as an array, without a copy."""
     if count == 0:
         return np.empty(0, dtype=dtype)
-    return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype=dtype)
+    return np.frombuffer(ffi.buffer(memory, count * dtype.itemsize), dtype=dtype)
 
 
 # --------------------------------------------------------------------------------- the thread rule

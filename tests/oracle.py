@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html.entities import html5
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,9 @@ Context = frozenset[str]
 
 def section(title: str) -> str:
     """Return the text under a heading of the specification, up to the next one."""
-    found = re.search(rf"^#+ {title}$(.*?)(?=^#|\Z)", SPECIFICATION.read_text(), re.S | re.M)
+    found = re.search(
+        rf"^#+ {title}$(.*?)(?=^#|\Z)", SPECIFICATION.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
     assert found is not None, title
     return found[1]
 
@@ -39,7 +42,7 @@ def words_of(line: str) -> list[str]:
 
 def rows_of(title: str) -> dict[str, list[str]]:
     """Return the rows of a section's tables: first cell -> the words of the second."""
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]*) \|$", section(title), re.M)
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]*) \|$", section(title), re.MULTILINE)
     return {head: words_of(words) for head, words in rows}
 
 
@@ -88,7 +91,7 @@ def simhash(hashes: Sequence[int], weights: Sequence[float] | None = None) -> in
     exact = [1] * len(hashes) if weights is None else whole_weights(weights)
     value = 0
     for bit in range(64):
-        ones = sum(weight for hash_, weight in zip(hashes, exact) if hash_ >> bit & 1)
+        ones = sum(weight for hash_, weight in zip(hashes, exact, strict=True) if hash_ >> bit & 1)
         value |= (2 * ones > sum(exact)) << bit
     return value
 
@@ -149,7 +152,7 @@ def pairs(run: list[Piece]) -> Iterator[Token]:
     """Yield neighbours of a spaceless script."""
     if len(run) == 1:
         yield Token(run[0].text.encode(), run[0].context)
-    for first, second in zip(run, run[1:]):
+    for first, second in pairwise(run):
         yield Token((first.text + second.text).encode(), second.context)
 
 
@@ -250,7 +253,7 @@ class Cut(Exception):
 
 def find(pattern: str, text: str, at: int) -> re.Match[str]:
     """Return the first match from there on."""
-    found = re.compile(pattern, re.S).search(text, at)
+    found = re.compile(pattern, re.DOTALL).search(text, at)
     if found is None:
         raise Cut
     return found
@@ -258,7 +261,7 @@ def find(pattern: str, text: str, at: int) -> re.Match[str]:
 
 def here(pattern: str, text: str, at: int) -> re.Match[str]:
     """Return the match that begins there."""
-    found = re.compile(pattern, re.S).match(text, at)
+    found = re.compile(pattern, re.DOTALL).match(text, at)
     if found is None:
         raise Cut
     return found
@@ -551,7 +554,8 @@ def fingerprint_blocks(
             sequence.append(hash_)
     if 0 < len(sequence) < 3:
         sequence += [0] * (3 - len(sequence))
-    shingles = {shingle_hash(*three) for three in zip(sequence, sequence[1:], sequence[2:])}
+    threes = zip(sequence, sequence[1:], sequence[2:], strict=False)
+    shingles = {shingle_hash(*three) for three in threes}
     value = simhash(list(weights), list(weights.values()))
     return value, simhash(list(shingles)), len(weights)
 

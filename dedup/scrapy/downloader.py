@@ -1,8 +1,11 @@
-"""The downloader middleware: a fetched page is judged before anyone parses it."""
+"""The downloader middleware: a fetched page is judged before anyone parses it.
+
+Scrapy passes its methods the spider up to 2.13, and not after.
+"""
 
 from typing import Self
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
@@ -30,14 +33,19 @@ class DownloaderMiddleware:
         """Join the crawler's session. Raises NotConfigured where the add-on cannot work."""
         return cls(Session.of(crawler))
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
         """Forget what meta still says of another page, or of an earlier try of this one."""
         try:
             forget_copied(request)
         except Exception as error:
             self.session.fault(error, f"{request} may pass for another page")
 
-    async def process_response(self, request: Request, response: Response) -> Response:
+    async def process_response(
+        self,
+        request: Request,
+        response: Response,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Response:
         """Return the page, or raise NearDuplicate. No other exception leaves this method."""
         session = self.session
         try:

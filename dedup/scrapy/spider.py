@@ -1,13 +1,14 @@
 """The spider middlewares: a page lasts when its callback ended well, and is given back when not.
 
 One stands next to the engine and sees all that is yielded; another next to the spider, where it
-sees an exception before any middleware in between makes up for it.
+sees an exception before any middleware in between makes up for it. Scrapy passes them the spider up
+to 2.13, and not after.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Self
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
@@ -33,7 +34,12 @@ class CallbackMiddleware:
         except NotConfigured:
             raise NotConfigured from None  # the downloader middleware says why, once
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> None:  # noqa: ARG002
+    def process_spider_exception(
+        self,
+        response: Response,
+        exception: Exception,  # noqa: ARG002
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> None:
         """Give the page back, and leave the exception to others."""
         self.session.end(_noted(response).get("token"), accepted=False)
 
@@ -49,7 +55,12 @@ class SpiderMiddleware(CallbackMiddleware):
         crawler.signals.connect(middleware.spider_closed, signal=signals.spider_closed)
         return middleware
 
-    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
+    def process_spider_output(
+        self,
+        response: Response,
+        result: Iterable[Any],
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Iterator[Any]:
         """Pass on what a callback yields and end the page's reservation when it is through."""
         with _Output(self.session, response) as output:
             for yielded in result:
@@ -57,7 +68,10 @@ class SpiderMiddleware(CallbackMiddleware):
                     yield yielded
 
     async def process_spider_output_async(
-        self, response: Response, result: AsyncIterator[Any]
+        self,
+        response: Response,
+        result: AsyncIterator[Any],
+        spider: Spider | None = None,  # noqa: ARG002
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
         with _Output(self.session, response) as output:

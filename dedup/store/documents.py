@@ -9,9 +9,11 @@ The rule kept here: every change is one LMDB transaction, and whatever is read b
 No method is safe against a second thread; the store's lock sees to that.
 """
 
+import contextlib
 import errno
+import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,7 +190,7 @@ class Documents:
             recent.update(zip(missing, found, strict=True))
         return [recent[i] for i in ids]
 
-    def scan(self, first: int = 0) -> Iterator[tuple[int, Document | ValueError]]:
+    def scan(self, first: int = 0) -> Generator[tuple[int, Document | ValueError], None, None]:
         """Yield every (id, document) with id >= first, in the order of ids.
 
         In place of a document that is not readable comes the ValueError that says why.
@@ -206,6 +208,19 @@ class Documents:
         except lmdb.Error as error:
             raise self._error(error) from error
 
+    def batch(self, first: int, count: int) -> list[tuple[int, Document]]:
+        """Return the next `count` (id, document) with id >= first, fewer at the end.
+
+        Raises StoreDamaged if one is not readable.
+        """
+        found = []
+        with contextlib.closing(self.scan(first)) as scan:  # ends its transaction before a write
+            for document_id, document in itertools.islice(scan, count):
+                if isinstance(document, ValueError):
+                    raise self.damaged(f"document {document_id}: {document}") from document
+                found.append((document_id, document))
+        return found
+
     def removed(self) -> list[Pair]:
         """Return (id, value) of each document removed since the last snapshot."""
 
@@ -217,31 +232,54 @@ class Documents:
 
     def insert(self, document: Document) -> tuple[int, Pair | None]:
         """Store a document; return its new id, and (id, value) of the one it replaced."""
-        digest = key_digest(document.key)
-        document_id = self._state.next
-        record = encode_record(document_id, document)
+        return self.insert_many([document])[0]
 
-        def write(txn: Any, state: State) -> tuple[Pair | None, State]:
-            replaced, state = self._remove(txn, state, digest, document.key)
-            name = pack_number(document_id)
-            if not txn.put(name, record, db=self._documents, append=True, overwrite=False):
-                raise ValueError(f"the next id {document_id} is taken")
-            txn.put(digest, name, db=self._keys)
-            return replaced, _replace(
-                state,
-                next=document_id + 1,
-                keys_sum=(state.keys_sum + key_sum(digest, document_id)) & WORD,
-                records_sum=state.records_sum ^ record_checksum(record),
-            )
+    def insert_many(self, documents: Sequence[Document]) -> list[tuple[int, Pair | None]]:
+        """Store documents in their order, all or none; return what insert() does, for each."""
+        first = self._state.next
+        entries = [
+            (i, key_digest(document.key), encode_record(i, document), document.key)
+            for i, document in enumerate(documents, first)
+        ]
 
-        return document_id, self._write(write)
+        def write(txn: Any, state: State) -> tuple[list[tuple[int, Pair | None]], State]:
+            results = []
+            for document_id, digest, record, key in entries:
+                replaced, state = self._remove(txn, state, digest, key)
+                name = pack_number(document_id)
+                if not txn.put(name, record, db=self._documents, append=True, overwrite=False):
+                    raise ValueError(f"the next id {document_id} is taken")
+                txn.put(digest, name, db=self._keys)
+                state = _replace(
+                    state,
+                    next=document_id + 1,
+                    keys_sum=(state.keys_sum + key_sum(digest, document_id)) & WORD,
+                    records_sum=state.records_sum ^ record_checksum(record),
+                )
+                results.append((document_id, replaced))
+            return results, state
+
+        return self._write(write)
 
     def forget(self, key: str) -> Pair | None:
         """Remove the document with this key; return its (id, value), or None if there is none."""
-        digest = key_digest(key)
         if self.id_of(key) is None:
             return None
-        return self._write(lambda txn, state: self._remove(txn, state, digest, key))
+        return self.forget_many([key])[0]
+
+    def forget_many(self, keys: Sequence[str]) -> list[Pair]:
+        """Remove the documents with these keys, all or none; return (id, value) of each."""
+        digests = [(key_digest(key), key) for key in keys]
+
+        def write(txn: Any, state: State) -> tuple[list[Pair], State]:
+            removed = []
+            for digest, key in digests:
+                pair, state = self._remove(txn, state, digest, key)
+                if pair is not None:
+                    removed.append(pair)
+            return removed, state
+
+        return self._write(write)
 
     def snapshot_taken(self, note: int) -> None:
         """Note that a snapshot of all documents with id < note lies safely on disk."""

@@ -13,8 +13,11 @@ import contextlib
 import errno
 import logging
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
@@ -30,6 +33,7 @@ __all__ = ["NEAR_LIMIT", "Store", "agreed_recipe"]
 
 NEAR_LIMIT = 1000  # documents that near() answers at most
 FLUSH_SECONDS = 1.0
+PRUNE_BATCH = 4096  # documents removed in one transaction
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
@@ -208,6 +212,53 @@ class Store:
             if replaced is not None:
                 self._table.remove(replaced[1], replaced[0])
             self._table.insert(document.page.value, document_id)
+
+    def insert_many(self, documents: Sequence[Document]) -> int:
+        """Store documents in their order, all or none; return how many replaced another.
+
+        They are one transaction, committed on return. Raises as insert() does.
+        """
+        for document in documents:
+            same_recipe(self.recipe, document.page.recipe)
+        with self._lock:
+            self._check_open()
+            self._raise_flush_error()
+            results = self._documents.insert_many(documents)
+            self._dirty.set()
+            added = {i: d.page.value for (i, _), d in zip(results, documents, strict=True)}
+            replaced = [pair for _, pair in results if pair is not None]
+            for document_id, value in replaced:
+                if added.pop(document_id, None) is None:  # else one of these, not in the table yet
+                    self._table.remove(value, document_id)
+            self._table.insert_many(
+                np.array([*added.values()], np.uint64), np.array([*added], np.uint64)
+            )
+            return len(replaced)
+
+    def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
+        """Remove every document inserted before a time (Unix time); return how many.
+
+        Committed batch by batch: after an error or a kill, some are removed and the others are
+        not. progress is called with the documents looked at and the documents in all.
+        Raises as insert() does.
+        """
+        first, done, removed = 0, 0, 0
+        while True:
+            with self._lock:
+                self._check_open()
+                self._raise_flush_error()
+                batch = self._documents.batch(first, PRUNE_BATCH)
+                if not batch:
+                    return removed
+                first, done = batch[-1][0] + 1, done + len(batch)
+                keys = [d.key for _, d in batch if d.inserted_seconds < seconds]
+                if keys:
+                    self._dirty.set()
+                    for document_id, value in self._documents.forget_many(keys):
+                        self._table.remove(value, document_id)
+                        removed += 1
+                if progress:
+                    progress(done, len(self._documents) + removed)
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.

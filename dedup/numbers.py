@@ -1,0 +1,64 @@
+"""64-bit numbers on their way into the native core, one or many: checked, and copied only if need be.
+
+What is not an integer from 0 to 2**64 - 1 is named and refused; nothing is rounded or wrapped.
+"""
+
+from array import array
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup.errors import UsageError
+from dedup.native import ffi
+
+__all__ = ["Array", "Numbers", "many", "number", "pointer"]
+
+Array = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[Any] | Iterable[int]
+"""A batch: a 1-D numpy array of integers, or ints; every one in 0 .. 2**64 - 1."""
+
+
+def number(given: SupportsIndex, name: str) -> int:
+    """Return an integer from 0 to 2**64 - 1 as an int."""
+    if not isinstance(given, (bool, np.bool_)):
+        try:
+            integer = given.__index__()
+        except AttributeError:
+            pass
+        else:
+            if 0 <= integer < 1 << 64:
+                return integer
+    raise UsageError(f"{name} is {given!r}; it must be an int in 0 .. 2**64 - 1")
+
+
+def many(numbers: Numbers, name: str) -> Array:
+    """Return a batch as a contiguous uint64 array, the one given where it is one."""
+    if hasattr(numbers, "__array__"):
+        given = np.asarray(numbers)
+        if given.ndim != 1:
+            raise UsageError(f"{name} has shape {given.shape}; it must have one dimension")
+        if given.dtype.kind in "ui":
+            if given.dtype.kind == "i" and len(given) and (least := given.min()) < 0:
+                raise UsageError(f"{name} holds {least}; each must be in 0 .. 2**64 - 1")
+            return np.ascontiguousarray(given, dtype=np.uint64)
+        if given.dtype != np.dtype(object):
+            raise UsageError(f"{name} is an array of {given.dtype}; it must be one of integers")
+        numbers = given.tolist()
+    if isinstance(numbers, (str, bytes, bytearray, memoryview)):
+        raise UsageError(f"{name} is of type {type(numbers).__name__}; it must be integers")
+    try:
+        integers = list(numbers)
+        if bool in map(type, integers):
+            raise TypeError("a bool is no number")
+        return np.frombuffer(array("Q", integers), dtype=np.uint64)
+    except (TypeError, OverflowError) as error:
+        raise UsageError(
+            f"{name} must be integers in 0 .. 2**64 - 1, in an array or a sequence ({error})"
+        ) from error
+
+
+def pointer(numbers: Array) -> Any:
+    """Return an array as the native core takes it; it must outlive the call."""
+    return ffi.from_buffer("uint64_t[]", numbers)

@@ -1,0 +1,303 @@
+"""Documents as text and back: JSON lines, with the fields of an insert event.
+
+    store -> export_lines -> lines -> survey (what is there, nothing written) -> import_lines
+
+The rule kept here: a line is a whole document or names its fault, and an import writes nothing
+before every line was looked at. Input is read twice, so it must be seekable.
+docs/store-format.md describes a line.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Annotated, Literal
+
+import msgspec
+
+from dedup.errors import DedupError, EventInvalid, RecipeMismatch
+from dedup.names import check_namespace
+from dedup.recipes import recipe_of
+from dedup.store.documents import Documents
+from dedup.store.lock import FolderLock
+from dedup.store.records import key_digest
+from dedup.store.store import Store
+from dedup.store.verify import Progress
+from dedup.values import Document, PageFingerprint, hex_fingerprint
+
+__all__ = [
+    "Fault",
+    "Survey",
+    "count_before",
+    "count_known",
+    "decode_line",
+    "encode_line",
+    "export_lines",
+    "import_lines",
+    "survey",
+]
+
+Fault = Callable[[int, str], None]  # number of a line, or id of a document; what is wrong with it
+
+LINE_BYTES = 1 << 24  # of the longest line; document keys of 1 MB are far below it
+BATCH_DOCUMENTS = 4096  # in one transaction
+BATCH_BYTES = 1 << 23  # of their lines, so that long keys do not pile up in memory
+STEP = 10_000  # lines between two calls of progress
+TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn into each other
+
+_Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}\Z")]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    v: Literal[1]
+    ns: str
+    key: str
+    value: _Hex
+    check: _Hex
+    links: _Hex
+    features: _Count
+    link_count: _Count
+    recipe: str
+    domain: str
+    ts: Annotated[int, msgspec.Meta(ge=-TIME_LIMIT, le=TIME_LIMIT)]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """What an input holds.
+
+    lines    lines in all, blank and bad ones too
+    bad      lines that are no document
+    first    the first line number of each namespace
+    recipes  the recipe of each namespace
+    """
+
+    lines: int
+    bad: int
+    first: dict[str, int]
+    recipes: dict[str, str]
+
+
+def encode_line(namespace: str, document: Document) -> bytes:
+    """Return a document as a line, newline included. Its time is rounded to milliseconds."""
+    page, milliseconds = document.page, document.inserted_seconds * 1000
+    fits = math.isfinite(milliseconds) and abs(milliseconds) <= TIME_LIMIT
+    line = _Line(
+        1,
+        namespace,
+        document.key,
+        hex_fingerprint(page.value),
+        hex_fingerprint(page.check),
+        hex_fingerprint(page.links),
+        page.features,
+        page.link_count,
+        page.recipe,
+        document.domain,
+        round(milliseconds) if fits else 0,  # no clock says so; the time decides nothing
+    )
+    return _encode(line) + b"\n"
+
+
+def decode_line(line: bytes) -> tuple[str, Document]:
+    """Return the namespace and the document of a line.
+
+    Raises EventInvalid saying what is wrong with it.
+    """
+    try:
+        r = _decode(line)
+        check_namespace(r.ns)
+        key_digest(r.key)
+    except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
+        raise EventInvalid(str(error)) from error
+    value, check, links = (int(text, 16) for text in (r.value, r.check, r.links))
+    page = PageFingerprint(value, check, links, r.features, r.link_count, r.recipe)
+    return r.ns, Document(r.key, page, r.domain, r.ts / 1000)
+
+
+def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -> Iterator[bytes]:
+    """Yield the documents of the store in a folder as lines, oldest first. Nothing is written.
+
+    A document that is not readable is told to `fault` by its id and left out.
+    Raises StoreLocked, StoreDamaged and OSError.
+    """
+    with _Reader(folder) as documents:
+        total, done = len(documents), 0
+        for document_id, document in documents.scan():
+            done += 1
+            if isinstance(document, ValueError):
+                fault(document_id, str(document))
+            else:
+                yield encode_line(documents.namespace, document)
+            if progress and done % STEP == 0:
+                progress(done, total)
+        if progress:
+            progress(done, total)
+
+
+def count_before(folder: Path, seconds: float) -> tuple[int, int]:
+    """Return how many documents of the store in a folder are older than a time, and how many not.
+
+    Nothing is written. Raises StoreLocked, StoreDamaged and OSError.
+    """
+    with _Reader(folder) as documents:
+        older = 0
+        for document_id, document in documents.scan():
+            if isinstance(document, ValueError):
+                raise documents.damaged(f"document {document_id}: {document}") from document
+            older += document.inserted_seconds < seconds
+        return older, len(documents) - older
+
+
+def survey(file: IO[bytes], name: str, fault: Fault) -> Survey:
+    """Look at every line of an input; bad ones are told to `fault` by their number.
+
+    Raises RecipeMismatch if a namespace's lines are of two recipes, or of one that is not known.
+    """
+    lines = bad = 0
+    first: dict[str, int] = {}
+    recipes: dict[str, str] = {}
+    for lines, line in _numbered(file):  # noqa: B007 - their number is wanted in the end
+        if line is not None and not line.strip():
+            continue
+        try:
+            namespace, document = _document(line)
+        except EventInvalid as error:
+            bad += 1
+            fault(lines, str(error))
+            continue
+        recipe = document.page.recipe
+        known = recipes.setdefault(namespace, recipe)
+        if namespace not in first:
+            first[namespace] = lines
+            try:
+                recipe_of(recipe)
+            except RecipeMismatch as error:
+                raise RecipeMismatch(f"{name}: line {lines}: {error}") from error
+        if known != recipe:
+            raise RecipeMismatch(
+                f"{name}: line {lines} is of recipe {recipe!r}, line {first[namespace]} of "
+                f"{known!r}; a namespace has one recipe: nothing was imported, split the input"
+            )
+    return Survey(lines, bad, first, recipes)
+
+
+def import_lines(
+    file: IO[bytes], found: Survey, stores: dict[str, Store], progress: Progress | None = None
+) -> dict[str, tuple[int, int]]:
+    """Store the good lines of a surveyed input; return (documents, replaced) of each namespace.
+
+    A known key replaces its document. Committed in batches; a kill leaves the first of them, and
+    importing once more completes it.
+    Raises what Store.insert() raises, and DedupError if the input is not what was surveyed.
+    """
+    counts = dict.fromkeys(stores, (0, 0))
+    batches: dict[str, list[Document]] = {namespace: [] for namespace in stores}
+    held_bytes = 0
+
+    def flush(namespace: str) -> None:
+        batch = batches[namespace]
+        if batch:
+            replaced = stores[namespace].insert_many(batch)
+            done, before = counts[namespace]
+            counts[namespace] = done + len(batch), before + replaced
+            batch.clear()
+
+    for number, line, namespace, document in _documents(file, found):
+        batches[namespace].append(document)
+        held_bytes += len(line)
+        if held_bytes >= BATCH_BYTES:
+            for each in batches:
+                flush(each)
+            held_bytes = 0
+        elif len(batches[namespace]) >= BATCH_DOCUMENTS:
+            flush(namespace)
+        if progress and number % STEP == 0:
+            progress(number, found.lines)
+    for each in batches:
+        flush(each)
+    if progress:
+        progress(found.lines, found.lines)
+    return counts
+
+
+def count_known(
+    file: IO[bytes], found: Survey, folders: dict[str, Path]
+) -> dict[str, tuple[int, int]]:
+    """Return what import_lines() would, and write nothing. A folder without a store is an empty one.
+
+    Keeps 16 bytes of every key in memory. Raises StoreLocked, StoreDamaged and OSError.
+    """
+    total: Counter[str] = Counter()
+    keys: dict[str, set[bytes]] = {namespace: set() for namespace in folders}
+    replaced: Counter[str] = Counter()
+    for _, _, namespace, document in _documents(file, found):
+        total[namespace] += 1
+        keys[namespace].add(key_digest(document.key))
+    for namespace, folder in folders.items():
+        replaced[namespace] = total[namespace] - len(keys[namespace])  # twice in the input
+        if (folder / "documents.mdb").exists():
+            with _Reader(folder) as documents:
+                for _, held in documents.scan():
+                    if not isinstance(held, ValueError):
+                        replaced[namespace] += key_digest(held.key) in keys[namespace]
+    return {namespace: (total[namespace], replaced[namespace]) for namespace in folders}
+
+
+class _Reader:
+    """The documents of a store, open for reading only, under its lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = FolderLock(folder / "lock", read_only=True)
+        try:
+            self._documents = Documents(folder / "documents.mdb", read_only=True)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Documents:
+        return self._documents
+
+    def __exit__(self, *_: object) -> None:
+        self._documents.close()
+        self._lock.close()
+
+
+def _documents(
+    file: IO[bytes], found: Survey
+) -> Iterator[tuple[int, bytes, str, Document]]:
+    """Yield number, line, namespace and document of each good line of a surveyed input."""
+    for number, line in _numbered(file):
+        if number > found.lines:  # written to since; what is new was not looked at
+            return
+        if line is None or not line.strip():
+            continue
+        try:
+            namespace, document = decode_line(line)
+        except EventInvalid:
+            continue
+        if found.recipes.get(namespace) != document.page.recipe:
+            raise DedupError(f"line {number} changed while the input was read; run it again")
+        yield number, line, namespace, document
+
+
+def _document(line: bytes | None) -> tuple[str, Document]:
+    if line is None:
+        raise EventInvalid(f"longer than {LINE_BYTES:,} bytes")
+    return decode_line(line)
+
+
+def _numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with its number from 1; None in place of one that is too long."""
+    number = 0
+    while line := file.readline(LINE_BYTES):
+        number += 1
+        if len(line) == LINE_BYTES and not line.endswith(b"\n"):
+            while (rest := file.readline(LINE_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            yield number, None
+        else:
+            yield number, line
