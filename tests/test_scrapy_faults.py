@@ -106,7 +106,7 @@ dedup.scrapy.session.read_page = read_page
 dedup.scrapy.downloader.forget_copied = forget_copied
 
 class Broken:
-    def process_item(self, item):
+    def process_item(self, item, spider=None):
         raise ValueError("the pipeline is broken")
 """
 RAISE = """

@@ -48,7 +48,7 @@ WAYS = ["sync_early", "sync_late", "async_early", "async_late", "request"]
 
 PIPELINE = """
 class Broken:
-    async def process_item(self, item):
+    async def process_item(self, item, spider=None):
         import asyncio
         if "/late" in item["url"]:
             await asyncio.sleep(0.3)
