@@ -91,7 +91,17 @@ def test_help_lists_every_command_and_imports_none():
 
 @pytest.mark.parametrize(
     "command",
-    ["fingerprint", "compare", "find-all", "find-clusters", "store info", "store verify"],
+    [
+        "fingerprint",
+        "compare",
+        "find-all",
+        "find-clusters",
+        "store info",
+        "store verify",
+        "store export",
+        "store import",
+        "store prune",
+    ],
 )
 def test_each_help_shows_an_example(command):
     """The help of a command ends with an example that calls it."""

@@ -1,27 +1,30 @@
 """`dedup store`: look after a store.
 
-    PATH -> the store there, or those of the namespaces below -> info, verify
+    PATH -> the store there, or those of the namespaces below -> info, verify, export, prune
+    lines -> the store of each namespace -> import
 
-The rule kept here: both only read, and take the store's lock while they do. A store that is in use
-or damaged is named, and does not hide the others.
+store_folders finds the stores of a PATH; export and import are in store_transfer.
+
+The rule kept here: info, verify, export and every --dry-run only read; all take the store's lock. A
+store that is in use or damaged is named, and does not hide the others.
 """
 
-from collections.abc import Callable
+import re
+import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.errors import DedupError, StoreDamaged
-from dedup.store import verify_store
+from dedup.cli.store_folders import SNAPSHOT, Seen, check_documents, each
+from dedup.cli.store_transfer import export, import_
+from dedup.store import Store, verify_store
 
 __all__ = ["store"]
 
-DOCUMENTS, SNAPSHOT = "documents.mdb", "table.ndd"
-
-Seen = dict[str, Any]
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 @click.group()
@@ -37,7 +40,7 @@ def store() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def info(path: str, as_json: bool) -> None:
     """Show what the stores at PATH hold. Nothing is changed."""
-    stores, failed = _each(path, _info)
+    stores, failed = each(path, _info)
     if as_json:
         terminal.out_json({"path": path, "stores": stores})
     elif sound := [s for s in stores if "error" not in s]:
@@ -66,7 +69,7 @@ def info(path: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def verify(path: str, as_json: bool) -> None:
     """Read the stores at PATH to the last byte. Nothing is changed; damage gives exit code 1."""
-    stores, failed = _each(path, _verify)
+    stores, failed = each(path, _verify)
     unsound = [s for s in stores if not s.get("sound")]
     if as_json:
         terminal.out_json({"path": path, "sound": not unsound, "stores": stores})
@@ -89,43 +92,61 @@ def verify(path: str, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _each(path: str, look: Callable[[Path], Seen]) -> tuple[list[Seen], bool]:
-    """Look at every store at a path; return what was seen, and whether a look failed.
+def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    """Return the Unix time that an age or a date stands for."""
+    if match := re.fullmatch(r"([0-9]{1,10})([smhd]?)", text):
+        return time.time() - int(match[1]) * _SECONDS[match[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is neither an age (30d, 12h, 90m, or seconds) nor a date (2026-01-31, "
+            "2026-01-31T12:00, in UTC unless it names a zone)."
+        ) from None
 
-    Raises OSError, and DedupError if there is no store.
+
+@store.command(epilog="Example: dedup store prune .scrapy/dedup --older-than 30d --dry-run")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--older-than",
+    "before",
+    metavar="AGE|DATE",
+    required=True,
+    callback=_age,
+    help="30d, 12h, 90m, seconds, or an ISO date (UTC unless it names a zone).",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
+    """Remove the documents that were inserted before a time from the stores at PATH.
+
+    Their pages count as new when they are met again. The files keep their size, the room is used
+    for later documents.
     """
-    top = Path(path).resolve()
-    folders = [top] if _is_store(top) else sorted(f for f in top.iterdir() if _is_store(f))
-    if not folders:
-        raise DedupError(
-            f"{path}: there is no store here, nor in a folder below; give the folder of a store, "
-            "or the one that holds its namespaces (Scrapy's is .scrapy/dedup)"
-        )
-    stores, failed = [], False
-    for folder in folders:
-        try:
-            stores.append(look(folder))
-        except (DedupError, OSError, MemoryError) as error:
-            terminal.report(error)
-            failed = True
-            named = {"path": str(folder), "namespace": folder.name}
-            stores.append(named | {"error": terminal.describe(error)})
-    return stores, failed
+    from dedup.store.transfer import count_before
 
+    def remove(folder: Path) -> Seen:
+        check_documents(folder)
+        if dry_run:
+            pruned, left = count_before(folder, before)
+        else:
+            with Store.open(folder.parent, folder.name, create=False) as opened:
+                pruned = opened.forget_before(before, terminal.progress(str(folder)))
+                left = len(opened)
+        named = {"path": str(folder), "namespace": folder.name}
+        return named | {"pruned": pruned, "documents": left}
 
-def _is_store(folder: Path) -> bool:
-    return (folder / DOCUMENTS).is_file() or (folder / SNAPSHOT).is_file()
-
-
-def _check_documents(folder: Path) -> Path:
-    """Return the file of documents. Raises StoreDamaged if a snapshot stands without it."""
-    file = folder / DOCUMENTS
-    if not file.is_file() or not file.stat().st_size:
-        raise StoreDamaged(
-            f"{file} is missing or empty; restore it from a copy, or move the folder away to begin "
-            "anew"
-        )
-    return file
+    stores, failed = each(path, remove)
+    if as_json:
+        terminal.out_json({"path": path, "before": before, "dry_run": dry_run, "stores": stores})
+    for s in stores if not as_json else []:
+        if "error" not in s:
+            verb = "would be pruned" if dry_run else "pruned"
+            documents = terminal.count(s["pruned"], "document")
+            terminal.out(f"{s['path']}: {documents} {verb}, {s['documents']:,} left")
+    if failed:
+        click.get_current_context().exit(1)
 
 
 def _info(folder: Path) -> Seen:
@@ -133,7 +154,7 @@ def _info(folder: Path) -> Seen:
     from dedup.store.lock import FolderLock
     from dedup.store.records import FORMAT
 
-    file, snapshot = _check_documents(folder), folder / SNAPSHOT
+    file, snapshot = check_documents(folder), folder / SNAPSHOT
     lock = FolderLock(folder / "lock", read_only=True)
     try:
         documents = Documents(file, read_only=True)
@@ -156,6 +177,10 @@ def _info(folder: Path) -> Seen:
 
 
 def _verify(folder: Path) -> Seen:
-    _check_documents(folder)
+    check_documents(folder)
     report = verify_store(folder.parent, folder.name, terminal.progress(str(folder)))
     return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
+
+
+store.add_command(export)
+store.add_command(import_)

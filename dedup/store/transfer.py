@@ -33,6 +33,7 @@ __all__ = [
     "decode_line",
     "encode_line",
     "export_lines",
+    "held_recipe",
     "import_lines",
     "survey",
 ]
@@ -138,6 +139,12 @@ def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -
             progress(done, total)
 
 
+def held_recipe(folder: Path) -> str:
+    """Return the recipe of the store in a folder. Nothing is written; raises as export_lines()."""
+    with _Reader(folder) as documents:
+        return documents.recipe
+
+
 def count_before(folder: Path, seconds: float) -> tuple[int, int]:
     """Return how many documents of the store in a folder are older than a time, and how many not.
 
@@ -160,7 +167,7 @@ def survey(file: IO[bytes], name: str, fault: Fault) -> Survey:
     lines = bad = 0
     first: dict[str, int] = {}
     recipes: dict[str, str] = {}
-    for lines, line in _numbered(file):  # noqa: B007 - their number is wanted in the end
+    for lines, line in _numbered(file):
         if line is not None and not line.strip():
             continue
         try:
@@ -266,9 +273,7 @@ class _Reader:
         self._lock.close()
 
 
-def _documents(
-    file: IO[bytes], found: Survey
-) -> Iterator[tuple[int, bytes, str, Document]]:
+def _documents(file: IO[bytes], found: Survey) -> Iterator[tuple[int, bytes, str, Document]]:
     """Yield number, line, namespace and document of each good line of a surveyed input."""
     for number, line in _numbered(file):
         if number > found.lines:  # written to since; what is new was not looked at

@@ -3,7 +3,7 @@
  *
  * This is the one place of scoring: the scan gathers facts about blocks, here they are judged.
  */
-#include "reader.h"
+#include "reading.h"
 
 enum {
     WEIGHT_LEAST = 2,

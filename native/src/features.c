@@ -6,7 +6,7 @@
 
 #include "bits.h"
 #include "hash.h"
-#include "reader.h"
+#include "reading.h"
 #include "simhash.h"
 
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */

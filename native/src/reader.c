@@ -1,5 +1,5 @@
 /* The reader's public functions: each leads a page through scan, blocks and features. */
-#include "reader.h"
+#include "reading.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "reader.h"
+#include "reading.h"
 #include "tags.h"
 
 #define STACK_DEPTH 512 /* elements nested deeper are counted, not remembered */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reader.h"
+#include "reading.h"
 
 #define SCRATCH_KEPT ((size_t)16 << 20) /* bytes kept between pages */
 

@@ -7,7 +7,7 @@
 
 #include "bytes.h"
 #include "characters.h"
-#include "reader.h"
+#include "reading.h"
 
 #define TARGET_BYTES 2048 /* what is longer counts by its beginning */
 

@@ -11,7 +11,7 @@
 #include "bytes.h"
 #include "characters.h"
 #include "hash.h"
-#include "reader.h"
+#include "reading.h"
 
 /* Tokens are hashed where they stand, with 16 bytes to spare behind them. */
 #define TOKEN_BYTES 128

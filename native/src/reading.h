@@ -1,5 +1,5 @@
 /*
- * What the files of the reader share. A page takes this way:
+ * What the steps of reading a page share. A page takes this way:
  *
  *     scan.c    bytes -> tags and text; keeps the stack of open elements and their context
  *     tags.c    a tag's name and attributes -> what they mean
@@ -10,8 +10,8 @@
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
  */
-#ifndef NDD_READER_H
-#define NDD_READER_H
+#ifndef NDD_READING_H
+#define NDD_READING_H
 
 #include "ndd.h"
 
