@@ -39,7 +39,7 @@ def shingles(html: bytes) -> set[tuple[str, ...]]:
 
 
 @pytest.fixture(scope="module")
-def crawl(tmp_path_factory):
+def crawl(tmp_path_factory, tell):
     root = real_site.handbook()
     with real_site.serve(root) as url:
         done = subprocess.run(
@@ -65,8 +65,8 @@ def crawl(tmp_path_factory):
         for path, page in result["pages"].items()
         if path in set(result["copies"]) - set(dropped)
     )
-    print(
-        f"\nreal site: {len(result['pages'])} pages, {len(result['copies'])} of them copies; "
+    tell(
+        f"real site: {len(result['pages'])} pages, {len(result['copies'])} of them copies; "
         f"{len(result['alike'])} copies share 9 in 10 of their shingles with the original, "
         f"{len(found)} of these were dropped ({100 * len(found) / len(result['alike']):.1f} %); "
         f"{len(result['dropped_copies'])} copies dropped in all, {dict(reasons)} kept; "
