@@ -325,6 +325,7 @@ class Crawling:
             "settings": {
                 "ADDONS": {"dedup.scrapy.Addon": 500},
                 "DEDUP_PATH": str(folder / "dedup"),
+                "CONCURRENT_REQUESTS": 1,  # pages are judged in the order of their links
                 "LOG_FILE": str(folder / "log"),
                 "TELNETCONSOLE_ENABLED": False,
                 "REMOTE_CONTROL_ENABLED": False,

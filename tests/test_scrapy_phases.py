@@ -123,7 +123,7 @@ def slow(seconds: float, **settings: object) -> Case:
         "/a": article(1, before=lambda: barrier.wait(20)),
         "/b": article(1, frame="b", before=lambda: barrier.wait(20)),
     }
-    return Case(pages, SLOW.replace("SECONDS", str(seconds)), settings)
+    return Case(pages, SLOW.replace("SECONDS", str(seconds)), settings | {"CONCURRENT_REQUESTS": 2})
 
 
 CASES = {

@@ -171,7 +171,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_in_a_recrawl(tmp_path):
 def test_stopped_and_resumed(tmp_path):
     """A crawl that was stopped (SIGTERM) and resumed with JOBDIR parses each content once."""
     pages = site_pages(20)
-    settings = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+    settings = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 4}
     with serve(pages) as site:
         together = {"only": (site, Case(pages, settings=settings))}
         stopped = Crawling(tmp_path, together)
