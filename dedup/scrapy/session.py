@@ -1,4 +1,4 @@
-"""One crawl's deduplication: both middlewares share it, and it ends with the spider.
+"""One crawl's deduplication: the middlewares share it, and it ends with the spider.
 
 The rule kept here: a fault of ours never costs a page. Whatever fails is logged once, counted as
 dedup/error/KIND for every page it touches, and the page goes on.
