@@ -137,10 +137,7 @@ def slices(pages: Pages, prints: Prints, pairs: Pairs) -> dict[str, dict[str, Ma
     if pages.languages is not None:
         by["language"] = language = _by_page(pages.languages, pairs, "mixed")
         if all(name in language for name in UNSPACED):
-            of = [
-                np.isin(np.array(pages.languages)[ends], UNSPACED)
-                for ends in (pairs.a, pairs.b)
-            ]
+            of = [np.isin(np.array(pages.languages)[ends], UNSPACED) for ends in (pairs.a, pairs.b)]
             language["+".join(UNSPACED)] = of[0] & of[1]
     name = "features" if pages.words is None else "words"
     lengths = prints.features if pages.words is None else pages.words
