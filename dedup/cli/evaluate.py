@@ -181,7 +181,8 @@ def _mistake(one: "Mistake") -> dict[str, Any]:
 
 
 def _page(page: "MistakenPage") -> dict[str, Any]:
-    return msgspec.to_builtins(page) | {"words": len(page.words), "text": running(page.words)}
+    shown: dict[str, Any] = msgspec.to_builtins(page)
+    return shown | {"words": len(page.words), "text": running(page.words)}
 
 
 # ----------------------------------------------------------------------------------- for a person
@@ -215,9 +216,9 @@ def _headline(views: list["View"]) -> None:
                 f.near_duplicates,
                 f.found,
                 f.wrong,
-                _share(f.precision) + _interval(within and within.precision),
-                _share(f.recall) + _interval(within and within.recall),
-                _share(f.f1) + _interval(within and within.f1),
+                _share(f.precision) + _interval(within.precision if within else None),
+                _share(f.recall) + _interval(within.recall if within else None),
+                _share(f.f1) + _interval(within.f1 if within else None),
             )
         )
     headers = ("", "near-duplicates", "found", "wrong", "precision", "recall", "F1")

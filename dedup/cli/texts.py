@@ -87,7 +87,8 @@ def sides(
     """Return the two texts of a region, what stands on one side alone marked by mark()."""
     texts = []
     spans = ((a, region.a_begin, region.a_end), (b, region.b_begin, region.b_end))
-    for side, (words, at, stop) in enumerate(spans):
+    for side, (words, first, stop) in enumerate(spans):
+        at = first
         parts = []
         for hunk in region.hunks:
             begin, end = hunk[2 * side : 2 * side + 2]

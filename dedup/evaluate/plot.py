@@ -36,16 +36,17 @@ def check_plot(path: Path) -> None:
 
 
 def plot(evaluation: Evaluation, path: Path) -> None:
-    """Draw a panel for each view: precision and recall, with the check fingerprint and without.
+    """Draw precision and recall, with the check fingerprint and without, against k.
 
-    The suffix of path says how: .svg or .png. Raises UsageError as check_plot(), and OSError.
+    One panel shows the main view, a second its real pages. The suffix of path says how: .svg or .png. Raises UsageError as check_plot(), and OSError.
     """
     check_plot(path)
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    views = evaluation.views
+    first = evaluation.views[0].name
+    views = [view for view in evaluation.views if view.name in {first, f"{first}_real"}]
     with rc_context({"svg.hashsalt": "dedup", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(4.6 * len(views), 4.2), layout="constrained")
         FigureCanvasAgg(figure)
@@ -53,7 +54,7 @@ def plot(evaluation: Evaluation, path: Path) -> None:
         for panel, view in zip(panels, views, strict=True):
             _draw(panel, view, evaluation.rule.distance)
         panels[0].set_ylabel("share")
-        panels[0].legend(loc="lower right", fontsize=8)
+        panels[0].legend(loc="lower left", fontsize=8)
         total = evaluation.rule.total_distance
         figure.suptitle(
             f"recipe {evaluation.recipe}, {evaluation.pages:,} pages, total distance {total}"
