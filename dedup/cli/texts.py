@@ -17,7 +17,7 @@ __all__ = ["CONTEXT", "Region", "inline", "regions", "running", "side_by_side", 
 
 WORDS = 30  # of each side of a hunk, shown unless all are asked for
 CONTEXT = 6  # words shown before and after a hunk
-NARROWEST = 12  # columns of text on each side, however small the terminal
+NARROWEST = 24  # columns of text on each side, however small the terminal
 BETWEEN = " | "
 
 MARKS = (("[-", "-]"), ("{+", "+}"))
