@@ -29,6 +29,8 @@ from dedup.evaluate.score import Rule, called
 from dedup.evaluate.sets import FileSet, FolderSet, count_words
 
 PAGES = 48
+RECIPE = recipe_of()
+K, TOTAL = RECIPE.distance, RECIPE.total_distance
 
 
 def call(*args: object) -> Result:
@@ -136,7 +138,9 @@ class Naive:
         a, b = self.prints[a], self.prints[b]
         bits = (a.value ^ b.value).bit_count()
         with_check = bits + (a.check ^ b.check).bit_count()
-        return min(a.features, b.features) >= 20 and bits <= k and with_check <= total
+        return (
+            min(a.features, b.features) >= RECIPE.min_features and bits <= k and with_check <= total
+        )
 
     def kept(self, k, total):
         """The listing guard, as a crawl in the pages' order meets it."""
@@ -144,8 +148,10 @@ class Naive:
         for i, b in enumerate(self.ids):
             met = [a for a in self.ids[:i] if self.near(a, b, k, total)]
             page = self.prints[b]
-            apart = [(self.prints[a].links ^ page.links).bit_count() > 16 for a in met]
-            if met and all(apart) and page.link_count >= 8:
+            apart = [
+                (self.prints[a].links ^ page.links).bit_count() > RECIPE.guard_distance for a in met
+            ]
+            if met and all(apart) and page.link_count >= RECIPE.guard_links:
                 kept.add(b)
         return kept
 
@@ -176,13 +182,13 @@ def test_every_figure_is_what_a_naive_count_gives(folder, guard):
     seen = json.loads(call("--set", folder, "--json", *(["--guard"] if guard else [])).stdout)
     for name, labels in (("all", naive.every), ("labelled", naive.listed)):
         for view, where in ((name, lambda _: True), (f"{name}_real", naive.real)):
-            assert counts(seen[view]) == naive.count(labels, 6, 18, where, guard)
+            assert counts(seen[view]) == naive.count(labels, K, TOTAL, where, guard)
             assert [point["k"] for point in seen[view]["curve"]] == list(range(1, 11))
             for point in seen[view]["curve"]:
                 k = point["k"]
-                assert counts(point["with_check"]) == naive.count(labels, k, 18, where, guard)
+                assert counts(point["with_check"]) == naive.count(labels, k, TOTAL, where, guard)
                 assert counts(point["without_check"]) == naive.count(labels, k, 128, where, guard)
-    assert seen["kept_by_guard"] == (len(naive.kept(6, 18)) if guard else None)
+    assert seen["kept_by_guard"] == (len(naive.kept(K, TOTAL)) if guard else None)
     assert seen["all"]["found"] and seen["all"]["wrong"] and (not guard or seen["kept_by_guard"])
 
 
@@ -251,7 +257,7 @@ def test_shares_are_the_quotients_of_the_counts(folder):
 def test_the_rule_is_that_of_near_duplicate():
     """The rule by which the curve is drawn decides, at the recipe's distances, as near_duplicate()."""
     source = GeneratedSet(100, seed=3)
-    prints = measure(source.pages(), recipe_of())
+    prints = measure(source.pages(), RECIPE)
     pages = [prints.page(i) for i in range(len(prints))]
     places = [*combinations(range(len(pages)), 2)]
     ends = np.array(places, np.int64)
@@ -259,8 +265,7 @@ def test_the_rule_is_that_of_near_duplicate():
     check = np.bitwise_count(prints.check[ends[:, 0]] ^ prints.check[ends[:, 1]])
     label = np.zeros(len(ends), np.int8)
     pairs = pairs_module.Pairs(ends[:, 0], ends[:, 1], label, value, check)
-    recipe = recipe_of()
-    rule = Rule(recipe.distance, recipe.total_distance, recipe.min_features)
+    rule = Rule(K, TOTAL, RECIPE.min_features)
     expected = [near_duplicate(pages[a], pages[b]) for a, b in places]
     assert any(expected)
     assert called(prints, pairs, rule).tolist() == expected
@@ -309,7 +314,7 @@ def test_too_many_pairs_are_an_error_not_a_full_memory(monkeypatch):
 def test_intervals_are_those_of_groups_drawn_one_by_one(folder):
     """Each draw, made by hand from the same numbers, gives the figures behind the interval."""
     source = FolderSet(folder)
-    prints = measure(source.pages(), recipe_of())
+    prints = measure(source.pages(), RECIPE)
     labels = source.labels(prints.ids)
     _, judged = evaluate(prints, labels, rule_of(prints, 4, 18, guard=False), 0, 1)
     pairs, found = judged
@@ -532,7 +537,7 @@ def test_mistakes_come_with_both_texts(folder):
     for one in seen:
         a, b = one["a"]["id"], one["b"]["id"]
         assert naive.every[frozenset((a, b))] == (one["what"] == "missed")
-        assert naive.near(a, b, 6, 18) == (one["what"] == "wrong")
+        assert naive.near(a, b, K, TOTAL) == (one["what"] == "wrong")
         page = naive.prints[a]
         assert one["distance"] == (page.value ^ naive.prints[b].value).bit_count()
         assert one["a"]["text"].startswith(naive.meta[a]["main"])

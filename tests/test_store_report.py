@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from dedup.cli import main
 from dedup.cli.store_report import _bar
+from dedup.recipes import recipe_of
 from dedup.store import Store
+from dedup.store import report as report_module
 from dedup.store.report import (
     bucket_counts,
     expected_neighbours,
@@ -24,6 +26,7 @@ from dedup.store.report import (
 )
 from dedup.values import Document, PageFingerprint
 
+RECIPE = recipe_of()
 WORD = st.integers(0, 2**64 - 1)
 
 
@@ -32,7 +35,7 @@ def call(*args: object) -> Result:
 
 
 def document(key, value, domain="example.com", check=0, links=0, features=100, link_count=0):
-    page = PageFingerprint(value, check, links, features, link_count, "words-0-1")
+    page = PageFingerprint(value, check, links, features, link_count, RECIPE.id)
     return Document(key, page, domain, 1.0)
 
 
@@ -46,7 +49,7 @@ def folder(tmp_path):
         document("hot 2", hot, links=2**20 - 1, link_count=20),
         document("hot 3", hot, links=2**20 - 1, link_count=3),
         document("hot 4", hot, check=2**30 - 1, domain="other.org"),
-        document("near 1", hot ^ 0b11, features=19),
+        document("near 1", hot ^ 0b11, features=RECIPE.min_features - 1),
         document("near 2", hot ^ 0b1111100, domain=""),
         document("second 1", 2**63),
         document("second 2", 2**63),
@@ -107,6 +110,20 @@ def test_neighbourhoods_count_every_document_within_k(values, k):
     assert neighbourhoods(distinct, times, k).tolist() == expected
 
 
+def test_neighbourhoods_of_many_values(monkeypatch):
+    """The same in several batches, also where each value has so many matches that they shrink."""
+    monkeypatch.setattr(report_module, "MATCHES", 500)
+    rng = np.random.default_rng(3)
+    crowd = np.uint64(1) << rng.integers(0, 64, 100, dtype=np.uint64)
+    values = np.concatenate([rng.integers(0, 2**64, 300, dtype=np.uint64), crowd])
+    distinct, times = np.unique(values, return_counts=True)
+    expected = [int((np.bitwise_count(values ^ v) <= 3).sum()) for v in distinct]
+    seen: list[tuple[int, int]] = []
+    around = neighbourhoods(distinct, times, 3, lambda *step: seen.append(step))
+    assert around.tolist() == expected
+    assert seen[-1] == (len(distinct), len(distinct))
+
+
 def test_hot_values_are_explained(folder):
     """The values with most documents, with keys, domains, and why they stand beside the oldest."""
     report = report_store(folder, top=3)
@@ -126,7 +143,7 @@ def test_dense_places_are_those_with_others_around(folder):
     report = report_store(folder, k=5)
     assert [(p.value, p.documents, p.values) for p in report.dense] == [("0f0f0f0f0f0f0f0f", 6, 3)]
     place = report.dense[0]
-    assert place.features == (19, 100)
+    assert place.features == (RECIPE.min_features - 1, 100)
     assert (place.short, place.apart, place.new_links, place.alike) == (1, 1, 1, 2)
     assert report.crowded == 8
     narrow = report_store(folder, k=2).dense[0]
@@ -139,7 +156,7 @@ def test_the_report_adds_up(folder):
     assert (report.documents, report.values, report.domains) == (58, 54, 7)
     assert sum(report.neighbours) == report.values - 1
     assert sum(report.buckets) == report.documents
-    assert report.distance == 6
+    assert report.distance == RECIPE.distance
     assert [*report.domain_documents.items()][:3] == [
         ("d0.net", 13),
         ("d1.net", 13),
@@ -156,12 +173,14 @@ def test_the_command_prints_tables_and_json(folder):
     assert seen["hot"][0]["keys"] == report.hot[0].keys
     assert seen["neighbours"] == report.neighbours
     shown = call(folder, "--distance", 5, "--top", 2).stdout
-    assert "58 documents of recipe words-0-1\n54 distinct values, 7 domains; 8 documents" in shown
+    assert (
+        f"58 documents of recipe {RECIPE.id}\n54 distinct values, 7 domains; 8 documents" in shown
+    )
     for shared, count in enumerate(report.neighbours):
         if count:
             assert re.search(rf"^ *{shared} +{63 - shared} +{count} ", shown, re.MULTILINE)
     assert "0f0f0f0f0f0f0f0f: 4 documents, 100 features\n" in shown
-    assert "0f0f0f0f0f0f0f0f: 6 documents of 3 values, 19 to 100 features\n" in shown
+    assert "0f0f0f0f0f0f0f0f: 6 documents of 3 values, " in shown
     assert "  beside the oldest: 1 too far from it, 1 with new links, 1 alike\n" in shown
     assert "\nand 5 more\n" in shown
 
@@ -185,8 +204,8 @@ def test_an_empty_store_has_an_empty_report(tmp_path):
     result = call(tmp_path)
     assert result.exit_code == 0, result.output
     assert result.stdout.endswith(
-        "0 documents of recipe words-0-1\n"
-        "0 distinct values, 0 domains; 0 documents with another within 6 bits\n"
+        f"0 documents of recipe {RECIPE.id}\n"
+        f"0 distinct values, 0 domains; 0 documents with another within {RECIPE.distance} bits\n"
     )
 
 

@@ -39,7 +39,8 @@ __all__ = [
 BUCKETS = 128  # as in the paper's Figure 2 (b)
 EXAMPLES = 3  # document keys shown of a place
 SAMPLE = 1000  # documents of a place that are looked into
-BATCH = 1024  # values probed at once
+BATCH = 4096  # values probed at once, at most
+MATCHES = 1 << 20  # matches of a batch that are aimed at; 24 bytes each
 STEP = 10_000  # documents between two calls of progress
 
 Counts = npt.NDArray[np.int64]
@@ -152,13 +153,16 @@ def neighbourhoods(
     table = Table(k)
     table.insert_many(distinct, np.arange(len(distinct), dtype=np.uint64))
     around = np.empty(len(distinct), np.int64)
-    for begin in range(0, len(distinct), BATCH):
-        offsets, found, _ = table.probe_many(distinct[begin : begin + BATCH])
+    begin, size = 0, 16
+    while begin < len(distinct):
+        offsets, found, _ = table.probe_many(distinct[begin : begin + size])
         sums = np.concatenate([[0], np.cumsum(times[found.astype(np.intp)])])
         ends = offsets.astype(np.intp)
-        around[begin : begin + BATCH] = sums[ends[1:]] - sums[ends[:-1]]
+        around[begin : begin + size] = sums[ends[1:]] - sums[ends[:-1]]
+        begin += size
+        size = max(1, min(BATCH, 2 * size, MATCHES * size // (len(found) + 1)))
         if progress:
-            progress(min(begin + BATCH, len(distinct)), len(distinct))
+            progress(min(begin, len(distinct)), len(distinct))
     return around
 
 
