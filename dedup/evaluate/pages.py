@@ -25,6 +25,8 @@ __all__ = ["Page", "Prints", "Progress", "measure", "read_pages", "read_records"
 
 WINDOW_BYTES = 2**31  # the widest window that zstd's --ultra --long writes
 LINE_BYTES = 1 << 28  # of the longest line
+CHUNK_BYTES = 1 << 20  # of text handed on at once
+READ_BYTES = 1 << 14  # read at once from a compressed file
 STEP = 64  # pages between two calls of progress
 
 Progress = Callable[[int, int], None]  # done, in all
@@ -121,12 +123,7 @@ def read_records(
 
 
 def _line(path: Path, file: IO[bytes], number: int) -> bytes:
-    try:
-        line = file.readline(LINE_BYTES)
-    except OSError:
-        raise
-    except Exception as error:  # zstandard's own
-        raise DedupError(f"{path}: after line {number - 1}: {error}; get the file anew") from error
+    line = file.readline(LINE_BYTES)
     if len(line) == LINE_BYTES:
         raise DedupError(f"{path}: line {number} has no end; give a page a line")
     return line
@@ -139,18 +136,51 @@ def _lines(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         if path.suffix != ".zst":
             yield raw, raw
             return
-        with _decompressed(path, raw) as stream:
-            yield io.BufferedReader(stream, 1 << 20), raw
+        with io.BufferedReader(_Decompressed(path, raw), CHUNK_BYTES) as lines:
+            yield lines, raw
 
 
-def _decompressed(path: Path, raw: IO[bytes]) -> Any:
-    try:
-        from zstandard import ZstdDecompressor
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{path} is compressed, and zstandard is not installed; "
-            "run: pip install 'crawl-dedup[eval]'"
-        ) from error
-    return ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(
-        raw, read_across_frames=True
-    )
+class _Decompressed(io.RawIOBase):
+    """What a zstd file holds, frame after frame; one that is cut or damaged raises DedupError."""
+
+    def __init__(self, path: Path, raw: IO[bytes]) -> None:
+        try:
+            from zstandard import ZstdDecompressor, ZstdError
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{path} is compressed, and zstandard is not installed; "
+                "run: pip install 'crawl-dedup[eval]'"
+            ) from error
+        self._path, self._raw, self._error = path, raw, ZstdError
+        self._zstd = ZstdDecompressor(max_window_size=WINDOW_BYTES)
+        self._frame: Any = None  # the one that is being read
+        self._compressed = self._ready = b""
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer and return how many bytes it took; 0 at the end."""
+        while not self._ready:
+            self._compressed = self._compressed or self._raw.read(READ_BYTES)
+            if not self._compressed:
+                if self._frame is not None:
+                    raise self._damaged("it ends in the middle")
+                return 0
+            if self._frame is None:
+                self._frame = self._zstd.decompressobj()
+            try:
+                self._ready = self._frame.decompress(self._compressed)
+            except self._error as error:
+                raise self._damaged(str(error)) from error
+            self._compressed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _damaged(self, reason: str) -> DedupError:
+        return DedupError(f"{self._path}: {reason}; it is no whole zstd file, get it anew")
