@@ -27,6 +27,7 @@ from dedup.evaluate.pages import measure
 from dedup.evaluate.pairs import within
 from dedup.evaluate.score import Rule, called
 from dedup.evaluate.sets import FileSet, FolderSet, count_words
+from dedup.numbers import bit_counts
 
 PAGES = 48
 RECIPE = recipe_of()
@@ -261,8 +262,8 @@ def test_the_rule_is_that_of_near_duplicate():
     pages = [prints.page(i) for i in range(len(prints))]
     places = [*combinations(range(len(pages)), 2)]
     ends = np.array(places, np.int64)
-    value = np.bitwise_count(prints.value[ends[:, 0]] ^ prints.value[ends[:, 1]])
-    check = np.bitwise_count(prints.check[ends[:, 0]] ^ prints.check[ends[:, 1]])
+    value = bit_counts(prints.value[ends[:, 0]] ^ prints.value[ends[:, 1]])
+    check = bit_counts(prints.check[ends[:, 0]] ^ prints.check[ends[:, 1]])
     label = np.zeros(len(ends), np.int8)
     pairs = pairs_module.Pairs(ends[:, 0], ends[:, 1], label, value, check)
     rule = Rule(K, TOTAL, RECIPE.min_features)
@@ -288,6 +289,13 @@ def test_pairs_within_reach_are_all_there_once(values, distance):
         if (values[i] ^ values[j]).bit_count() <= distance
     ]
     assert sorted(zip(a.tolist(), b.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)))
+@settings(deadline=None)
+def test_bits_are_counted_as_python_counts_them(values):
+    """The Hamming weights of an array of fingerprints are those of the single ones."""
+    assert bit_counts(np.array(values, np.uint64)).tolist() == [v.bit_count() for v in values]
 
 
 def test_pairs_are_unfolded_in_parts(monkeypatch):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dedup.errors import DedupError
 from dedup.evaluate.labels import OPEN, Labels, Marks, Numbers, pair_keys
 from dedup.evaluate.pages import Prints
+from dedup.numbers import bit_counts
 from dedup.table import find_all
 
 __all__ = ["PAIRS_LIMIT", "Pairs", "every_pair", "listed_pairs", "pairs_within", "within"]
@@ -111,7 +112,7 @@ def _unfolded(rows: Numbers, begins: Numbers, times: Numbers) -> Iterator[Number
 def _check_number(values: npt.NDArray[np.uint64], distance: int) -> None:
     """Raise DedupError if a sample says that far too many pairs lie within a distance."""
     sample = values[:: max(1, len(values) // SAMPLE)]
-    near = sum(int((np.bitwise_count(values ^ one) <= distance).sum()) - 1 for one in sample)
+    near = sum(int((bit_counts(values ^ one) <= distance).sum()) - 1 for one in sample)
     expected = near * len(values) // (2 * max(1, len(sample)))
     if expected > 4 * PAIRS_LIMIT:
         raise _too_many(expected, distance)
@@ -126,6 +127,6 @@ def _too_many(number: int, distance: int) -> DedupError:
 
 
 def _pairs(prints: Prints, a: Numbers, b: Numbers, label: Marks, kind: list[str] | None) -> Pairs:
-    value = np.bitwise_count(prints.value[a] ^ prints.value[b])
-    check = np.bitwise_count(prints.check[a] ^ prints.check[b])
+    value = bit_counts(prints.value[a] ^ prints.value[b])
+    check = bit_counts(prints.check[a] ^ prints.check[b])
     return Pairs(a, b, label, value, check, kind)

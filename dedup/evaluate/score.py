@@ -18,6 +18,7 @@ from dedup.evaluate.labels import Numbers, Pages
 from dedup.evaluate.pages import Prints
 from dedup.evaluate.pairs import Pairs
 from dedup.fingerprint import near_duplicate
+from dedup.numbers import bit_counts
 
 __all__ = [
     "Figures",
@@ -117,7 +118,7 @@ def kept_by_guard(prints: Prints, every: Pairs, rule: Rule) -> Mask:
     """
     met = called(prints, every, rule)
     a, b = every.a[met], every.b[met]
-    apart = np.bitwise_count(prints.links[a] ^ prints.links[b])
+    apart = bit_counts(prints.links[a] ^ prints.links[b])
     before = np.bincount(b, minlength=len(prints)) > 0
     alike = np.bincount(b[apart <= prints.recipe.guard_distance], minlength=len(prints)) > 0
     return before & ~alike & (prints.link_count >= prints.recipe.guard_links)

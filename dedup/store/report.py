@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.numbers import Array
+from dedup.numbers import Array, bit_counts
 from dedup.recipes import Recipe, recipe_of
 from dedup.store.documents import Documents
 from dedup.store.lock import FolderLock
@@ -240,14 +240,14 @@ def _dense(distinct: Array, times: Counts, around: Counts, k: int, top: int) -> 
     while len(chosen) < top and free.any():
         best = int(np.argmax(np.where(free, around, 0)))
         chosen.append(best)
-        free &= np.bitwise_count(distinct ^ distinct[best]) > k
+        free &= bit_counts(distinct ^ distinct[best]) > k
     return chosen
 
 
 def _place(
     documents: Documents, recipe: Recipe, value: np.uint64, ids: Array, values: Array, k: int
 ) -> Place:
-    near = np.flatnonzero(np.bitwise_count(values ^ value) <= k)
+    near = np.flatnonzero(bit_counts(values ^ value) <= k)
     found = documents.read([int(i) for i in ids[near[:SAMPLE]]])
     reasons = Counter(_reason(found[0], document, recipe) for document in found[1:])
     features = [document.page.features for document in found]
