@@ -21,7 +21,7 @@ test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(MINIMUM)/bin/python -W error::DeprecationWarning:dedup -m pytest -q -p no:cacheprovider \
+	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider \
 		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
