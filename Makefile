@@ -6,7 +6,7 @@ TEST_FLAGS ?=
 
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := crawl explore exempt keys phases settings surface
+MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
 .PHONY: help demo test test-minimum test-native lint format fuzz clean
 .DELETE_ON_ERROR:
