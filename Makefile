@@ -4,7 +4,11 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
 
-.PHONY: help demo test test-native lint format fuzz clean
+# The least supported version of everything, in an environment of its own, and what it runs.
+MINIMUM := .venv-minimum
+MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
+
+.PHONY: help demo test test-minimum test-native lint format fuzz clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -13,8 +17,12 @@ help: ## this list
 demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
 
-test: $(VENV)/test-tools test-native ## every test, C and Python
+test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
 	$(BIN)/python -m pytest $(TEST_FLAGS)
+
+test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
+	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider \
+		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
@@ -38,7 +46,7 @@ fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
 		echo "$$harness"; FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} $$harness; done
 
 clean: ## remove what was built and installed here
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) $(MINIMUM) build dist
 
 # The virtual environment, with the build tools; .ci/setup finds or installs what that needs.
 $(VENV)/made: .ci/setup
@@ -54,6 +62,16 @@ $(VENV)/installed: $(VENV)/made pyproject.toml $(NATIVE)
 
 $(VENV)/test-tools: $(VENV)/installed
 	@$(BIN)/python -m pip install -q --group test --group lint
+	@touch $@
+
+# A wheel of the native core as it is, the sources of the package as they stand.
+$(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
+	@sh .ci/setup $(MINIMUM)
+	@$(MINIMUM)/bin/python -m pip install -q --upgrade 'pip>=25.1'
+	@$(MINIMUM)/bin/python -m pip install -q --group build --group test
+	@$(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
+		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
+		--editable '.[all]'
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/test-tools

@@ -140,7 +140,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in page.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(page.body)
+        if self.command != "HEAD":
+            self.wfile.write(page.body)
+
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -402,6 +405,7 @@ _IMPORTS = "import scrapy\nfrom crawling import Recorder"
 def main() -> None:
     """Crawl: the program that Crawling starts, with its folder."""
     warnings.filterwarnings("error", category=ScrapyDeprecationWarning)
+    warnings.filterwarnings("error", module=r"dedup(\.|$)")  # whatever our code is warned of
     folder = Path(sys.argv[1])
     spec = json.loads((folder / "spec.json").read_text())
     sys.path.insert(0, str(folder))

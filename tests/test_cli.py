@@ -1,5 +1,6 @@
 """The command line: what a person, a pipe and a program get from each command."""
 
+import inspect
 import json
 import os
 import random
@@ -34,11 +35,16 @@ def html(words: list[str], links: int = 0) -> str:
     return f"<html><body><p>{' '.join(words)}</p>{anchors}</body></html>"
 
 
+# click 8.1 keeps stdout and stderr apart only when told, later ones always
+_MIXES = "mix_stderr" in inspect.signature(CliRunner).parameters
+RUNNER = CliRunner(**{"mix_stderr": False} if _MIXES else {})
+
+
 def call(
     *args: object, data: str | bytes | None = None, env: dict[str, str] | None = None
 ) -> Result:
     """Run a command in this process."""
-    return CliRunner().invoke(main, [str(a) for a in args], input=data, env=env, prog_name="dedup")
+    return RUNNER.invoke(main, [str(a) for a in args], input=data, env=env, prog_name="dedup")
 
 
 def run(*args: object, **options: object) -> subprocess.CompletedProcess:

@@ -13,8 +13,11 @@ def links(self, response):
 
 def failed(self, failure):
     super().failed(failure)
-    if failure.request.url.endswith("/session-copy"):
-        yield scrapy.Request(self.base + "/after", meta=failure.request.meta.copy())
+    # after a redirect Scrapy 2.13 gives the errback the request before it, later ones the last one
+    if failure.request.url.endswith(("/old", "/session-copy")):
+        # not yielded: Scrapy 2.13.0 does not run what an errback yields
+        meta = failure.request.meta.copy()
+        self.crawler.engine.crawl(scrapy.Request(self.base + "/after", meta=meta))
 """
 OWN_META = """
 METAS = {
@@ -119,8 +122,9 @@ def test_redirect_key_is_the_first_url(crawls):
 def test_redirect_to_a_copy_is_dropped(crawls):
     """A redirect to a copy with a session id is a near-duplicate, under the URL it began with."""
     crawl = crawls["redirected"]
-    assert crawl.dropped["/session-copy"]["key"] == f"{crawl.url}/old"
-    assert crawl.dropped["/session-copy"]["of"] == f"{crawl.url}/moved"
+    (verdict,) = crawl.dropped.values()
+    assert verdict == crawl.event("/session-copy", "signal")["verdict"]
+    assert (verdict["key"], verdict["of"]) == (f"{crawl.url}/old", f"{crawl.url}/moved")
 
 
 @pytest.mark.parametrize(

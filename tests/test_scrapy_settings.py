@@ -35,6 +35,7 @@ def test_defaults():
         reservation_seconds=600.0,
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
+        explore=0.0,
         secret=None,
     )
 
@@ -42,6 +43,7 @@ def test_defaults():
 WHOLE_15 = "a whole number from 0 to 15"
 REASONS = f"a list of {', '.join(EXEMPTIONS)}"
 NAMESPACE = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
+SHARE = "a number from 0.0 to 1.0"
 WRONG = [
     ("DEDUP_ENABLED", "perhaps", "True or False"),
     ("DEDUP_MODE", "delete", "drop or skip_links or tag"),
@@ -74,6 +76,11 @@ WRONG = [
     ("DEDUP_EXEMPT", [5], REASONS),
     ("DEDUP_MAX_BYTES", 0, "a whole number from 1 to 2147483648"),
     ("DEDUP_MAX_BYTES", "16 MiB", "a whole number from 1 to 2147483648"),
+    ("DEDUP_EXPLORE", -0.01, SHARE),
+    ("DEDUP_EXPLORE", 1.01, SHARE),
+    ("DEDUP_EXPLORE", "some", SHARE),
+    ("DEDUP_EXPLORE", True, SHARE),
+    ("DEDUP_EXPLORE", float("nan"), SHARE),
     ("DEDUP_SECRET", b"bytes", "a text"),
 ]
 
@@ -104,6 +111,8 @@ RIGHT = [
     ("DEDUP_EXEMPT", [], "exempt", set()),
     ("DEDUP_EXEMPT", "", "exempt", set()),
     ("DEDUP_MAX_BYTES", "1000", "max_bytes", 1000),
+    ("DEDUP_EXPLORE", "0.3", "explore", 0.3),
+    ("DEDUP_EXPLORE", 1, "explore", 1.0),
     ("DEDUP_SECRET", "", "secret", None),
     ("DEDUP_SECRET", "salt", "secret", "salt"),
 ]
@@ -125,7 +134,6 @@ NOT_YET = {
     "DEDUP_KAFKA": "127.0.0.1:9092",
     "DEDUP_TOPIC": "dedup.inserts",
     "DEDUP_TIMEOUT_SECONDS": 0.5,
-    "DEDUP_EXPLORE": 0.05,
     "DEDUP_REPORT": "report.json",
 }
 

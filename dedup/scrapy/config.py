@@ -37,7 +37,6 @@ _NOT_YET = (
     "DEDUP_KAFKA",
     "DEDUP_TOPIC",
     "DEDUP_TIMEOUT_SECONDS",
-    "DEDUP_EXPLORE",
     "DEDUP_REPORT",
 )
 
@@ -52,6 +51,7 @@ class Config(msgspec.Struct, frozen=True):
     reservation_seconds       how long a page may be in flight
     exempt                    reasons in force for which a page is not judged, or is kept
     max_bytes                 greater pages are not judged
+    explore                   share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     """
 
     mode: Mode
@@ -65,6 +65,7 @@ class Config(msgspec.Struct, frozen=True):
     reservation_seconds: float
     exempt: frozenset[str]
     max_bytes: int
+    explore: float
     secret: str | None
 
     @classmethod
@@ -90,6 +91,7 @@ class Config(msgspec.Struct, frozen=True):
             reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0, least=0.001),
             exempt=exempt,
             max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
+            explore=_share(settings, "DEDUP_EXPLORE"),
             secret=_text(settings, "DEDUP_SECRET"),
         )
 
@@ -164,6 +166,17 @@ def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0
     if not least <= seconds <= 1e9:
         raise _wrong(name, value, f"a number of seconds from {least} to 1e9")
     return seconds
+
+
+def _share(settings: BaseSettings, name: str) -> float:
+    value = settings.get(name, 0.0)
+    try:
+        share = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise _wrong(name, value, "a number from 0.0 to 1.0")
+    return share
 
 
 def _path(settings: BaseSettings) -> Path:

@@ -21,7 +21,8 @@ FLAG = "near-duplicate"
 class DownloaderMiddleware:
     """Judges pages in process_response, at 540: decoded bodies, final responses.
 
-    In the mode "drop" a near-duplicate raises NearDuplicate; the errback gets it.
+    In the mode "drop" a near-duplicate raises NearDuplicate; the errback gets it. One that
+    DEDUP_EXPLORE keeps goes on, flagged.
     """
 
     def __init__(self, session: Session) -> None:
@@ -54,7 +55,7 @@ class DownloaderMiddleware:
             if verdict is None or verdict.status != "near_duplicate":
                 return response
             response.flags.append(FLAG)
-            if session.config.mode != "drop":
+            if session.config.mode != "drop" or "explored" in request.meta["dedup"]:
                 return response
             drop = NearDuplicate(verdict)
             logger.debug("Dropped %s: %s", request, drop)

@@ -5,6 +5,7 @@ meta from a response to new requests; what they copy must give no page another p
 first URL, or place among the start requests.
 """
 
+from hashlib import blake2b
 from typing import Any
 
 from scrapy import Request
@@ -17,6 +18,7 @@ from dedup.scrapy.config import Config
 
 __all__ = [
     "exemption",
+    "explores",
     "first_url",
     "forget_copied",
     "is_start",
@@ -90,6 +92,19 @@ def exemption(request: Request, response: Response, config: Config) -> str | Non
     if "too_large" in in_force and len(response.body) > config.max_bytes:
         return "too_large"
     return None
+
+
+def explores(key: str, share: float) -> bool:
+    """Whether a near-duplicate with this document key is among the share that is kept.
+
+    The key alone decides, by a stable hash: a resume and a recrawl choose the same pages, a greater
+    share chooses those of a smaller one and more, and of many keys the share is met in expectation.
+    """
+    if not share:
+        return False
+    # surrogates, of a file name in a URL for one, are hashed as they are
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup explore")
+    return int.from_bytes(digest.digest(), "big") < share * 2.0**64
 
 
 def _nobody_parses(callback: Any) -> bool:

@@ -24,7 +24,7 @@ from dedup.errors import RecipeMismatch, StoreLocked
 from dedup.fingerprint import PageReading, read_page
 from dedup.names import check_namespace, namespace_of
 from dedup.scrapy.config import Config
-from dedup.scrapy.pages import exemption, is_start, key_of
+from dedup.scrapy.pages import exemption, explores, is_start, key_of
 from dedup.scrapy.summary import summary
 from dedup.values import Verdict
 
@@ -180,6 +180,9 @@ class Session:
             self.count(verdict.status)
         if verdict.status == "near_duplicate":
             self.count(f"near_duplicate/distance/{verdict.distance}")
+            if self.config.mode != "tag" and explores(verdict.key, self.config.explore):
+                request.meta["dedup"]["explored"] = True
+                self.count("explored")
 
     # ---------------------------------------------------------------- a page is done with
 

@@ -106,7 +106,9 @@ class _Output:
         self._session = session
         self._token = noted.get("token")
         self._follows_nothing = (
-            session.config.mode == "skip_links" and noted.get("status") == "near_duplicate"
+            session.config.mode == "skip_links"
+            and noted.get("status") == "near_duplicate"
+            and "explored" not in noted
         )
         self._own = (
             own_urls(response.request, response)

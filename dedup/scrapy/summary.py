@@ -19,9 +19,11 @@ def summary(stats: Mapping[str, Any], config: Config, documents: int) -> str:
     counts = {name[6:]: value for name, value in stats.items() if name.startswith("dedup/")}
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
     share = f" ({100 * found / probed:.0f} %)" if probed else ""
+    explored = counts.get("explored", 0)
+    but = f" but for {explored} explored," if explored else ","
     lines = [
         f"dedup: {probed} pages judged: {counts.get('unique', 0)} unique, {found} near-duplicates"
-        f"{share} {_WHAT_BECAME[config.mode]}, {counts.get('refetch', 0)} fetched again",
+        f"{share} {_WHAT_BECAME[config.mode]}{but} {counts.get('refetch', 0)} fetched again",
         f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
         f"  distances of near-duplicates: {_listed(counts, 'near_duplicate/distance/')}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
