@@ -15,6 +15,7 @@ work; those not yet taken out no longer count.
 
 import secrets
 from collections import OrderedDict
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -64,6 +65,7 @@ class Reservations:
         self._keys: dict[str, set[int]] = {}
         # By lifetime, each in the order of reserving, which is the order of expiry.
         self._queues: dict[float, OrderedDict[int, None]] = {}
+        self._due = inf  # no reservation expires before
         self._ended: OrderedDict[str, Ending] = OrderedDict()
 
     def __len__(self) -> int:
@@ -94,7 +96,9 @@ class Reservations:
         judged: object = None,
     ) -> str:
         """Take a fingerprint for so many seconds and return the token of the reservation."""
-        self._sweep(now)
+        if now >= self._due or len(self._held) >= HELD_LIMIT:
+            self._sweep(now)
+        self._due = min(self._due, now + seconds)
         number = self._count
         self._count += 1
         reservation = Reservation(
@@ -158,7 +162,14 @@ class Reservations:
         return self._ended.get(token)
 
     def _take_out(self, number: int) -> Reservation:
-        reservation = self._held.pop(number)
+        reservation = self._held[number]
+        if self._table is not None:
+            if len(self._values) > COMPARED // 2:
+                self._table.remove(reservation.page.value, number)  # first: it is all that may fail
+            else:
+                self._table = None
+        del self._held[number]
+        del self._values[number]
         del self._numbers[reservation.token]
         same_key = self._keys[reservation.key]
         same_key.discard(number)
@@ -168,20 +179,16 @@ class Reservations:
         del queue[number]
         if not queue:
             del self._queues[reservation.seconds]
-        value = self._values.pop(number)
-        if self._table is not None:
-            if len(self._values) > COMPARED // 2:
-                self._table.remove(value, number)
-            else:
-                self._table = None
         return reservation
 
     def _sweep(self, now: float) -> None:
         left = SWEPT
         for queue in list(self._queues.values()):
-            while queue and left and self._due(number := next(iter(queue)), now):
+            while queue and left and self._has_to_go(number := next(iter(queue)), now):
                 self._take_out(number)
                 left -= 1
+        heads = (next(iter(queue)) for queue in self._queues.values())
+        self._due = min((self._held[number].expires for number in heads), default=inf)
 
-    def _due(self, number: int, now: float) -> bool:
+    def _has_to_go(self, number: int, now: float) -> bool:
         return self._held[number].expires <= now or len(self._held) >= HELD_LIMIT

@@ -57,6 +57,7 @@ class Session:
         self._parsed: dict[Detector, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._namespace = config.namespace
+        self._counts: dict[str, int] = {}  # to be added to the stats by commit()
         self._said: set[str] = set()
         self._meter = _Meter()
 
@@ -208,15 +209,10 @@ class Session:
             return
         if accepted:
             self._parsed.setdefault(detector, []).append(verdict)
-            if len(self._parsed[detector]) >= COMMIT_PAGES:
+            if self._timer is None:
+                self._set_timer()
+            elif len(self._parsed[detector]) >= COMMIT_PAGES:
                 self.commit()
-            elif self._timer is None:
-                try:
-                    loop = asyncio.get_running_loop()
-                except RuntimeError:  # the loop has ended, and the crawl with it
-                    self.commit()
-                else:
-                    self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
             return
         try:
             with self._meter:
@@ -225,14 +221,27 @@ class Session:
         except Exception as error:
             self.fault(error, f"{verdict.key} stays in flight until its reservation expires")
 
+    def _set_timer(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # the loop has ended, and the crawl with it
+            self.commit()
+        else:
+            self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
+
     def commit(self) -> None:
-        """Insert the pages that were parsed since the last time."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Insert the pages that were parsed since the last time, and bring the stats up to date."""
         parsed, self._parsed = self._parsed, {}
         for detector, verdicts in parsed.items():
             self._insert(detector, verdicts)
+        counts, self._counts = self._counts, {}
+        stats = self.crawler.stats
+        assert stats is not None
+        for name, number in counts.items():
+            stats.inc_value(f"dedup/{name}", number)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _insert(self, detector: Detector, verdicts: list[Verdict]) -> None:
         try:
@@ -269,9 +278,10 @@ class Session:
     # ------------------------------------------------------------------------- bookkeeping
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to a stat of ours."""
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value(f"dedup/{name}", number)
+        """Add to a stat of ours; Scrapy's collector learns of it with the next commit()."""
+        self._counts[name] = self._counts.get(name, 0) + number
+        if self._timer is None:
+            self._set_timer()
 
     def fault(self, error: Exception, consequence: str) -> None:
         """Count a fault of ours, and say it once for each kind."""
@@ -299,6 +309,7 @@ class Session:
             except Exception as error:
                 self.fault(error, "the store may not hold the last pages of this crawl")
         self._detectors.clear()
+        self.commit()
         _sessions.pop(self.crawler, None)
         assert self.crawler.stats is not None
         self.crawler.stats.set_value("dedup/cpu_seconds", self._meter.seconds)
