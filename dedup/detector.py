@@ -124,7 +124,8 @@ class Detector:
         Raises RecipeMismatch, UsageError for a key that is not valid Unicode, and what the store
         raises.
         """
-        same_recipe(self.recipe.id, page.recipe)
+        if page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
         if domain is None:
             domain = registrable_domain(url or key)
         with self._lock:
@@ -277,13 +278,13 @@ class Detector:
 
     def _inserted(self, page: PageFingerprint, domain: str, key: str | None) -> list[Neighbour]:
         found = self._store.near(page.value, self.policy.distance)
-        return self._near_duplicates(page, domain, key, found)
+        return self._near_duplicates(page, domain, key, found) if found else []
 
     def _in_flight(
         self, page: PageFingerprint, domain: str, key: str, now: float
     ) -> list[Neighbour]:
         found = self._reservations.near(page.value, self.policy.distance, now)
-        return self._near_duplicates(page, domain, key, found)
+        return self._near_duplicates(page, domain, key, found) if found else []
 
     def _near_duplicates(
         self,
