@@ -124,8 +124,7 @@ class Detector:
         Raises RecipeMismatch, UsageError for a key that is not valid Unicode, and what the store
         raises.
         """
-        if page.recipe != self.recipe.id:
-            same_recipe(self.recipe.id, page.recipe)
+        same_recipe(self.recipe.id, page.recipe)
         if domain is None:
             domain = registrable_domain(url or key)
         with self._lock:

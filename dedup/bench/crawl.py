@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from dedup.bench.crawl_site import serve_in_child, write_pages
+from dedup.bench.crawl_site import find_pages, serve_in_child, write_pages
 from dedup.bench.crawl_spider import Outcome, Work
 from dedup.bench.report import Machine, Samples, machine, samples
 from dedup.errors import DedupError
@@ -27,14 +27,14 @@ __all__ = ["CrawlBench", "bench_crawl"]
 class CrawlBench(msgspec.Struct, frozen=True):
     """The outcome; times are CPU time of the crawl's process, user and system.
 
-    work             what the spider does with a page: parse it, or nothing
+    work             what the spider does with a page (crawl_spider)
     pages            pages of the site, of page_bytes on average
     without_us       microseconds a page without the add-on
     with_us          and with it
-    added_us         their difference, pair by pair; includes what the pages cost indirectly
-    added_percent    the difference as a share of the crawl without
-    metered_us       what the add-on's own meter says (dedup/cpu_seconds): no call into it, no
-                     work of other threads
+    added_us         their difference, pair by pair
+    added_percent    the difference as a share of the crawl without, pair by pair
+    metered_us       what the add-on's own meter says (dedup/cpu_seconds): without Scrapy's calls
+                     into it, without other threads, and without what the spider then finds cold
     startup_added_ms milliseconds that it adds once, up to the first callback
     near_duplicates  pages of the site that were found to be some
     """
@@ -68,6 +68,7 @@ def bench_crawl(
         if folder is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="dedup-bench-")))
             write_pages(folder, count)
+        find_pages(folder, count)  # says what is wrong before anything runs
         url = stack.enter_context(serve_in_child(folder, count))
         pairs = []
         for number in range(rounds):

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -77,7 +76,7 @@ def _page(number: int, writer: Writer, rng: random.Random) -> str:
     )
     foot = "".join(_item("foot", f"/about/{i}.html", writer.fill("{verb}"), rng) for i in range(24))
     comments = "".join(
-        f'<div {_dress("comment", rng)}><b>{writer.fill("{person}")}</b>'
+        f"<div {_dress('comment', rng)}><b>{writer.fill('{person}')}</b>"
         f"<p>{escape(writer.paragraph(2))}</p></div>\n"
         for _ in range(4)
     )
@@ -196,7 +195,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--count", type=int, required=True)
     options = parser.parse_args()
-    with _Site(list(islice(find_pages(options.folder, options.count), options.count))) as site:
+    with _Site(find_pages(options.folder, options.count)) as site:
         Thread(target=site.serve_forever, args=(0.05,), daemon=True).start()
         print(f"http://127.0.0.1:{site.server_port}{_START}", flush=True)  # noqa: T201
         with suppress(KeyboardInterrupt):

@@ -1,11 +1,15 @@
 """One crawl of the crawl benchmark, in a process of its own; the outcome as JSON on stdout.
 
-    python -m dedup.bench.crawl_spider --url START [--addon] [--work parse|fetch]
+    python -m dedup.bench.crawl_spider --url START [--addon] [--work fetch|parse|follow]
+
+    fetch   nothing is done with a page
+    parse   an item: the title, the links, made absolute, and the visible text
+    follow  the item, and a request for each link
 
 The rule kept here: the spider is one that people write, and does as little as such a spider can.
-Its item holds the title, the links, made absolute, and the visible text; it schedules nothing but
-the pages of the start page's list, so that every crawl does the same. All pages are parsed (mode
-"tag"), whatever they are.
+Only the pages of the start page's list are fetched (DEPTH_LIMIT drops the requests that "follow"
+makes, before the scheduler compares them), so that every crawl does the same. All pages are parsed
+(mode "tag"), whatever they are.
 """
 
 import argparse
@@ -14,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import scrapy
@@ -23,7 +27,7 @@ from scrapy.http import HtmlResponse, Response
 
 __all__ = ["Outcome", "Work"]
 
-Work = Literal["parse", "fetch"]
+Work = Literal["fetch", "parse", "follow"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -53,8 +57,12 @@ class _Spider(scrapy.Spider):
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
         self.started_seconds = time.process_time()
-        callback = self.parse_page if self.work == "parse" else self.fetch_page
-        yield from response.follow_all(css="a", callback=callback)
+        callbacks = {
+            "fetch": self.fetch_page,
+            "parse": self.parse_page,
+            "follow": self.parse_and_follow,
+        }
+        yield from response.follow_all(css="a", callback=callbacks[self.work])
 
     def parse_page(self, response: HtmlResponse) -> Iterator[Any]:
         self.fetch_page(response)
@@ -65,6 +73,13 @@ class _Spider(scrapy.Spider):
             "links": [response.urljoin(link) for link in response.css("a::attr(href)").getall()],
             "text": " ".join(" ".join(text).split()),
         }
+
+    def parse_and_follow(self, response: HtmlResponse) -> Iterator[Any]:
+        for item in self.parse_page(response):
+            yield item
+            for link in item["links"]:
+                if link.startswith("http"):
+                    yield scrapy.Request(link, callback=self.parse_and_follow)
 
     def fetch_page(self, response: Response) -> None:
         self.pages += 1
@@ -77,6 +92,7 @@ def _crawl(url: str, work: Work, folder: str, *, addon: bool) -> Outcome:
         "TELNETCONSOLE_ENABLED": False,
         "HTTPPROXY_ENABLED": False,  # the site is on loopback, whatever the environment says
         "DOWNLOAD_MAXSIZE": 0,
+        "DEPTH_LIMIT": 1,
     }
     if addon:
         settings |= {
@@ -105,7 +121,7 @@ def main() -> None:
     """Crawl, and write the outcome."""
     parser = argparse.ArgumentParser(prog="python -m dedup.bench.crawl_spider")
     parser.add_argument("--url", required=True)
-    parser.add_argument("--work", choices=["parse", "fetch"], default="parse")
+    parser.add_argument("--work", choices=get_args(Work), default="parse")
     parser.add_argument("--addon", action="store_true")
     parser.add_argument("--profile", type=Path, help="file for the profile of cProfile")
     options = parser.parse_args()

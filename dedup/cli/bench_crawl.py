@@ -27,10 +27,10 @@ __all__ = ["crawl"]
 )
 @click.option(
     "--work",
-    type=click.Choice(["parse", "fetch"]),
+    type=click.Choice(["fetch", "parse", "follow"]),
     default="parse",
     show_default=True,
-    help="What the spider does with a page: item and links, or nothing.",
+    help="What the spider does: nothing; an item with links; that, and requests for them.",
 )
 @click.option("--quick", is_flag=True, help="A first look: 60 pages, one round.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -60,16 +60,15 @@ def _text(result: "CrawlBench") -> str:
         ("the add-on's own meter", result.metered_us.text(0), "us a page"),
         ("added once, at the start", result.startup_added_ms.text(0), "ms"),
     ]
-    spider = "parses" if result.work == "parse" else "only fetches"
+    spider = {"fetch": "only fetches", "parse": "parses", "follow": "parses and follows links"}
     found = terminal.count(result.near_duplicates, "near-duplicate")
     pages = terminal.count(result.pages, "page")
     return "\n".join(
         (
-            f"{pages} of {result.page_bytes / 1000:.0f} KB ({found}), a spider that {spider}, "
+            f"{pages} of {result.page_bytes / 1000:.0f} KB ({found}), a spider that {spider[result.work]}, "
             f"{terminal.count(result.rounds, 'round')}",
             "CPU time of the spider's process, user and system: median (lowest to highest)",
-            "",
-            terminal.table(("", "", ""), rows),
+            terminal.table(("", "CPU", ""), rows),
             "",
             result.machine.text(),
         )
