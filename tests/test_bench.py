@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 
 def bench(*arguments):
     command = [sys.executable, "-m", "dedup", "bench", *arguments]
@@ -19,8 +21,16 @@ def test_crawl_reports_both_crawls():
     assert 45_000 < report["page_bytes"] < 61_000
     assert report["near_duplicates"] == 0
     with_us, without_us = report["with_us"]["median"], report["without_us"]["median"]
-    assert report["added_us"]["median"] == with_us - without_us
+    assert report["added_us"]["median"] == pytest.approx(with_us - without_us)
     assert 0 < report["metered_us"]["median"] < with_us
+    steps = [
+        "page to fingerprint",
+        "document key",
+        "probe and reservation",
+        "insert, and the stats",
+    ]
+    assert [*report["steps_us"]] == [*steps, "all else"]
+    assert all(report["steps_us"][step] > 0 for step in steps)
     assert report["machine"]["packages"]["scrapy"]
 
 

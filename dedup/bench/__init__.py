@@ -5,5 +5,6 @@ machine hits both; a figure is a median with the range it came from; and every b
 repeated with the one command that its report names.
 
     report      medians, ranges, and what the machine is
-    crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process)
+    crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process;
+                crawl_steps: where the time goes)
 """

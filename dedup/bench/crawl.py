@@ -36,6 +36,7 @@ class CrawlBench(msgspec.Struct, frozen=True):
     metered_us       what the add-on's own meter says (dedup/cpu_seconds): without Scrapy's calls
                      into it, without other threads, and without what the spider then finds cold
     startup_added_ms milliseconds that it adds once, up to the first callback
+    steps_us         microseconds a page by step, of one more crawl; timing them takes a few
     near_duplicates  pages of the site that were found to be some
     """
 
@@ -49,6 +50,7 @@ class CrawlBench(msgspec.Struct, frozen=True):
     added_percent: Samples
     metered_us: Samples
     startup_added_ms: Samples
+    steps_us: dict[str, float]
     near_duplicates: int
     machine: Machine
 
@@ -78,15 +80,22 @@ def bench_crawl(
                 if progress is not None:
                     progress(2 * number + len(pair), 2 * rounds)
             pairs.append((pair[False], pair[True]))
-    return _report(work, pairs)
+        return _report(work, pairs, _steps(_crawl(url, work, addon=True, steps=True)))
 
 
-def _crawl(url: str, work: Work, *, addon: bool) -> Outcome:
+def _steps(outcome: Outcome) -> dict[str, float]:
+    steps = {name: 1e6 * seconds / outcome.pages for name, seconds in outcome.steps_seconds.items()}
+    metered = 1e6 * outcome.dedup["dedup/cpu_seconds"] / outcome.pages
+    return steps | {"all else": metered - sum(steps.values())}
+
+
+def _crawl(url: str, work: Work, *, addon: bool, steps: bool = False) -> Outcome:
     command = [sys.executable, "-m", "dedup.bench.crawl_spider", f"--url={url}", f"--work={work}"]
     # a project's settings, named by the environment, are not the benchmark's
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
+    command += ["--addon"] * addon + ["--steps"] * steps
     done = subprocess.run(  # noqa: S603 - this package
-        [*command, "--addon"] if addon else command,
+        command,
         env=environment,
         stdout=subprocess.PIPE,
         check=False,
@@ -96,7 +105,9 @@ def _crawl(url: str, work: Work, *, addon: bool) -> Outcome:
     return msgspec.json.decode(done.stdout, type=Outcome)
 
 
-def _report(work: Work, pairs: list[tuple[Outcome, Outcome]]) -> CrawlBench:
+def _report(
+    work: Work, pairs: list[tuple[Outcome, Outcome]], steps_us: dict[str, float]
+) -> CrawlBench:
     first, pages = pairs[0][1], pairs[0][0].pages
     if any(outcome.pages != pages for pair in pairs for outcome in pair):
         raise DedupError("the crawls fetched different numbers of pages; run it again")
@@ -118,6 +129,7 @@ def _report(work: Work, pairs: list[tuple[Outcome, Outcome]]) -> CrawlBench:
         added_percent=each(lambda a, b: 100 * (b.crawl_seconds / a.crawl_seconds - 1)),
         metered_us=each(lambda _, b: 1e6 * b.dedup["dedup/cpu_seconds"] / pages),
         startup_added_ms=each(lambda a, b: 1e3 * (b.startup_seconds - a.startup_seconds)),
+        steps_us=steps_us,
         near_duplicates=int(first.dedup.get("dedup/near_duplicate", 0)),
         machine=machine("scrapy", "twisted", "lxml", "lmdb"),
     )

@@ -1,6 +1,6 @@
 """One crawl of the crawl benchmark, in a process of its own; the outcome as JSON on stdout.
 
-    python -m dedup.bench.crawl_spider --url START [--addon] [--work fetch|parse|follow]
+    python -m dedup.bench.crawl_spider --url START [--addon] [--steps] [--work ...]
 
     fetch   nothing is done with a page
     parse   an item: the title, the links, made absolute, and the visible text
@@ -15,8 +15,7 @@ makes, before the scheduler compares them), so that every crawl does the same. A
 import argparse
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
@@ -37,6 +36,7 @@ class Outcome(msgspec.Struct, frozen=True):
     startup_seconds  from the start of the process to the start page's callback
     crawl_seconds    from there to the end of the crawl, the store closed
     dedup            the add-on's stats; empty without it
+    steps_seconds    by step, where they were timed
     """
 
     pages: int
@@ -44,6 +44,7 @@ class Outcome(msgspec.Struct, frozen=True):
     startup_seconds: float
     crawl_seconds: float
     dedup: dict[str, float]
+    steps_seconds: dict[str, float] = {}
 
 
 class _Spider(scrapy.Spider):
@@ -57,14 +58,15 @@ class _Spider(scrapy.Spider):
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
         self.started_seconds = time.process_time()
-        callbacks = {
+        callbacks: dict[Work, Callable[..., Any]] = {
             "fetch": self.fetch_page,
             "parse": self.parse_page,
             "follow": self.parse_and_follow,
         }
+        assert isinstance(response, HtmlResponse)
         yield from response.follow_all(css="a", callback=callbacks[self.work])
 
-    def parse_page(self, response: HtmlResponse) -> Iterator[Any]:
+    def parse_page(self, response: Response) -> Iterator[Any]:
         self.fetch_page(response)
         text = response.xpath("//body//text()[not(parent::script|parent::style)]").getall()
         yield {
@@ -74,7 +76,7 @@ class _Spider(scrapy.Spider):
             "text": " ".join(" ".join(text).split()),
         }
 
-    def parse_and_follow(self, response: HtmlResponse) -> Iterator[Any]:
+    def parse_and_follow(self, response: Response, **_: Any) -> Iterator[Any]:
         for item in self.parse_page(response):
             yield item
             for link in item["links"]:
@@ -123,17 +125,17 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--work", choices=get_args(Work), default="parse")
     parser.add_argument("--addon", action="store_true")
-    parser.add_argument("--profile", type=Path, help="file for the profile of cProfile")
+    parser.add_argument("--steps", action="store_true", help="time the add-on's steps")
     options = parser.parse_args()
-    with TemporaryDirectory(prefix="dedup-bench-") as folder:
-        if options.profile is None:
-            outcome = _crawl(options.url, options.work, folder, addon=options.addon)
-        else:
-            import cProfile
+    steps = None
+    if options.steps:
+        from dedup.bench.crawl_steps import Steps
 
-            with cProfile.Profile() as profile:
-                outcome = _crawl(options.url, options.work, folder, addon=options.addon)
-            profile.dump_stats(options.profile)
+        steps = Steps()
+    with TemporaryDirectory(prefix="dedup-bench-") as folder:
+        outcome = _crawl(options.url, options.work, folder, addon=options.addon)
+    if steps is not None:
+        outcome = msgspec.structs.replace(outcome, steps_seconds=steps.seconds)
     sys.stdout.buffer.write(msgspec.json.encode(outcome))
 
 

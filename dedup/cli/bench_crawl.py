@@ -58,8 +58,9 @@ def _text(result: "CrawlBench") -> str:
         ("added", result.added_us.text(0), "us a page"),
         ("added", result.added_percent.text(2), "%"),
         ("the add-on's own meter", result.metered_us.text(0), "us a page"),
-        ("added once, at the start", result.startup_added_ms.text(0), "ms"),
     ]
+    rows += [(f"  {step}", f"{us:,.0f}", "us a page") for step, us in result.steps_us.items()]
+    rows.append(("added once, at the start", result.startup_added_ms.text(0), "ms"))
     spider = {"fetch": "only fetches", "parse": "parses", "follow": "parses and follows links"}
     found = terminal.count(result.near_duplicates, "near-duplicate")
     pages = terminal.count(result.pages, "page")
