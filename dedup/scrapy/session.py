@@ -38,8 +38,8 @@ logger = logging.getLogger("dedup")
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
-COMMIT_SECONDS = 0.2  # how long a parsed page waits for others to be inserted with
-COMMIT_PAGES = 32  # so many parsed pages are inserted at once
+COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
+COMMIT_PAGES = 16  # so many parsed pages are inserted at once
 
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
