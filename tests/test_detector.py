@@ -429,6 +429,49 @@ def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
     assert detector.insert(verdict) is False
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
+    sizes=st.lists(st.integers(1, 5), min_size=12, max_size=12),
+    recent=st.sampled_from([1, 64]),
+)
+def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, recent):
+    """Of pages that were all unique when they were reserved, those are late that a scan finds late.
+
+    So it is one by one or together, and however many were inserted in between.
+    """
+    clock = Clock()
+    with (
+        mock.patch.object(dedup.detector, "RECENT", recent),
+        tempfile.TemporaryDirectory() as folder,
+        dedup.detector.open(folder, clock=clock) as detector,
+    ):
+        verdicts = []
+        for number, value in enumerate(values):
+            clock.now += 600  # the ones before have expired
+            verdicts.append(detector.reserve(page(value), f"http://example.com/{number}"))
+        assert {verdict.status for verdict in verdicts} == {"unique"}
+        late = []
+        while verdicts:
+            size = sizes.pop()
+            late += detector.insert_many(verdicts[:size])
+            verdicts = verdicts[size:]
+        expected = [
+            any((value ^ other).bit_count() <= 6 for other in values[:number])
+            for number, value in enumerate(values)
+        ]
+        assert late == expected
+        assert len(detector) == len(values)
+
+
+def test_a_verdict_twice_in_a_batch_is_inserted_once(detector):
+    """Inserting twice changes nothing, in one call as in two."""
+    verdict, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
+    assert detector.insert_many([verdict, other, verdict]) == [False, False, False]
+    assert len(detector) == 2
+    assert detector.info()["in_flight"] == 0
+
+
 def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
     """A token of an earlier opening stores its page; releasing it is False."""
     with dedup.detector.open(tmp_path) as detector:
