@@ -8,7 +8,7 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
-.PHONY: help demo test test-minimum test-native lint format fuzz clean
+.PHONY: help demo test test-minimum test-native lint format fuzz bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -44,6 +44,9 @@ fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
 	@set -e; for harness in build/native/fuzz_*; do \
 		[ -x $$harness ] && [ -f $$harness ] || continue; \
 		echo "$$harness"; FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} $$harness; done
+
+bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
+	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

@@ -15,7 +15,9 @@ Detectors of one process that open the same store share it, and the pages in fli
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -32,6 +34,8 @@ from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 __all__ = ["Detector", "Scope", "open"]
 
 Scope = Literal["global", "site"]
+
+RECENT = 64  # values inserted last that are compared one by one
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -153,6 +157,31 @@ class Detector:
         back never becomes an original; nothing is lost by that), or one whose token belongs to
         another page; RecipeMismatch; and what the store raises: then the reservation still stands.
         """
+        return self.insert_many((verdict,))[0]
+
+    def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last in their order; return for each what insert() does, and raise as it does.
+
+        They are one transaction, unless some of them are near each other. After an error the first
+        of them may have been inserted; inserting them again changes nothing.
+        """
+        late: list[bool] = []
+        batch: list[Verdict] = []
+        with self._lock:
+            self._check_open()
+            for verdict in verdicts:
+                if batch and self._are_near(verdict, batch):
+                    self._insert_batch(batch)
+                    batch = []
+                due = self._is_due(verdict)
+                late.append(due and verdict.status == "unique" and self._late(verdict))
+                if due:
+                    batch.append(verdict)
+            self._insert_batch(batch)
+        return late
+
+    def _is_due(self, verdict: Verdict) -> bool:
+        """Whether insert() has something to do. Raises what insert() raises before it begins."""
         token, page = verdict.token, verdict.page
         if token is None:
             raise UsageError(
@@ -160,22 +189,37 @@ class Detector:
                 "inserted"
             )
         same_recipe(self.recipe.id, page.recipe)
-        with self._lock:
-            self._check_open()
-            held = self._reservations.get(token)
-            if held is not None and (held.key, held.page) != (verdict.key, page):
-                raise UsageError(
-                    f"token {token!r} belongs to {held.key!r}, not to this page of {verdict.key!r}"
-                )
-            ending = self._reservations.ending(token)
-            if ending == "inserted":
-                return False
-            if ending == "released":
-                raise UsageError(f"{verdict.key!r} was released: reserve it again to insert it")
-            late = verdict.status == "unique" and self._late(verdict)
-            self._store.insert(Document(verdict.key, page, verdict.domain, time.time()))
-            self._reservations.end(token, "inserted")
-            return late
+        held = self._reservations.get(token)
+        if held is not None and (held.key, held.page) != (verdict.key, page):
+            raise UsageError(
+                f"token {token!r} belongs to {held.key!r}, not to this page of {verdict.key!r}"
+            )
+        ending = self._reservations.ending(token)
+        if ending == "released":
+            raise UsageError(f"{verdict.key!r} was released: reserve it again to insert it")
+        return ending != "inserted"
+
+    def _are_near(self, verdict: Verdict, batch: list[Verdict]) -> bool:
+        """Whether a page must see those of a batch in the store before it can be judged."""
+        value, k = verdict.page.value, self.policy.distance
+        return any(
+            (value ^ other.page.value).bit_count() <= k or verdict.token == other.token
+            for other in batch
+        )
+
+    def _insert_batch(self, batch: list[Verdict]) -> None:
+        if not batch:
+            return
+        now = time.time()
+        documents = [Document(v.key, v.page, v.domain, now) for v in batch]
+        if len(documents) == 1:
+            self._store.insert(documents[0])
+        else:
+            self._store.insert_many(documents)
+        self._shared.note_inserted([v.page.value for v in batch])
+        for verdict in batch:
+            assert verdict.token is not None
+            self._reservations.end(verdict.token, "inserted")
 
     def release(self, verdict: Verdict) -> bool:
         """Give a reservation back: the page was not processed. Never touches an inserted document.
@@ -222,19 +266,24 @@ class Detector:
         self, status: Status, reason: str, key: str, page: PageFingerprint, domain: str, now: float
     ) -> Verdict:
         token = self._reservations.reserve(
-            key, page, domain, now=now, seconds=self.policy.reservation_seconds
+            key,
+            page,
+            domain,
+            now=now,
+            seconds=self.policy.reservation_seconds,
+            judged=(self.policy, self._shared.inserts),
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
     def _inserted(self, page: PageFingerprint, domain: str, key: str | None) -> list[Neighbour]:
         found = self._store.near(page.value, self.policy.distance)
-        return self._near_duplicates(page, domain, key, found)
+        return self._near_duplicates(page, domain, key, found) if found else []
 
     def _in_flight(
         self, page: PageFingerprint, domain: str, key: str, now: float
     ) -> list[Neighbour]:
         found = self._reservations.near(page.value, self.policy.distance, now)
-        return self._near_duplicates(page, domain, key, found)
+        return self._near_duplicates(page, domain, key, found) if found else []
 
     def _near_duplicates(
         self,
@@ -269,6 +318,15 @@ class Detector:
         )
 
     def _late(self, verdict: Verdict) -> bool:
+        """Whether a near-duplicate of a page that was unique has been inserted since."""
+        held = self._reservations.get(verdict.token or "")
+        if held is not None and isinstance(held.judged, tuple):
+            # it was not there when the page was reserved: only what came since can be near
+            policy, inserts = held.judged
+            if policy is self.policy and not self._shared.near_since(
+                inserts, verdict.page.value, policy.distance
+            ):
+                return False
         found = self._inserted(verdict.page, verdict.domain, verdict.key)
         return bool(found) and not self._new_links(verdict.page, found)
 
@@ -361,6 +419,21 @@ class _Shared:
         self.reservations = Reservations(store.k)
         self.lock = threading.RLock()
         self.users = 0
+        self.inserts = 0  # since the store was opened
+        self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
+
+    def note_inserted(self, values: list[int]) -> None:
+        """Count inserts, and remember the last ones."""
+        self.inserts += len(values)
+        self._recent.extend(values)
+
+    def near_since(self, inserts: int, value: int, k: int) -> bool:
+        """Whether a value inserted since there were so many inserts may be within distance k."""
+        count = self.inserts - inserts
+        if count > len(self._recent):
+            return True
+        newest_first = islice(reversed(self._recent), count)
+        return any((value ^ other).bit_count() <= k for other in newest_first)
 
 
 # LMDB forbids a process to open a file twice, and two spiders of one process must see each other's

@@ -4,7 +4,6 @@ The rule kept here: bytes go to the core as they are wherever that is right. A p
 when it is not UTF-8, and then once.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
@@ -92,9 +91,13 @@ def read_page(
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held."""
     known = _recipe(recipe)
-    with _readers.borrow() as reader:
-        page = _read_html(reader, _utf8(html, encoding), url, known)
-        return PageReading(_page(page, known), page.text_bytes, page.data_bytes)
+    data = html if encoding == "utf-8" and isinstance(html, bytes) else _utf8(html, encoding)
+    reader = _readers.take()
+    try:
+        page = _read_html(reader, data, url, known)
+    finally:
+        _readers.give_back(reader)
+    return PageReading(_page(page, known), page.text_bytes, page.data_bytes)
 
 
 def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
@@ -198,25 +201,35 @@ def token_hashes(
 
 
 class _Readers:
-    """Native readers at rest. A reader serves one thread at a time and keeps its scratch memory."""
+    """Native readers at rest. A reader serves one thread at a time and keeps its scratch memory.
+
+    Who takes one has it alone; taking from a list and adding to it are atomic.
+    """
 
     def __init__(self) -> None:
         self._idle: list[Any] = []
-        self._lock = threading.Lock()
+
+    def take(self) -> Any:
+        """Return a reader that nobody uses; give_back() must follow."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            made = ffi.new("ndd_reader **")
+            check(lib.ndd_reader_open(made))
+            return ffi.gc(made[0], lib.ndd_reader_close)
+
+    def give_back(self, reader: Any) -> None:
+        """Take a reader back."""
+        self._idle.append(reader)
 
     @contextmanager
     def borrow(self) -> Iterator[Any]:
-        with self._lock:
-            reader = self._idle.pop() if self._idle else None
-        if reader is None:
-            made = ffi.new("ndd_reader **")
-            check(lib.ndd_reader_open(made))
-            reader = ffi.gc(made[0], lib.ndd_reader_close)
+        """Take a reader and give it back at the end of the block."""
+        reader = self.take()
         try:
             yield reader
         finally:
-            with self._lock:
-                self._idle.append(reader)
+            self.give_back(reader)
 
 
 _readers = _Readers()

@@ -6,12 +6,16 @@ The rule kept here: a reservation stands until its token ends it or its time is 
 No I/O and no clock: the time comes in with each call, in seconds that never go back. Nothing here
 is safe against a second thread; the detector's lock sees to that.
 
+A crawl has a few dozen pages in flight: so few are compared one by one, which takes less time than
+keeping a table of them; more are kept in a table.
+
 Expired reservations are taken out a few at a time, with each new one, so that no call does much
 work; those not yet taken out no longer count.
 """
 
 import secrets
 from collections import OrderedDict
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -27,10 +31,14 @@ HELD_LIMIT = 1_000_000  # reservations at once; beyond it the oldest expires ear
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations taken out with each new one
 NEAR_LIMIT = 1000  # reservations that near() answers at most
+COMPARED = 64  # values in flight that are compared one by one
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """A page in flight. expires is in the seconds of the clock that was passed in."""
+    """A page in flight. expires is in the seconds of the clock that was passed in.
+
+    judged is the caller's own note of what it saw when it took the reservation.
+    """
 
     token: str
     number: int
@@ -39,6 +47,7 @@ class Reservation(msgspec.Struct, frozen=True):
     domain: str
     seconds: float
     expires: float
+    judged: object = None
 
 
 class Reservations:
@@ -47,7 +56,8 @@ class Reservations:
     def __init__(self, k: int) -> None:
         """Start empty. near() finds values up to Hamming distance k, in bits."""
         self._k = k
-        self._table = Table(k)
+        self._values: dict[int, int] = {}  # by number
+        self._table: Table | None = None  # of them, when they are many
         self._count = 0
         self._prefix = secrets.token_hex(8)  # a token of another process is never one of ours
         self._held: dict[int, Reservation] = {}
@@ -55,6 +65,7 @@ class Reservations:
         self._keys: dict[str, set[int]] = {}
         # By lifetime, each in the order of reserving, which is the order of expiry.
         self._queues: dict[float, OrderedDict[int, None]] = {}
+        self._due = inf  # no reservation expires before
         self._ended: OrderedDict[str, Ending] = OrderedDict()
 
     def __len__(self) -> int:
@@ -65,21 +76,39 @@ class Reservations:
         """Find reservations up to distance k from now on, if that is more than so far."""
         if k > self._k:
             self._k = k
-            self._table = Table(k)
-            for reservation in self._held.values():
-                self._table.insert(reservation.page.value, reservation.number)
+            if self._table is not None:
+                self._table = self._made_table()
+
+    def _made_table(self) -> Table:
+        table = Table(self._k)
+        for number, value in self._values.items():
+            table.insert(value, number)
+        return table
 
     def reserve(
-        self, key: str, page: PageFingerprint, domain: str, *, now: float, seconds: float
+        self,
+        key: str,
+        page: PageFingerprint,
+        domain: str,
+        *,
+        now: float,
+        seconds: float,
+        judged: object = None,
     ) -> str:
         """Take a fingerprint for so many seconds and return the token of the reservation."""
-        self._sweep(now)
+        if now >= self._due or len(self._held) >= HELD_LIMIT:
+            self._sweep(now)
+        self._due = min(self._due, now + seconds)
         number = self._count
         self._count += 1
         reservation = Reservation(
-            f"{self._prefix}-{number:x}", number, key, page, domain, seconds, now + seconds
+            f"{self._prefix}-{number:x}", number, key, page, domain, seconds, now + seconds, judged
         )
-        self._table.insert(page.value, number)
+        self._values[number] = page.value
+        if self._table is not None:
+            self._table.insert(page.value, number)
+        elif len(self._values) > COMPARED:
+            self._table = self._made_table()
         self._held[number] = reservation
         self._numbers[reservation.token] = number
         self._keys.setdefault(key, set()).add(number)
@@ -93,17 +122,28 @@ class Reservations:
 
     def holds(self, key: str, now: float) -> bool:
         """Tell whether a page with this document key is in flight."""
-        return any(self._held[number].expires > now for number in self._keys.get(key, ()))
+        numbers = self._keys.get(key)
+        return numbers is not None and any(self._held[n].expires > now for n in numbers)
 
     def near(self, value: int, k: int, now: float) -> list[tuple[Reservation, int]]:
         """Return the reservations within distance k of a value, with distances, nearest first.
 
         At most the nearest 1000: leaving more out errs on the side of keeping a page.
         """
+        k = min(k, self._k)
+        if self._table is None:
+            found = sorted(
+                ((value ^ other).bit_count(), number)
+                for number, other in self._values.items()
+                if (value ^ other).bit_count() <= k
+            )
+        else:
+            matches = self._table.probe(value, limit=NEAR_LIMIT)
+            found = [(m.distance, m.document) for m in matches if m.distance <= k]
         return [
-            (reservation, match.distance)
-            for match in self._table.probe(value, limit=NEAR_LIMIT)
-            if match.distance <= k and (reservation := self._held[match.document]).expires > now
+            (reservation, distance)
+            for distance, number in found
+            if (reservation := self._held[number]).expires > now
         ]
 
     def end(self, token: str, ending: Ending) -> Reservation | None:
@@ -122,7 +162,14 @@ class Reservations:
         return self._ended.get(token)
 
     def _take_out(self, number: int) -> Reservation:
-        reservation = self._held.pop(number)
+        reservation = self._held[number]
+        if self._table is not None:
+            if len(self._values) > COMPARED // 2:
+                self._table.remove(reservation.page.value, number)  # first: it is all that may fail
+            else:
+                self._table = None
+        del self._held[number]
+        del self._values[number]
         del self._numbers[reservation.token]
         same_key = self._keys[reservation.key]
         same_key.discard(number)
@@ -132,15 +179,16 @@ class Reservations:
         del queue[number]
         if not queue:
             del self._queues[reservation.seconds]
-        self._table.remove(reservation.page.value, number)
         return reservation
 
     def _sweep(self, now: float) -> None:
         left = SWEPT
         for queue in list(self._queues.values()):
-            while queue and left and self._due(number := next(iter(queue)), now):
+            while queue and left and self._has_to_go(number := next(iter(queue)), now):
                 self._take_out(number)
                 left -= 1
+        heads = (next(iter(queue)) for queue in self._queues.values())
+        self._due = min((self._held[number].expires for number in heads), default=inf)
 
-    def _due(self, number: int, now: float) -> bool:
+    def _has_to_go(self, number: int, now: float) -> bool:
         return self._held[number].expires <= now or len(self._held) >= HELD_LIMIT

@@ -7,13 +7,16 @@ import tempfile
 import textwrap
 import threading
 from itertools import count
+from unittest import mock
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from w3lib.url import canonicalize_url
 
 import dedup.detector
+import dedup.reservations
 from dedup.errors import RecipeMismatch, StoreLocked, UsageError
 from dedup.names import document_key, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
@@ -426,6 +429,49 @@ def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
     assert detector.insert(verdict) is False
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
+    sizes=st.lists(st.integers(1, 5), min_size=12, max_size=12),
+    recent=st.sampled_from([1, 64]),
+)
+def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, recent):
+    """Of pages that were all unique when they were reserved, those are late that a scan finds late.
+
+    So it is one by one or together, and however many were inserted in between.
+    """
+    clock = Clock()
+    with (
+        mock.patch.object(dedup.detector, "RECENT", recent),
+        tempfile.TemporaryDirectory() as folder,
+        dedup.detector.open(folder, clock=clock) as detector,
+    ):
+        verdicts = []
+        for number, value in enumerate(values):
+            clock.now += 600  # the ones before have expired
+            verdicts.append(detector.reserve(page(value), f"http://example.com/{number}"))
+        assert {verdict.status for verdict in verdicts} == {"unique"}
+        late = []
+        while verdicts:
+            size = sizes.pop()
+            late += detector.insert_many(verdicts[:size])
+            verdicts = verdicts[size:]
+        expected = [
+            any((value ^ other).bit_count() <= 6 for other in values[:number])
+            for number, value in enumerate(values)
+        ]
+        assert late == expected
+        assert len(detector) == len(values)
+
+
+def test_a_verdict_twice_in_a_batch_is_inserted_once(detector):
+    """Inserting twice changes nothing, in one call as in two."""
+    verdict, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
+    assert detector.insert_many([verdict, other, verdict]) == [False, False, False]
+    assert len(detector) == 2
+    assert detector.info()["in_flight"] == 0
+
+
 def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
     """A token of an earlier opening stores its page; releasing it is False."""
     with dedup.detector.open(tmp_path) as detector:
@@ -604,6 +650,51 @@ def test_document_keys_are_canonical():
     assert document_key("http://Example.com/?b=2&a=1#top") == "http://example.com/?a=1&b=2"
 
 
+SOME = "abzAZ09-_.~/%&=?#+:;@ é"
+hosts = st.one_of(
+    st.sampled_from(["example.com", "a.b.example.co.uk", "127.0.0.1", "localhost", "[::1]"]),
+    st.text("abx-.09N", max_size=12),
+)
+paths = st.lists(st.one_of(st.text("aZ9-_.~", max_size=4), st.text(SOME, max_size=3)), max_size=4)
+arguments = st.tuples(st.text("aB1-_.~", max_size=2), st.sampled_from(["=", "=", ""]))
+queries = st.lists(st.tuples(arguments, st.one_of(st.text("aB1.~", max_size=2), st.text(SOME))))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    scheme=st.sampled_from(["http", "https", "HTTP", "ftp"]),
+    host=hosts,
+    port=st.sampled_from(["", "", ":80", ":8080", ":080", ":65535", ":59999", ":"]),
+    path=paths,
+    query=queries.map(lambda parts: "&".join(name + eq + value for (name, eq), value in parts)),
+    mark=st.sampled_from(["", "?"]),
+)
+def test_document_keys_are_what_w3lib_makes_of_a_url(scheme, host, port, path, query, mark):
+    """A URL that is taken for canonical at first sight is one."""
+    url = f"{scheme}://{host}{port}/{'/'.join(path)}{mark}{query if mark else ''}"
+    try:
+        expected = canonicalize_url(url)
+    except ValueError as error:
+        with pytest.raises(type(error)):
+            document_key(url)
+    else:
+        assert document_key(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/",
+        "https://www.example.com:8080/2025/11/a_page-1.html",
+        "http://example.com/~someone/a/?id=2&page=1",
+    ],
+)
+def test_plain_urls_need_no_w3lib(monkeypatch, url):
+    """What most crawled URLs look like is seen to be canonical without taking it apart."""
+    monkeypatch.setattr("w3lib.url.canonicalize_url", None)
+    assert document_key(url) == url
+
+
 @pytest.mark.parametrize(
     ("name", "namespace"),
     [("news", "news"), ("my spider/é", "my-spider--"), (".x", "-x"), ("a" * 70, "a" * 64)],
@@ -697,18 +788,25 @@ class Crawl(RuleBasedStateMachine):
             self.verdicts.append(verdict)
 
     @precondition(lambda self: self.verdicts)
-    @rule(choice=st.integers(0, 999))
-    def insert(self, choice: int) -> None:
-        verdict = self.verdicts.pop(choice % len(self.verdicts))
-        stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
-        guarded = verdict.page.link_count >= 8 and all(
-            (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
-        )
-        late = self.detector.insert(verdict)
-        assert late == (verdict.status == "unique" and bool(stored) and not guarded)
-        self.inserted[verdict.key] = verdict.page
-        self.accepted.add(verdict.key)
-        self.in_flight.pop(verdict.token, None)
+    @rule(choices=st.lists(st.integers(0, 999), min_size=1, max_size=6))
+    def insert(self, choices: list[int]) -> None:
+        """Insert some pages together: they come out as they would one after the other."""
+        verdicts, late = [], []
+        for choice in choices[: len(self.verdicts)]:
+            verdict = self.verdicts.pop(choice % len(self.verdicts))
+            stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
+            guarded = verdict.page.link_count >= 8 and all(
+                (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
+            )
+            late.append(verdict.status == "unique" and bool(stored) and not guarded)
+            verdicts.append(verdict)
+            self.inserted[verdict.key] = verdict.page
+            self.accepted.add(verdict.key)
+            self.in_flight.pop(verdict.token, None)
+        if len(verdicts) == 1:
+            assert [self.detector.insert(verdicts[0])] == late
+        else:
+            assert self.detector.insert_many(verdicts) == late
 
     @precondition(lambda self: self.verdicts)
     @rule(choice=st.integers(0, 999))
@@ -744,6 +842,28 @@ class Crawl(RuleBasedStateMachine):
 
 TestCrawl = Crawl.TestCase
 TestCrawl.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+
+class CrawlOfFewValues(Crawl):
+    """The same where the values of the last inserts, and those in flight, are soon too many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = [
+            mock.patch.object(dedup.detector, "RECENT", 2),
+            mock.patch.object(dedup.reservations, "COMPARED", 2),
+        ]
+        for patch in self.patches:
+            patch.start()
+
+    def teardown(self) -> None:
+        super().teardown()
+        for patch in self.patches:
+            patch.stop()
+
+
+TestCrawlOfFewValues = CrawlOfFewValues.TestCase
+TestCrawlOfFewValues.settings = TestCrawl.settings
 
 
 def test_of_each_group_one_page_is_kept(tmp_path, clock):

@@ -1,5 +1,7 @@
 """Reservations: who is in flight. The time is a number here, nothing waits."""
 
+from unittest import mock
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,11 +128,20 @@ steps = st.lists(
 )
 
 
+@pytest.mark.parametrize("compared", [64, 4, 0], ids=["few", "some", "many"])
 @pytest.mark.parametrize("k", [0, 2, 6])
 @settings(max_examples=40, deadline=None)
 @given(steps)
-def test_reservations_equal_a_plain_list(k, steps):
-    """After any steps, near() and holds() say what a scan of a plain list says."""
+def test_reservations_equal_a_plain_list(k, compared, steps):
+    """After any steps, near() and holds() say what a scan of a plain list says.
+
+    So they do whether values are compared one by one, or looked up in a table when they are many.
+    """
+    with mock.patch.object(module, "COMPARED", compared):
+        follow(k, steps)
+
+
+def follow(k, steps):
     held, model, now = Reservations(k), {}, 0.0
     for action, number, value in steps:
         if action == "reserve":
@@ -143,10 +154,10 @@ def test_reservations_equal_a_plain_list(k, steps):
         else:
             now += number / 2
         expected = sorted(
-            (key, (v ^ value).bit_count())
-            for key, v, expires in model.values()
+            ((v ^ value).bit_count(), int(token.rpartition("-")[2], 16), key)
+            for token, (key, v, expires) in model.items()
             if expires > now and (v ^ value).bit_count() <= k
         )
-        assert sorted((r.key, d) for r, d in held.near(value, k, now)) == expected
+        assert [(d, r.number, r.key) for r, d in held.near(value, k, now)] == expected
         alive = {key for key, _, expires in model.values() if expires > now}
         assert {str(n) for n in range(8) if held.holds(str(n), now)} == alive

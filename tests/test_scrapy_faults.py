@@ -87,8 +87,9 @@ def breaks(method, named):
         return real(self, *args, **kwargs)
     setattr(dedup.detector.Detector, method, broken)
 
-for method in ("reserve", "insert", "release", "forget", "close"):
+for method in ("reserve", "release", "forget", "close"):
     breaks(method, method)
+breaks("insert_many", "insert")
 
 real_read, real_forget = dedup.scrapy.session.read_page, dedup.scrapy.downloader.forget_copied
 

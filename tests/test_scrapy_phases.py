@@ -314,3 +314,48 @@ def test_promise_1_nothing_is_lost_of_two_at_once(pairs):
     for path, verdict in pairs.dropped.items():
         other = path.replace("left", "right") if "left" in path else path.replace("right", "left")
         assert verdict["of"] == pairs.url + other
+
+
+# Parsed pages would be inserted together after a minute, if nobody asked for them.
+PATIENT = """
+import dedup.detector, dedup.scrapy.session
+
+dedup.scrapy.session.COMMIT_SECONDS = 60
+
+real = dedup.detector.Detector.insert_many
+def insert_many(self, verdicts):
+    if self.info()["namespace"] == "refused" and len(verdicts) > 1:
+        raise OSError("too many at once")
+    return real(self, verdicts)
+dedup.detector.Detector.insert_many = insert_many
+"""
+MANY = {f"/{n}": article(3000 + n) for n in range(40)}
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="copy")}
+    cases = {
+        "asked": Case(pages, settings={"DEDUP_WAIT_SECONDS": 0}),
+        "many": Case({"/": hub(*MANY), **MANY}),
+        "refused": Case({"/": hub(*MANY), **MANY}),
+    }
+    return run_cases(tmp_path_factory.mktemp("together"), cases, setup=PATIENT)
+
+
+def test_a_parsed_page_is_inserted_as_soon_as_a_near_duplicate_asks(together):
+    """No near-duplicate waits, or is kept, because its original was to be inserted with others."""
+    assert set(together["asked"].dropped) == {"/b"}
+    assert together["asked"].stat("exempt/in_flight") == 0
+
+
+def test_pages_parsed_are_inserted_before_the_crawl_ends(together):
+    """What waits for others is inserted when the spider closes, and counted."""
+    assert together["many"].stat("inserted") == len(MANY) + 1
+    assert f"{len(MANY) + 1} documents in " in together["many"].log
+
+
+def test_pages_that_cannot_be_inserted_together_are_inserted_one_by_one(together):
+    """A fault that touches pages only together costs none of them its place in the store."""
+    assert together["refused"].stat("inserted") == len(MANY) + 1
+    assert together["refused"].faults == {}

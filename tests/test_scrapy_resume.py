@@ -8,6 +8,7 @@ import time
 import pytest
 from crawling import Case, Crawl, Crawling, Page, article, hub, run_case, serve, wait_for
 
+from dedup.scrapy.session import COMMIT_PAGES
 from dedup.store import verify_store
 
 CONTENTS = 40
@@ -62,9 +63,10 @@ async def parse(self, response):
 def inserted(killed: Crawl) -> set[str]:
     """Return the articles that were in the store for certain when the crawl was killed.
 
-    Those whose callbacks ended last may have been killed just before their insert.
+    Those whose callbacks ended last may have been killed just before their insert, which comes for
+    COMMIT_PAGES of them at once.
     """
-    ended = killed.paths("ended")[:-CONCURRENT]
+    ended = killed.paths("ended")[: -CONCURRENT - COMMIT_PAGES]
     return {path for path in ended if path.strip("/")[:1].isdigit()}
 
 
@@ -84,7 +86,7 @@ def rounds(tmp_path_factory):
             )
             killed = Crawling(folder, {"only": (site, case)})
             print(f"round with seed {seed}")
-            pages_until = random.Random(seed).randrange(5, 100)
+            pages_until = random.Random(seed).randrange(5, 180)
             pause = random.Random(seed + 1).random() * 0.02
             wait_for(lambda crawl=killed, n=pages_until: len(crawl.events()) > n)
             time.sleep(pause)

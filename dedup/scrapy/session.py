@@ -2,14 +2,17 @@
 
 The rule kept here: a fault of ours never costs a page. Whatever fails is logged once, counted as
 dedup/error/KIND for every page it touches, and the page goes on.
+
+Pages whose callbacks ended well are inserted together, at most COMMIT_SECONDS later, and at once
+when another page asks for one of them: a transaction for each would cost more than all the rest.
+Until then they are in flight, so nothing is dropped for their sake, and a kill forgets them.
 """
 
 import asyncio
 import logging
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from time import thread_time
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -35,6 +38,9 @@ logger = logging.getLogger("dedup")
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
+COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
+COMMIT_PAGES = 16  # so many parsed pages are inserted at once
+
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
 
@@ -48,8 +54,12 @@ class Session:
         self._detectors: dict[str, Detector | None] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
         self._in_flight: dict[str, tuple[Detector, Verdict]] = {}
+        self._parsed: dict[Detector, list[Verdict]] = {}  # to be inserted by commit()
+        self._timer: asyncio.TimerHandle | None = None  # which calls it
+        self._namespace = config.namespace
+        self._counts: dict[str, int] = {}  # to be added to the stats by commit()
         self._said: set[str] = set()
-        self._cpu_seconds = 0.0
+        self._meter = _Meter()
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -71,7 +81,7 @@ class Session:
 
         Waits, at most DEDUP_WAIT_SECONDS, only for a near-duplicate that is in flight.
         """
-        with self._metered():
+        with self._meter:
             reason = exemption(request, response, self.config)
             if reason is not None:
                 self.count(f"exempt/{reason}")
@@ -90,13 +100,17 @@ class Session:
             start = is_start(request) and "start" in self.config.exempt
             verdict = self._reserve(detector, reading, key, response, "start" if start else None)
         pause, waited = _FIRST_WAIT_SECONDS, 0.0
-        while verdict.status == "pending" and waited < self.config.wait_seconds:
+        while verdict.status == "pending":
+            for session in list(_sessions.values()):  # spiders of one process share their stores
+                session.commit()
+            with self._meter:
+                verdict = self._reserve(detector, reading, key, response, None)
+            if verdict.status != "pending" or waited >= self.config.wait_seconds:
+                break
             await asyncio.sleep(pause)
             waited += pause
             pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
-            with self._metered():
-                verdict = self._reserve(detector, reading, key, response, None)
-        with self._metered():
+        with self._meter:
             if verdict.status == "pending":
                 verdict = self._reserve(detector, reading, key, response, "in_flight")
             self._note(detector, request, verdict)
@@ -104,10 +118,10 @@ class Session:
 
     def _detector(self, request: Request) -> Detector | None:
         """Return the detector of the request's namespace, opened at its first page."""
-        name = request.meta.get("dedup_namespace") or self.config.namespace
+        name = request.meta.get("dedup_namespace") or self._namespace
         if name is None:
             assert self.crawler.spider is not None
-            name = namespace_of(self.crawler.spider.name)
+            name = self._namespace = namespace_of(self.crawler.spider.name)
         if name in self._failed:
             self.count(f"error/{self._failed[name]}")
             return None
@@ -171,8 +185,13 @@ class Session:
         if verdict.token is not None:
             self._in_flight[verdict.token] = (detector, verdict)
         request.meta["dedup"] = {
-            name: getattr(verdict, name)
-            for name in ("status", "reason", "key", "of", "distance", "check_distance", "token")
+            "status": verdict.status,
+            "reason": verdict.reason,
+            "key": verdict.key,
+            "of": verdict.of,
+            "distance": verdict.distance,
+            "check_distance": verdict.check_distance,
+            "token": verdict.token,
         }
         if verdict.status == "exempt":
             self.count(f"exempt/{verdict.reason}")
@@ -187,21 +206,60 @@ class Session:
     # ---------------------------------------------------------------- a page is done with
 
     def end(self, token: str | None, *, accepted: bool) -> None:
-        """Insert or release the page in flight with this token; later calls do nothing."""
+        """Insert, soon, or release the page in flight with this token; later calls do nothing."""
         detector, verdict = self._in_flight.pop(token or "", (None, None))
         if detector is None or verdict is None:
             return
+        if accepted:
+            self._parsed.setdefault(detector, []).append(verdict)
+            if self._timer is None:
+                self._set_timer()
+            elif len(self._parsed[detector]) >= COMMIT_PAGES:
+                self.commit()
+            return
         try:
-            with self._metered():
-                if not accepted:
-                    detector.release(verdict)
-                    self.count("released")
-                    return
-                if detector.insert(verdict):
-                    self.count("late_duplicate")
-                self.count("inserted")
+            with self._meter:
+                detector.release(verdict)
+            self.count("released")
         except Exception as error:
-            self.fault(error, f"{verdict.key} was parsed, but is not remembered")
+            self.fault(error, f"{verdict.key} stays in flight until its reservation expires")
+
+    def _set_timer(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # the loop has ended, and the crawl with it
+            self.commit()
+        else:
+            self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
+
+    def commit(self) -> None:
+        """Insert the pages that were parsed since the last time, and bring the stats up to date."""
+        parsed, self._parsed = self._parsed, {}
+        for detector, verdicts in parsed.items():
+            self._insert(detector, verdicts)
+        counts, self._counts = self._counts, {}
+        stats = self.crawler.stats
+        assert stats is not None
+        for name, number in counts.items():
+            stats.inc_value(f"dedup/{name}", number)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _insert(self, detector: Detector, verdicts: list[Verdict]) -> None:
+        try:
+            with self._meter:
+                late = detector.insert_many(verdicts)
+        except Exception as error:
+            if len(verdicts) == 1:
+                self.fault(error, f"{verdicts[0].key} was parsed, but is not remembered")
+                return
+            for verdict in verdicts:  # those that can be inserted are
+                self._insert(detector, [verdict])
+            return
+        self.count("inserted", len(late))
+        if any(late):
+            self.count("late_duplicate", sum(late))
 
     def forget(self, request: Request) -> None:
         """Take back a page whose item failed: it may come again under any URL."""
@@ -211,8 +269,9 @@ class Session:
         if noted["token"] in self._in_flight:
             self.end(noted["token"], accepted=False)
             return
+        self.commit()
         try:
-            with self._metered():
+            with self._meter:
                 detector = self._detector(request)
                 if detector is not None and detector.forget(noted["key"]):
                     self.count("released")
@@ -221,10 +280,11 @@ class Session:
 
     # ------------------------------------------------------------------------- bookkeeping
 
-    def count(self, name: str) -> None:
-        """Add one to a stat of ours."""
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value(f"dedup/{name}")
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a stat of ours; Scrapy's collector learns of it with the next commit()."""
+        self._counts[name] = self._counts.get(name, 0) + number
+        if self._timer is None:
+            self._set_timer()
 
     def fault(self, error: Exception, consequence: str) -> None:
         """Count a fault of ours, and say it once for each kind."""
@@ -239,31 +299,38 @@ class Session:
                 exc_info=error,
             )
 
-    @contextmanager
-    def _metered(self) -> Iterator[None]:
-        """Add the CPU time of what runs inside to the session's."""
-        start = time.thread_time()
-        try:
-            yield
-        finally:
-            self._cpu_seconds += time.thread_time() - start
-
     def close(self) -> None:
         """Close the stores and say what happened. Reservations end with the crawl."""
+        self.commit()
         self._in_flight.clear()
         documents = 0
         for detector in filter(None, self._detectors.values()):
             try:
-                with self._metered():
+                with self._meter:
                     documents += len(detector)
                     detector.close()
             except Exception as error:
                 self.fault(error, "the store may not hold the last pages of this crawl")
         self._detectors.clear()
+        self.commit()
         _sessions.pop(self.crawler, None)
         assert self.crawler.stats is not None
-        self.crawler.stats.set_value("dedup/cpu_seconds", self._cpu_seconds)
+        self.crawler.stats.set_value("dedup/cpu_seconds", self._meter.seconds)
         logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
+
+
+class _Meter:
+    """Adds up the CPU time of what runs inside, in seconds of its thread. Not to be nested."""
+
+    def __init__(self) -> None:
+        self.seconds = self._start = 0.0
+
+    def __enter__(self) -> Self:
+        self._start = thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += thread_time() - self._start
 
 
 def _has_asyncio() -> bool:

@@ -52,6 +52,7 @@ class SpiderMiddleware(CallbackMiddleware):
         """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
         crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        crawler.signals.connect(middleware.spider_idle, signal=signals.spider_idle)
         crawler.signals.connect(middleware.spider_closed, signal=signals.spider_closed)
         return middleware
 
@@ -64,7 +65,7 @@ class SpiderMiddleware(CallbackMiddleware):
         """Pass on what a callback yields and end the page's reservation when it is through."""
         with _Output(self.session, response) as output:
             for yielded in result:
-                if output.passes(yielded):
+                if not isinstance(yielded, Request) or output.passes(yielded):
                     yield yielded
 
     async def process_spider_output_async(
@@ -76,7 +77,7 @@ class SpiderMiddleware(CallbackMiddleware):
         """Do the same for an asynchronous callback."""
         with _Output(self.session, response) as output:
             async for yielded in result:
-                if output.passes(yielded):
+                if not isinstance(yielded, Request) or output.passes(yielded):
                     yield yielded
 
     def item_error(self, response: Response | None) -> None:
@@ -84,6 +85,10 @@ class SpiderMiddleware(CallbackMiddleware):
         request = getattr(response, "request", None)
         if request is not None:
             self.session.forget(request)
+
+    def spider_idle(self) -> None:
+        """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
+        self.session.commit()
 
     def spider_closed(self) -> None:
         """End the session (Scrapy's signal)."""
@@ -120,10 +125,8 @@ class _Output:
     def __enter__(self) -> Self:
         return self
 
-    def passes(self, yielded: Any) -> bool:
-        """Whether an object goes on to the engine."""
-        if not isinstance(yielded, Request):
-            return True
+    def passes(self, yielded: Request) -> bool:
+        """Whether a request goes on to the engine."""
         if yielded.dont_filter and yielded.url in self._own:
             self._comes_again = True  # a retry; a mere link to itself is filtered by Scrapy
         return not self._follows_nothing
