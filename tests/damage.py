@@ -26,7 +26,7 @@ from dedup.store.documents import Documents
 from dedup.values import Document, PageFingerprint
 
 NAMESPACE = "harmed"
-DOCUMENTS = 80
+DOCUMENTS = 50
 FILES = ("documents.mdb", "table.ndd", "lock")
 
 
@@ -138,11 +138,18 @@ def main() -> None:
     Documents.sync = lambda _self: None  # nobody cuts the power here
     for name, place, bits in json.load(sys.stdin):
         for other, data in sound.items():
-            (folder / other).write_bytes(data)
-        data = bytearray(sound[name])
-        data[place] ^= bits
-        (folder / name).write_bytes(data)
+            _rewrite(folder / other, data)
+        with (folder / name).open("r+b") as file:
+            file.seek(place)
+            file.write(bytes([sound[name][place] ^ bits]))
         print(json.dumps(_outcome(folder, folder / name)), flush=True)
+
+
+def _rewrite(path: Path, data: bytes) -> None:
+    """Make a file hold data; emptying it first, as write_bytes() does, is slow."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.write(data)
+        file.truncate()
 
 
 def _outcome(folder: Path, harmed: Path) -> str:
@@ -163,10 +170,10 @@ def _wrongs(folder: Path) -> Iterator[str]:
         for n in range(DOCUMENTS, DOCUMENTS + 8):
             held[n] = document(n)
             opened.insert(document(n))
-        for n in range(1, DOCUMENTS, 30):
+        for n in range(1, DOCUMENTS, 15):
             held[n] = document(n, 2)
             opened.insert(document(n, 2))
-        for n in range(2, DOCUMENTS, 30):
+        for n in range(2, DOCUMENTS, 15):
             held[n] = None
             opened.forget(document(n).key)
     with Store.open(folder.parent, NAMESPACE) as opened:
