@@ -122,7 +122,9 @@ class Reservations:
         return self._ended.get(token)
 
     def _take_out(self, number: int) -> Reservation:
-        reservation = self._held.pop(number)
+        reservation = self._held[number]
+        self._table.remove(reservation.page.value, number)  # first: it is all that may fail
+        del self._held[number]
         del self._numbers[reservation.token]
         same_key = self._keys[reservation.key]
         same_key.discard(number)
@@ -132,7 +134,6 @@ class Reservations:
         del queue[number]
         if not queue:
             del self._queues[reservation.seconds]
-        self._table.remove(reservation.page.value, number)
         return reservation
 
     def _sweep(self, now: float) -> None:

@@ -7,9 +7,10 @@
 A point that is armed raises at every call, or only at the n-th one, counted from the spider's start.
 Spiders of a process must run in turn. What happens is noted in the spider's record:
 
-    raised     a fault was raised; operation is the number of the call by Scrapy it was raised in,
-               "opening" while the store is opened, None in another thread
-    calls      at the end: how often each point was called, whether by an opening or later
+    raised     a fault was raised; operation is the number of the call by Scrapy it was raised in, or
+               "opening" or "saving" while the store is opened or writes its snapshot, or None in
+               another thread
+    calls      at the end: how often each point was called
 """
 
 import errno
@@ -113,10 +114,9 @@ class _Armed:
     point = ""
     kind = ""
     call: int | None = None
-    calls: Counter[tuple[str, bool]] = Counter()
+    calls: Counter[str] = Counter()
     operations = 0
-    operation: int | None = None
-    opening = False
+    operation: int | str | None = None
 
 
 _main = threading.current_thread()
@@ -130,8 +130,7 @@ def arm(spider: Any, point: str, kind: str, call: int | None) -> None:
 
 def disarm() -> None:
     """Let nothing fail any more, and note what was called."""
-    calls = [[point, opening, count] for (point, opening), count in _Armed.calls.items()]
-    _Armed.spider.note("calls", calls=calls)
+    _Armed.spider.note("calls", calls=_Armed.calls)
     _Armed.spider = None
 
 
@@ -140,13 +139,11 @@ def _passes(point: str) -> None:
     if _Armed.spider is None:
         return
     ours = threading.current_thread() is _main
-    opening = ours and _Armed.opening
-    _Armed.calls[point, opening] += 1
-    total = _Armed.calls[point, True] + _Armed.calls[point, False]
-    if point == _Armed.point and _Armed.call in {None, total}:
-        where = "opening" if opening else _Armed.operation if ours else None
+    _Armed.calls[point] += 1
+    if point == _Armed.point and _Armed.call in {None, _Armed.calls[point]}:
+        where = _Armed.operation if ours else None
         _Armed.spider.note("raised", point=point, operation=where)
-        raise KINDS[_Armed.kind](f"broken {point} in {_Armed.spider.name}")
+        raise KINDS[_Armed.kind](f"broken {point} in {_Armed.spider.name}.")
 
 
 def _wrapped(point: str, real: Any) -> Any:
@@ -163,17 +160,20 @@ def _wrapped(point: str, real: Any) -> Any:
     return broken
 
 
-@contextmanager
-def _opening() -> Iterator[None]:
-    _Armed.opening = True
-    try:
-        yield
-    finally:
-        _Armed.opening = False
+def _marked(owner: type, name: str, mark: str) -> None:
+    """Note what is raised inside a method under another name than the operation's number."""
+    real = getattr(owner, name)
+
+    @functools.wraps(real)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        with _operation(mark):
+            return real(*args, **kwargs)
+
+    setattr(owner, name, method)
 
 
 @contextmanager
-def _operation(number: int) -> Iterator[None]:
+def _operation(number: int | str) -> Iterator[None]:
     before, _Armed.operation = _Armed.operation, number
     try:
         yield
@@ -224,14 +224,10 @@ def prepare() -> None:
     from dedup.scrapy.downloader import DownloaderMiddleware
     from dedup.scrapy.session import Session
     from dedup.scrapy.spider import _Output
+    from dedup.store import Store
 
-    real_open = Session._open
-
-    def open_store(self: Any, namespace: str) -> Any:
-        with _opening():
-            return real_open(self, namespace)
-
-    Session._open = open_store
+    _marked(Session, "_open", "opening")
+    _marked(Store, "_save", "saving")
     for point, (owner, name) in _FOUND.items():
         setattr(owner, name, _wrapped(point, vars(owner)[name]))
     real_close = Session.close

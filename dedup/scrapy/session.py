@@ -8,9 +8,10 @@ import asyncio
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from weakref import WeakKeyDictionary
+from contextlib import closing, contextmanager, suppress
+from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -49,6 +50,7 @@ class Session:
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
         self._in_flight: dict[str, tuple[Detector, Verdict]] = {}
         self._said: set[str] = set()
+        self._lost: deque[str] = deque()  # tokens whose requests nobody holds any more
         self._cpu_seconds = 0.0
 
     @classmethod
@@ -159,6 +161,8 @@ class Session:
         response: Response,
         exempt: str | None,
     ) -> Verdict:
+        while self._lost:
+            self.end(self._lost.popleft(), accepted=False)
         return detector.reserve(
             reading.fingerprint,
             key,
@@ -170,6 +174,7 @@ class Session:
     def _note(self, detector: Detector, request: Request, verdict: Verdict) -> None:
         if verdict.token is not None:
             self._in_flight[verdict.token] = (detector, verdict)
+            finalize(request, self._lost.append, verdict.token).atexit = False
         request.meta["dedup"] = {
             name: getattr(verdict, name)
             for name in ("status", "reason", "key", "of", "distance", "check_distance", "token")
@@ -199,6 +204,8 @@ class Session:
                 self.count("inserted")
         except Exception as error:
             self.fault(error, f"{verdict.key} was parsed, but is not remembered")
+            with suppress(Exception):  # or its copies would wait for it
+                detector.release(verdict)
 
     def forget(self, request: Request) -> None:
         """Take back a page whose item failed: it may come again under any URL."""
@@ -247,20 +254,25 @@ class Session:
 
     def close(self) -> None:
         """Close the stores and say what happened. Reservations end with the crawl."""
-        self._in_flight.clear()
+        for token in [*self._in_flight]:
+            self.end(token, accepted=False)
         documents = 0
-        for detector in filter(None, self._detectors.values()):
+        for detector in self._detectors.values():
+            if detector is None:
+                continue
             try:
-                with self._metered():
+                with self._metered(), closing(detector):
                     documents += len(detector)
-                    detector.close()
             except Exception as error:
                 self.fault(error, "the store may not hold the last pages of this crawl")
         self._detectors.clear()
         _sessions.pop(self.crawler, None)
         assert self.crawler.stats is not None
         self.crawler.stats.set_value("dedup/cpu_seconds", self._cpu_seconds)
-        logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
+        try:
+            logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
+        except Exception as error:
+            self.fault(error, "there is no summary")
 
 
 def _has_asyncio() -> bool:
