@@ -165,10 +165,12 @@ DISCARD = """
 import gc
 from scrapy.exceptions import IgnoreRequest
 
-class Discards:
-    def process_request(self, request, spider=None):
+class Collects:
+    def process_response(self, request, response, spider=None):
         gc.collect()  # sooner or later Python does so by itself
+        return response
 
+class Discards:
     def process_response(self, request, response, spider=None):
         if request.url.endswith("/original"):
             raise IgnoreRequest("not wanted")
@@ -191,7 +193,7 @@ DISCARDED = {
 def test_page_that_a_later_middleware_discards_is_given_back(tmp_path):
     """Its copy does not wait for it once Python let go of it; one sent on as a copy is accepted."""
     settings = {
-        "DOWNLOADER_MIDDLEWARES": {"spiders.Discards": 100},
+        "DOWNLOADER_MIDDLEWARES": {"spiders.Discards": 100, "spiders.Collects": 900},
         "DEDUP_WAIT_SECONDS": 5,
     }
     crawl = run_case(tmp_path, Case(DISCARDED, settings=settings), setup=DISCARD)
