@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
 
-.PHONY: help demo test test-native lint format fuzz clean
+.PHONY: help demo test test-native lint format fuzz soak clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -36,6 +36,9 @@ fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
 	@set -e; for harness in build/native/fuzz_*; do \
 		[ -x $$harness ] && [ -f $$harness ] || continue; \
 		echo "$$harness"; FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} $$harness; done
+
+soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
+	@$(BIN)/python tests/soak.py
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) build dist
