@@ -413,7 +413,9 @@ def main() -> None:
     sys.path.insert(0, str(folder))
     module = importlib.import_module("spiders")
     process = CrawlerProcess(spec["settings"])
-    crawlers = {name: process.create_crawler(getattr(module, name.title())) for name in spec["bases"]}
+    crawlers = {
+        name: process.create_crawler(getattr(module, name.title())) for name in spec["bases"]
+    }
 
     def crawl(name: str) -> Any:
         return process.crawl(

@@ -14,7 +14,9 @@ from dedup.store import verify_store
 LONG = "x=" + "x" * 3000  # keys of this length take a page of the file each
 PAGES = {"/": hub(*(f"/{n}/{copy}?{LONG}" for n in range(12) for copy in "ab"))}
 PAGES |= {
-    f"/{n}/{copy}?{LONG}": article(n + 20, frame=copy, text=None) for n in range(12) for copy in "ab"
+    f"/{n}/{copy}?{LONG}": article(n + 20, frame=copy, text=None)
+    for n in range(12)
+    for copy in "ab"
 }
 
 FULL_FILE = """
@@ -68,7 +70,9 @@ def test_promise_1_nothing_is_lost_on_a_disk_that_runs_full(tmp_path):
         together = {"only": (site, case)}
         crawl = Crawling(tmp_path, together, FULL_FILE.format(file=str(file))).end()["only"]
         check_full(crawl, verify_store(tmp_path / "dedup", "only"), 200)
-        again = Crawling(tmp_path, {"only": (site, Case(PAGES, settings={"URLLENGTH_LIMIT": 0}))}).end()["only"]
+        again = Crawling(
+            tmp_path, {"only": (site, Case(PAGES, settings={"URLLENGTH_LIMIT": 0}))}
+        ).end()["only"]
     assert again.faults == {}
     assert again.stat("refetch") == crawl.stat("inserted") - 1  # and the start page
 
