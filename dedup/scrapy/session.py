@@ -209,8 +209,8 @@ class Session:
 
     def forget(self, request: Request) -> None:
         """Take back a page whose item failed: it may come again under any URL."""
-        noted = request.meta.get("dedup", {})
-        if noted.get("token") is None:
+        noted = request.meta.get("dedup")
+        if not isinstance(noted, dict) or noted.get("token") is None:
             return
         if noted["token"] in self._in_flight:
             self.end(noted["token"], accepted=False)
