@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from damage import FILES, counted, heads, outcomes, sampled, small_store, wrong
 
-SAMPLES = 250
+SAMPLES = 150
 
 
 @pytest.fixture(scope="module")
