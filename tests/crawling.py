@@ -195,7 +195,8 @@ class Recorder(scrapy.Spider):
             more["dedup"] = response.meta.get("dedup")
         if isinstance(response, Response):
             more["flags"] = response.flags
-        print(json.dumps(more), file=self.record, flush=True)
+        self.record.write(json.dumps(more) + "\n")  # at once: another thread may note something
+        self.record.flush()
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.note("parsed", response)

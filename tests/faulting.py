@@ -1,7 +1,7 @@
 """Faults put into every call that a crawl makes into dedup, one call at a time.
 
     POINTS            every function and public method of ours below the middlewares, by name
-    body(...)         the body of a spider's class: arms a fault when the spider is made
+    armed(...)        the __init__ of a spider, which arms a fault; stormy(...) arms all of them
     prepare()         in the crawl's process: wraps every point
 
 A point that is armed raises at every call, or only at the n-th one, counted from the spider's start.
@@ -15,6 +15,7 @@ Spiders of a process must run in turn. What happens is noted in the spider's rec
 
 import errno
 import functools
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -89,21 +90,32 @@ _FOUND = _find()
 POINTS = sorted(_FOUND)
 
 
-def body(point: str, kind: str, call: int | None) -> str:
-    """Return the body of a spider's class: it fails at a point, at one call or (None) at all."""
+def armed(point: str, kind: str, call: int | None) -> str:
+    """Return the __init__ of a spider that fails at a point, at one call or (None) at all."""
     return f"""
-    def __init__(self, **arguments):
-        super().__init__(**arguments)
-        import faulting
-        faulting.arm(self, {point!r}, {kind!r}, {call!r})
+def __init__(self, **arguments):
+    super().__init__(**arguments)
+    import faulting
+    faulting.arm(self, {point!r}, {kind!r}, {call!r})
+"""
 
-    def parse(self, response):
-        self.note("parsed", response)
-        if response.url.endswith("/raises"):
-            raise ValueError("the callback is broken")
-        yield {{"url": response.url}}
-        yield from self.links(response)
+
+def stormy(seed: int, share: float) -> str:
+    """Return the __init__ of a spider that fails at this share of all calls, by any kind of fault.
+
+    The store is always opened: else nothing more could fail.
     """
+    return armed("*", str(seed), None).replace("None)", f"{share})")
+
+
+PARSE = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/raises"):
+        raise ValueError("the callback is broken")
+    yield {"url": response.url}
+    yield from self.links(response)
+"""
 
 
 # ------------------------------------------------------------------------ in the crawl's process
@@ -113,7 +125,8 @@ class _Armed:
     spider: Any = None
     point = ""
     kind = ""
-    call: int | None = None
+    call: float | None = None
+    chance = random.Random()
     calls: Counter[str] = Counter()
     operations = 0
     operation: int | str | None = None
@@ -122,10 +135,11 @@ class _Armed:
 _main = threading.current_thread()
 
 
-def arm(spider: Any, point: str, kind: str, call: int | None) -> None:
-    """Let a point fail from now on."""
+def arm(spider: Any, point: str, kind: str, call: float | None) -> None:
+    """Let a point fail from now on; "*" stands for all, kind then is a seed and call a share."""
     _Armed.spider, _Armed.point, _Armed.kind, _Armed.call = spider, point, kind, call
     _Armed.calls = Counter()
+    _Armed.chance = random.Random(kind)
 
 
 def disarm() -> None:
@@ -140,10 +154,16 @@ def _passes(point: str) -> None:
         return
     ours = threading.current_thread() is _main
     _Armed.calls[point] += 1
-    if point == _Armed.point and _Armed.call in {None, _Armed.calls[point]}:
-        where = _Armed.operation if ours else None
+    where = _Armed.operation if ours else None
+    kind = _Armed.kind
+    if _Armed.point == "*":
+        turn = where != "opening" and _Armed.chance.random() < (_Armed.call or 0)
+        kind = _Armed.chance.choice([*KINDS])
+    else:
+        turn = point == _Armed.point and _Armed.call in {None, _Armed.calls[point]}
+    if turn:
         _Armed.spider.note("raised", point=point, operation=where)
-        raise KINDS[_Armed.kind](f"broken {point} in {_Armed.spider.name}.")
+        raise KINDS[kind](f"broken {point} in {_Armed.spider.name}.")
 
 
 def _wrapped(point: str, real: Any) -> Any:

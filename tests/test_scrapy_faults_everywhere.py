@@ -3,10 +3,11 @@
 tests/faulting.py finds the calls and breaks them. A crawl without a fault says which are made, and
 how often; then each of them fails at every call, at its first, and at its last, with kinds of fault
 in turn, and the outermost calls fail with every kind. The store holds documents, and a snapshot,
-before each crawl.
+before each crawl. A last crawl has several pages in flight, and a share of all calls fails.
 """
 
 import itertools
+import random
 import shutil
 from collections import Counter
 from unittest.mock import patch
@@ -14,7 +15,8 @@ from urllib.parse import urlsplit
 
 import faulting
 import pytest
-from crawling import Case, Crawling, article, hub, serve
+from crawling import Case, Crawling, article, hub, run_case, serve
+from killing import ASKS_AGAIN, content, parsed_contents, site_pages
 
 import dedup
 import dedup.detector
@@ -100,7 +102,10 @@ def crawl(folder, site, made, plan):
             "DEDUP_WAIT_SECONDS": 0.05,
             "ITEM_PIPELINES": {"faulting.BrokenPipeline": 1},
         }
-        cases[name] = (site, Case(PAGES, faulting.body(point, kind, call), settings))
+        cases[name] = (
+            site,
+            Case(PAGES, faulting.armed(point, kind, call) + faulting.PARSE, settings),
+        )
     setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
     setup += "dedup.store.store.TAIL_AT_CLOSE = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()
@@ -203,11 +208,48 @@ def test_crawl_with_a_fault_anywhere_ends_well(faulty, name):
     assert [p for p in report.problems if "made anew" not in p] == []
 
 
-def test_no_fault_leaves_dedup(faulty):
-    """No error in the log is another's than dedup's, or a callback's or pipeline's of the test."""
-    log = next(iter(faulty.values()))[0].log
+def strangers(log):
+    """Return the errors in a log that are not dedup's, nor a callback's or pipeline's of the test."""
     allowed = ("[dedup] ERROR", "/raises>", "Error processing {'url'", "was not flushed to disk")
     errors = [line for line in log.splitlines() if " ERROR: " in line or " CRITICAL: " in line]
-    assert [line for line in errors if not any(a in line for a in allowed)] == []
-    assert "Exception ignored" not in log
-    assert "Exception in thread" not in log
+    errors += [line for line in log.splitlines() if line.startswith("Exception ")]
+    return [line for line in errors if not any(a in line for a in allowed)]
+
+
+def test_no_fault_leaves_dedup(faulty):
+    """No error in the log is Scrapy's or Python's own, about an exception that got through."""
+    assert strangers(next(iter(faulty.values()))[0].log) == []
+
+
+@pytest.fixture(scope="module", params=[0.003, 0.1], ids=["some", "many"])
+def storm(request, tmp_path_factory, tell):
+    """A crawl with eight pages in flight, of which a share of all calls fails; its store."""
+    folder = tmp_path_factory.mktemp("storm")
+    seed = random.randrange(10**9)
+    tell(f"a share of {request.param} of all calls failed, seed {seed}")
+    body = faulting.stormy(seed, request.param) + ASKS_AGAIN.format(asks_again=False)
+    settings = {"CONCURRENT_REQUESTS": 8, "DEDUP_WAIT_SECONDS": 0.2}
+    setup = "import faulting\nfaulting.prepare()"
+    crawled = run_case(folder, Case(site_pages(20), body, settings), setup=setup)
+    return crawled, verify_store(folder / "dedup", "only")
+
+
+def test_promise_1_nothing_is_lost_in_a_storm_of_faults(storm):
+    """Whatever fails, every content is parsed, and a drop names a page alike that was parsed."""
+    crawled, _ = storm
+    assert crawled.of("raised")
+    assert crawled.faults
+    assert parsed_contents(crawled) == {str(n) for n in range(20)}
+    assert crawled.parsed | set(crawled.dropped) == set(site_pages(20))
+    for path, verdict in crawled.dropped.items():
+        original = verdict["of"].removeprefix(crawled.url)
+        assert content(original) == content(path)
+        assert original in crawled.parsed - {path}
+
+
+def test_store_verifies_after_a_storm_of_faults(storm):
+    """The crawl ends by itself, no fault gets out of dedup, and its store is sound."""
+    crawled, report = storm
+    assert crawled.stats["finish_reason"] == "finished"
+    assert strangers(crawled.log) == []
+    assert [p for p in report.problems if "made anew" not in p] == []
