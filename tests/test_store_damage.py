@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from damage import FILES, counted, heads, outcomes, sampled, small_store, wrong
+from damage import FILES, Harm, counted, heads, outcomes, sampled, small_store, wrong
 
 SAMPLES = 150
 
@@ -37,12 +37,16 @@ def test_any_byte_is_refused_or_harmless(folder, tell: Callable[[str], None]):
 def test_damage_that_changed_an_answer_once_is_refused(folder):
     """The bytes that once brought an older state back, ended the process, or filled the disk.
 
-    In turn: the version, last page and transaction of a meta page, and the upper flags of pages.
+    In turn: the version, last page and transaction of a meta page, the upper flags of pages, and
+    the transactions in the list of free pages.
     """
+    data = (folder / FILES[0]).read_bytes()
+    roots = {int.from_bytes(data[page * 4096 + 80 :][:8], "little") for page in (0, 1)}
+    free = [Harm(FILES[0], root * 4096 + at, 128) for root in roots for at in range(4000, 4096)]
     places = [
         *(at + page * 4096 for page in (0, 1) for at in (*range(20, 24), *range(136, 152))),
-        *(page * 4096 + 11 for page in range(2, (folder / FILES[0]).stat().st_size // 4096)),
+        *(page * 4096 + 11 for page in range(2, len(data) // 4096)),
     ]
-    harms = [h for bit in (1, 2, 128) for h in heads(folder, [bit]) if h.place in places]
+    harms = [h for bit in (1, 128) for h in heads(folder, [bit]) if h.place in places] + free
     found = outcomes(folder, harms)
     assert wrong(harms, found) == []

@@ -108,7 +108,7 @@ class _Walk:
             return None
         newest = max(metas)
         free, main, last_page = self._tree(newest.at, FREE), self._tree(newest.at + 48), newest.last
-        freed = self._freed(free, last_page)
+        freed = self._freed(free, last_page, newest.number)
         trees = self._names(main)
         keys_sum = records_sum = 0
         for nodes in self._leaves(trees["keys"], "keys", words=2):
@@ -183,14 +183,17 @@ class _Walk:
             raise ValueError(f"names: {', '.join(sorted(missing))} missing")
         return trees
 
-    def _freed(self, tree: _Tree, last_page: int) -> Numbers:
+    def _freed(self, tree: _Tree, last_page: int, newest: int) -> Numbers:
         lists = [np.empty(0, np.uint64)]
-        for nodes in self._leaves(tree, "free pages", words=0):
+        for nodes in self._leaves(tree, "free pages", words=1, big_endian=False):
+            freeing = self._words(nodes.at, big_endian=False)
+            self._demand(freeing <= newest, "free pages: a transaction's number is too high")
             for at, size in zip(self._starts(nodes).tolist(), nodes.size.tolist(), strict=True):
                 words = self._data[at : at + size // 8 * 8].view("<u8")
                 if not len(words) or int(words[0]) != len(words[1:][: int(words[0])]):
                     raise ValueError("free pages: a list is cut")
                 lists.append(words[1 : 1 + int(words[0])])
+                self._demand(lists[-1][1:] < lists[-1][:-1], "free pages: a list is out of order")
         freed = np.concatenate(lists)
         self._demand((freed > 1) & (freed <= last_page), "free pages: a number is out of range")
         return freed
@@ -208,7 +211,9 @@ class _Walk:
         if np.count_nonzero(seen) != len(every) + 2:
             raise ValueError("a page is used twice")
 
-    def _leaves(self, tree: _Tree, name: str, words: int) -> Iterator[_Nodes]:
+    def _leaves(
+        self, tree: _Tree, name: str, words: int, *, big_endian: bool = True
+    ) -> Iterator[_Nodes]:
         """Yield the nodes of a tree's leaf pages, in order, after testing all that leads there.
 
         words is the length of every key, in 8-byte words; 0: keys vary and are not compared.
@@ -223,7 +228,7 @@ class _Walk:
         for _ in range(tree.depth - 1):
             branches += len(pages)
             nodes, owners, firsts = self._nodes(pages, BRANCH, name)
-            keys = [self._words(nodes.at + 8 * i) for i in range(words)]
+            keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
             if words:
                 self._demand(firsts | (nodes.key == 8 * words), f"{name}: a key's length")
             # The first key of a branch page is not written: the page's own bound holds.
@@ -240,7 +245,7 @@ class _Walk:
             overflows -= self._visits
             if words:
                 self._demand(nodes.key == 8 * words, f"{name}: a key's length")
-                keys = [self._words(nodes.at + 8 * i) for i in range(words)]
+                keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
                 bound = [low[part][owners] for low in lows]
                 self._demand(~_less(keys, bound), f"{name}: a key stands on a wrong page")
                 before = last or [k[:1] ^ k[:1] for k in keys]
