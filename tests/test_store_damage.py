@@ -15,9 +15,18 @@ def folder(tmp_path_factory):
 
 
 def test_any_byte_that_steers_is_refused_or_harmless(folder, tell: Callable[[str], None]):
-    """Each byte of both meta pages, of every page's head and of the snapshot's: one bit flipped."""
+    """Each byte of both meta pages and of the snapshot's head, a third of all pages' heads: a bit.
+
+    make soak flips every bit of all of them.
+    """
     seed = random.randrange(10**9)
-    harms = heads(folder, [1 << random.Random(seed).randrange(8)])
+    chance = random.Random(seed)
+    harms = heads(folder, [1 << chance.randrange(8)])
+    harms = [
+        harm
+        for harm in harms
+        if harm.file != FILES[0] or harm.place < 2 * 4096 or chance.random() < 1 / 3
+    ]
     found = outcomes(folder, harms)
     tell(f"damaged heads, seed {seed}: {counted(found)}")
     assert wrong(harms, found) == [], seed
