@@ -8,7 +8,7 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
-.PHONY: help demo test test-minimum test-native lint format fuzz bench clean
+.PHONY: help demo test test-minimum test-native lint format fuzz soak bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -47,6 +47,9 @@ fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
 
 bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
 	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)
+
+soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
+	@$(BIN)/python tests/soak.py
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

@@ -198,7 +198,8 @@ class Recorder(scrapy.Spider):
             more["dedup"] = response.meta.get("dedup")
         if isinstance(response, Response):
             more["flags"] = response.flags
-        print(json.dumps(more), file=self.record, flush=True)
+        self.record.write(json.dumps(more) + "\n")  # at once: another thread may note something
+        self.record.flush()
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.note("parsed", response)
@@ -239,6 +240,7 @@ class Crawl:
     The log is that of the process, which other spiders may have shared.
     """
 
+    name: str
     url: str
     requested: list[str]
     events: list[dict[str, Any]]
@@ -301,6 +303,7 @@ class Crawling:
     folder    holds the store (in dedup/) and whatever else the crawl writes
     setup     Python that runs before everything else, to break things on purpose
     settings  of the process, for all spiders
+    in_turn   one spider after the other, not all at once
     """
 
     def __init__(
@@ -309,6 +312,8 @@ class Crawling:
         cases: Mapping[str, tuple[Site, Case]],
         setup: str = "",
         settings: Mapping[str, Any] | None = None,
+        *,
+        in_turn: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -324,6 +329,7 @@ class Crawling:
         ]
         (folder / "spiders.py").write_text("\n".join([setup, _IMPORTS, *spiders]))
         spec = {
+            "in_turn": in_turn,
             "bases": {name: site.url for name, site in self.sites.items()},
             "settings": {
                 "ADDONS": {"dedup.scrapy.Addon": 500},
@@ -368,6 +374,7 @@ class Crawling:
         assert ended_with == code, log
         return {
             name: Crawl(
+                name,
                 site.url,
                 list(site.requested),
                 [e for e in events if e["spider"] == name],
@@ -411,10 +418,22 @@ def main() -> None:
     sys.path.insert(0, str(folder))
     module = importlib.import_module("spiders")
     process = CrawlerProcess(spec["settings"])
-    crawlers = {}
-    for name, base in spec["bases"].items():
-        crawlers[name] = process.create_crawler(getattr(module, name.title()))
-        process.crawl(crawlers[name], base=base, record=str(folder / "record"))
+    crawlers = {
+        name: process.create_crawler(getattr(module, name.title())) for name in spec["bases"]
+    }
+
+    def crawl(name: str) -> Any:
+        return process.crawl(
+            crawlers[name], base=spec["bases"][name], record=str(folder / "record")
+        )
+
+    first, *others = crawlers
+    ended = crawl(first)
+    for name in others:
+        if spec["in_turn"]:
+            ended.addCallback(lambda _, name=name: crawl(name))
+        else:
+            crawl(name)
     process.start()
     stats = {name: crawler.stats.get_stats() for name, crawler in crawlers.items()}
     (folder / "stats").write_text(json.dumps(stats, default=str))

@@ -191,6 +191,36 @@ def test_fault_at_forget_is_counted(broken):
     assert broken["forget"].faults["zero_division_error"] >= 1
 
 
+def test_store_without_documents_is_closed_with_its_crawl(tmp_path):
+    """A crawl that accepted nothing gives its store back like any other."""
+    left = tmp_path / "left"
+    setup = f"""
+import atexit, pathlib, dedup.detector
+count = lambda: pathlib.Path({str(left)!r}).write_text(str(len(dedup.detector._stores)))
+atexit.register(count)
+"""
+    body = "def parse(self, response): raise ValueError('the callback is broken')"
+    crawl = run_case(tmp_path, Case(PAGES, body), setup=setup)
+    assert crawl.stat("released") == 1
+    assert left.read_text() == "0"
+
+
+def test_meta_of_another_is_no_fault_when_an_item_fails(tmp_path):
+    """What a spider itself writes to meta["dedup"] does not break the item_error signal."""
+    body = """
+    def parse(self, response):
+        response.meta["dedup"] = "mine"
+        self.note("parsed", response)
+        yield {"url": response.url}
+    """
+    pages = {"/": article(1)}
+    case = Case(pages, body, {"ITEM_PIPELINES": {"spiders.Broken": 1}})
+    crawl = run_case(tmp_path, case, setup=BREAK)
+    assert "the pipeline is broken" in crawl.log
+    assert crawl.parsed == {"/"}
+    assert not [line for line in crawl.errors if "signal handler" in line]
+
+
 def test_reactor_without_asyncio_disables_the_addon(tmp_path):
     """On another reactor the add-on is off, says why, and the crawl goes on without it."""
     reactor = "twisted.internet.selectreactor.SelectReactor"

@@ -3,148 +3,77 @@
 import random
 import shutil
 import signal
-import time
 
 import pytest
-from crawling import Case, Crawl, Crawling, Page, article, hub, run_case, serve, wait_for
+from crawling import Case, Crawling, Page, article, hub, run_case, serve, wait_for
+from killing import (
+    content,
+    inserted,
+    killed_and_resumed,
+    lost,
+    missing,
+    not_remembered,
+    own_duplicates,
+    site_pages,
+    unexplained,
+)
 
-from dedup.scrapy.session import COMMIT_PAGES
-from dedup.store import verify_store
-
-CONTENTS = 40
-ROUNDS = 4
-CONCURRENT = 8
-
-
-def site_pages(number: int = CONTENTS) -> dict[str, Page]:
-    """Pages under /CONTENT/COPY: each content three times, reached over a few pages of links.
-
-    Few links on a page, so that the listing guard plays no part.
-    """
-    paths = [f"/{n}/{copy}" for copy in ("a", "b", "c") for n in range(number)]
-    random.Random(7).shuffle(paths)
-    hubs = [paths[i : i + 20] for i in range(0, len(paths), 20)]
-    pages = {"/": hub(*(f"/hub/{i}" for i in range(len(hubs))))}
-    pages |= {f"/hub/{i}": hub(*links) for i, links in enumerate(hubs)}
-    pages |= {
-        path: article(int(path.split("/")[1]) + 2000, frame=f"copy {path}", before=_pause)
-        for path in paths
-    }
-    return pages
-
-
-def _pause() -> None:
-    time.sleep(0.01)
-
-
-def content(path: str) -> str:
-    """Return which content a path or key has."""
-    return path.split("/")[-2]
-
-
-# A kill tears Scrapy's own queue on disk (queuelib then fails to unpack it) and loses requests in
-# flight. So that whatever a resumed run does not parse is due to dedup, the queue is taken away and
-# all pages are asked for again.
-ASKS_AGAIN = """
-def links(self, response):
-    return super().links(response, dont_filter=True)
-
-async def parse(self, response):
-    import asyncio
-    await asyncio.sleep(0.005)  # there are pages in flight at any moment
-    self.note("parsed", response)
-    await asyncio.sleep(0.005)
-    for request in self.links(response):
-        yield request
-    self.note("ended", response)
-"""
-
-
-def inserted(killed: Crawl) -> set[str]:
-    """Return the articles that were in the store for certain when the crawl was killed.
-
-    Those whose callbacks ended last may have been killed just before their insert, which comes for
-    COMMIT_PAGES of them at once.
-    """
-    ended = killed.paths("ended")[: -CONCURRENT - COMMIT_PAGES]
-    return {path for path in ended if path.strip("/")[:1].isdigit()}
+CONTENTS = 24
+ROUNDS = 10  # make soak: 100
 
 
 @pytest.fixture(scope="module")
-def rounds(tmp_path_factory):
-    """For each round: its seed, the events of the killed run and of the resumed one, the store."""
+def rounds(tmp_path_factory, tell):
+    """What came of each round; tests/killing.py says what a round is."""
     done = []
-    pages = site_pages()
-    with serve(pages) as site:
-        for _ in range(ROUNDS):
-            seed = random.randrange(10**9)
+    first = random.randrange(10**9)
+    tell(f"killed and resumed, seeds {first} to {first + ROUNDS - 1}")
+    with serve(site_pages(CONTENTS)) as site:
+        for seed in range(first, first + ROUNDS):
             folder = tmp_path_factory.mktemp("killed")
-            case = Case(
-                pages,
-                ASKS_AGAIN,
-                {"JOBDIR": str(folder / "job"), "CONCURRENT_REQUESTS": CONCURRENT},
-            )
-            killed = Crawling(folder, {"only": (site, case)})
-            print(f"round with seed {seed}")
-            pages_until = random.Random(seed).randrange(5, 180)
-            pause = random.Random(seed + 1).random() * 0.02
-            wait_for(lambda crawl=killed, n=pages_until: len(crawl.events()) > n)
-            time.sleep(pause)
-            killed.process.kill()
-            first = killed.end(-signal.SIGKILL)["only"]
-            shutil.rmtree(folder / "job" / "requests.queue")
-            second = Crawling(folder, {"only": (site, case)}).end()["only"]
-            report = verify_store(folder / "dedup", "only")
-            done.append((seed, first, second, report))
+            done.append(killed_and_resumed(folder, site, seed))
             shutil.rmtree(folder)
     return done
 
 
 def test_kill_and_resume_leaves_both_runs_something_to_do(rounds):
-    """Each killed run had parsed pages, and the resumed one parsed more."""
-    for seed, first, second, _ in rounds:
-        assert first.of("parsed"), seed
-        assert second.of("ended"), seed
+    """Each killed run had parsed pages, and where all were asked for again, so had the second."""
+    for done in rounds:
+        assert done.killed.of("parsed"), done.seed
+        assert done.resumed.of("ended") or not done.asked_again, done.seed
+    assert any(inserted(done.killed) for done in rounds)
 
 
 def test_promise_1_nothing_is_lost_by_kill_and_resume(rounds):
-    """After kill -9 and a resume with JOBDIR every content was parsed."""
-    every = {str(n) for n in range(CONTENTS)}
-    for seed, first, second, _ in rounds:
-        parsed = {content(p) for p in first.parsed | second.parsed if p.count("/") == 2}
-        assert every <= parsed, seed
+    """After kill -9 and a resume with JOBDIR no content is missing because of dedup."""
+    for done in rounds:
+        assert lost(done) == set(), done.seed
+        assert not (done.asked_again and missing(done)), done.seed
 
 
-def test_promise_1_nothing_is_lost_and_each_drop_names_a_parsed_page(rounds):
+def test_promise_1_each_drop_names_a_parsed_page_after_kill_and_resume(rounds):
     """The page that a drop names was parsed to its end in one of the runs, and is alike."""
-    for seed, first, second, _ in rounds:
-        ended = {url for crawl in (first, second) for url in crawl.paths("ended")}
-        for path, verdict in (first.dropped | second.dropped).items():
-            original = verdict["of"].removeprefix(first.url)
-            assert content(original) == content(path), seed
-            assert original in ended, seed
+    for done in rounds:
+        assert unexplained(done) == [], done.seed
 
 
 def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_kill_and_resume(rounds):
-    """No resumed run drops a page as its own duplicate, nor one that was accepted before."""
-    for seed, first, second, _ in rounds:
-        assert not inserted(first) & set(second.dropped), seed
-        for path, verdict in second.dropped.items():
-            assert verdict["of"] != f"{second.url}{path}", seed
+    """No run drops a page as its own duplicate, nor one that was accepted before."""
+    for done in rounds:
+        assert own_duplicates(done) == [], done.seed
 
 
 def test_promise_2_accepted_pages_are_fetched_again_after_kill_and_resume(rounds):
     """What ended before the kill is a refetch afterwards: inserts survive kill -9."""
-    for seed, first, second, _ in rounds:
-        statuses = {e["path"]: e["dedup"]["status"] for e in second.of("parsed")}
-        assert {statuses.get(path) for path in inserted(first)} <= {"refetch"}, seed
+    for done in rounds:
+        assert not_remembered(done) == set(), done.seed
 
 
 def test_store_verifies_after_kill_and_resume(rounds):
-    """The store is sound after kill -9, and holds a page of each content."""
-    for seed, _, _, report in rounds:
-        assert report.problems == [], seed
-        assert report.documents >= CONTENTS, seed
+    """The store is sound after kill -9, and holds a page of each content that was parsed."""
+    for done in rounds:
+        assert done.report.problems == [], done.seed
+        assert done.report.documents >= CONTENTS - len(missing(done)), done.seed
 
 
 # ------------------------------------------------------------------- stopped and repeated

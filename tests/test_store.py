@@ -423,6 +423,22 @@ def test_a_flush_that_fails_is_told_to_the_next_insert(tmp_path, monkeypatch, ca
     assert "not flushed" in caplog.text
 
 
+@pytest.mark.parametrize("method", ["insert", "remove"])
+def test_a_table_that_fails_behind_a_commit_is_made_anew(tmp_path, monkeypatch, method):
+    """The insert raises, but is committed: near() finds what is stored, now and after reopening."""
+    with Store.open(tmp_path) as s:
+        s.insert(document("a", 0))
+        with monkeypatch.context() as patch:
+            patch.setattr(f"dedup.table.Table.{method}", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                s.insert(document("a", 2**64 - 1))
+        assert s.near(0) == []
+        assert s.near(2**64 - 1) == [(document("a", 2**64 - 1), 0)]
+    with Store.open(tmp_path) as s:
+        assert s.near(2**64 - 1) == [(document("a", 2**64 - 1), 0)]
+    assert verify_store(tmp_path).problems == []
+
+
 # ----------------------------------------------------------------------------- damaged files
 
 

@@ -11,9 +11,11 @@ Until then they are in flight, so nothing is dropped for their sake, and a kill 
 import asyncio
 import logging
 import re
+from collections import deque
+from contextlib import closing, suppress
 from time import thread_time
 from typing import Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -60,6 +62,7 @@ class Session:
         self._counts: dict[str, int] = {}  # to be added to the stats by commit()
         self._said: set[str] = set()
         self._meter = _Meter()
+        self._lost: deque[str] = deque()  # tokens whose requests nobody holds any more
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -81,6 +84,7 @@ class Session:
 
         Waits, at most DEDUP_WAIT_SECONDS, only for a near-duplicate that is in flight.
         """
+        self.release_lost()
         with self._meter:
             reason = exemption(request, response, self.config)
             if reason is not None:
@@ -103,6 +107,7 @@ class Session:
         while verdict.status == "pending":
             for session in list(_sessions.values()):  # spiders of one process share their stores
                 session.commit()
+                session.release_lost()
             with self._meter:
                 verdict = self._reserve(detector, reading, key, response, None)
             if verdict.status != "pending" or waited >= self.config.wait_seconds:
@@ -184,6 +189,7 @@ class Session:
     def _note(self, detector: Detector, request: Request, verdict: Verdict) -> None:
         if verdict.token is not None:
             self._in_flight[verdict.token] = (detector, verdict)
+            finalize(request, self._lost.append, verdict.token).atexit = False
         request.meta["dedup"] = {
             "status": verdict.status,
             "reason": verdict.reason,
@@ -224,6 +230,11 @@ class Session:
         except Exception as error:
             self.fault(error, f"{verdict.key} stays in flight until its reservation expires")
 
+    def release_lost(self) -> None:
+        """Release the pages that were discarded after us: nobody holds their requests any more."""
+        while self._lost:
+            self.end(self._lost.popleft(), accepted=False)
+
     def _set_timer(self) -> None:
         try:
             loop = asyncio.get_running_loop()
@@ -253,6 +264,8 @@ class Session:
         except Exception as error:
             if len(verdicts) == 1:
                 self.fault(error, f"{verdicts[0].key} was parsed, but is not remembered")
+                with suppress(Exception):  # or its copies would wait for it
+                    detector.release(verdicts[0])
                 return
             for verdict in verdicts:  # those that can be inserted are
                 self._insert(detector, [verdict])
@@ -263,8 +276,8 @@ class Session:
 
     def forget(self, request: Request) -> None:
         """Take back a page whose item failed: it may come again under any URL."""
-        noted = request.meta.get("dedup", {})
-        if noted.get("token") is None:
+        noted = request.meta.get("dedup")
+        if not isinstance(noted, dict) or noted.get("token") is None:
             return
         if noted["token"] in self._in_flight:
             self.end(noted["token"], accepted=False)
@@ -301,14 +314,16 @@ class Session:
 
     def close(self) -> None:
         """Close the stores and say what happened. Reservations end with the crawl."""
+        for token in [*self._in_flight]:
+            self.end(token, accepted=False)
         self.commit()
-        self._in_flight.clear()
         documents = 0
-        for detector in filter(None, self._detectors.values()):
+        for detector in self._detectors.values():
+            if detector is None:
+                continue
             try:
-                with self._meter:
+                with self._meter, closing(detector):
                     documents += len(detector)
-                    detector.close()
             except Exception as error:
                 self.fault(error, "the store may not hold the last pages of this crawl")
         self._detectors.clear()
@@ -316,7 +331,11 @@ class Session:
         _sessions.pop(self.crawler, None)
         assert self.crawler.stats is not None
         self.crawler.stats.set_value("dedup/cpu_seconds", self._meter.seconds)
-        logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
+        try:
+            logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
+        except Exception as error:
+            self.fault(error, "there is no summary")
+            self.commit()
 
 
 class _Meter:

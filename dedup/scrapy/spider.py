@@ -115,12 +115,15 @@ class _Output:
             and noted.get("status") == "near_duplicate"
             and "explored" not in noted
         )
-        self._own = (
-            own_urls(response.request, response)
-            if self._token is not None and response.request is not None
-            else frozenset()
-        )
+        self._own: frozenset[str] = frozenset()
         self._comes_again = False
+        if self._token is None or response.request is None:
+            return
+        try:
+            self._own = own_urls(response.request, response)
+        except Exception as error:
+            session.fault(error, f"{response} is parsed, but not remembered")
+            session.end(self._token, accepted=False)
 
     def __enter__(self) -> Self:
         return self

@@ -33,6 +33,7 @@ from dedup.store.records import (
     pack_number,
     record_checksum,
     unpack_number,
+    wrote,
 )
 from dedup.store.structure import Structure, key_sum, read_structure
 from dedup.values import Document
@@ -113,8 +114,13 @@ class Documents:
             self._state = state = decode_state(record)
         except DedupError as error:
             raise DedupError(f"{self._path} has {error}") from error
-        if found and found != (len(self), len(self), state.keys_sum, state.records_sum):
+        if found is None:
+            return
+        if found[:4] != (len(self), len(self), state.keys_sum, state.records_sum):
             raise ValueError("its keys and records do not add up")
+        for transaction, older in found.states:
+            if not wrote(older, transaction):
+                raise ValueError("a meta page bears another number than its transaction's")
 
     def name(self, namespace: str, recipe: str) -> None:
         """Write a new file's state."""
@@ -363,6 +369,7 @@ class Documents:
             try:
                 with self._env.begin(write=True) as txn:
                     result, state = action(txn, self._state)
+                    state = _replace(state, transaction=txn.id())
                     txn.put(b"state", encode_state(state), db=self._meta)
                 self._state = state
                 return result

@@ -27,6 +27,7 @@ __all__ = [
     "pack_number",
     "record_checksum",
     "unpack_number",
+    "wrote",
 ]
 
 FORMAT = 1
@@ -54,6 +55,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     snapshot     the id up to which the last snapshot covers documents; 0: there was none
     keys_sum     sum of structure.key_sum over all keys, modulo 2^64
     records_sum  XOR of all records' checksums
+    transaction  the number of the LMDB transaction that wrote it; 0: not noted
     """
 
     format: int
@@ -63,6 +65,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     snapshot: int = 0
     keys_sum: int = 0
     records_sum: int = 0
+    transaction: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -149,6 +152,14 @@ def decode_state(record: bytes) -> State:
             "wrote the store, or upgrade crawl-dedup"
         )
     return _decode_state(body)
+
+
+def wrote(record: bytes, transaction: int) -> bool:
+    """Tell whether a transaction can have written a state; an unreadable one is nobody's."""
+    try:
+        return decode_state(record).transaction in {0, transaction}
+    except (ValueError, DedupError):  # an older state, its page in use again
+        return True
 
 
 def _checksum(document_id: int, body: bytes) -> bytes:

@@ -13,13 +13,13 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
+from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
 from dedup.recipes import Recipe, recipe_of, same_recipe
 from dedup.store.documents import Documents
@@ -74,6 +74,7 @@ class Store:
         self._folder_lock = lock
         self._lock = threading.RLock()
         self._closed = False
+        self._table_fits = True
         self._snapshot = folder / "table.ndd"
         self._table, due = load_table(self._snapshot, documents, k)
         if due:
@@ -165,9 +166,10 @@ class Store:
         """Find documents up to distance k from now on, if that is more than so far."""
         with self._lock:
             self._check_open()
-            if k > self._k:
+            if k > self._k or not self._table_fits:
+                k = max(k, self._k)
                 self._table, _ = load_table(self._snapshot, self._documents, k)
-                self._k = k
+                self._k, self._table_fits = k, True
 
     def get(self, key: str) -> Document | None:
         """Return the document with this key, or None. Raises StoreDamaged."""
@@ -184,6 +186,8 @@ class Store:
         """
         with self._lock:
             self._check_open()
+            if not self._table_fits:
+                self.widen(self._k)
             bound = self._k if k is None else k
             matches = [m for m in self._table.probe(value, limit=NEAR_LIMIT) if m.distance <= bound]
             if not matches:
@@ -208,10 +212,10 @@ class Store:
             self._check_open()
             self._raise_flush_error()
             document_id, replaced = self._documents.insert(document)
-            self._dirty.set()
-            if replaced is not None:
-                self._table.remove(replaced[1], replaced[0])
-            self._table.insert(document.page.value, document_id)
+            with self._committed():
+                if replaced is not None:
+                    self._table.remove(replaced[1], replaced[0])
+                self._table.insert(document.page.value, document_id)
 
     def insert_many(self, documents: Sequence[Document]) -> int:
         """Store documents in their order, all or none; return how many replaced another.
@@ -224,15 +228,15 @@ class Store:
             self._check_open()
             self._raise_flush_error()
             results = self._documents.insert_many(documents)
-            self._dirty.set()
             added = {i: d.page.value for (i, _), d in zip(results, documents, strict=True)}
             replaced = [pair for _, pair in results if pair is not None]
-            for document_id, value in replaced:
-                if added.pop(document_id, None) is None:  # else one of these, not in the table yet
-                    self._table.remove(value, document_id)
-            self._table.insert_many(
-                np.array([*added.values()], np.uint64), np.array([*added], np.uint64)
-            )
+            with self._committed():
+                for document_id, value in replaced:
+                    if added.pop(document_id, None) is None:  # else of these, not in the table yet
+                        self._table.remove(value, document_id)
+                self._table.insert_many(
+                    np.array([*added.values()], np.uint64), np.array([*added], np.uint64)
+                )
             return len(replaced)
 
     def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
@@ -253,10 +257,11 @@ class Store:
                 first, done = batch[-1][0] + 1, done + len(batch)
                 keys = [d.key for _, d in batch if d.inserted_seconds < seconds]
                 if keys:
-                    self._dirty.set()
-                    for document_id, value in self._documents.forget_many(keys):
-                        self._table.remove(value, document_id)
-                        removed += 1
+                    pairs = self._documents.forget_many(keys)
+                    removed += len(pairs)
+                    with self._committed():
+                        for document_id, value in pairs:
+                            self._table.remove(value, document_id)
                 if progress:
                     progress(done, len(self._documents) + removed)
 
@@ -271,8 +276,8 @@ class Store:
             removed = self._documents.forget(key)
             if removed is None:
                 return False
-            self._dirty.set()
-            self._table.remove(removed[1], removed[0])
+            with self._committed():
+                self._table.remove(removed[1], removed[0])
             return True
 
     def sync(self) -> None:
@@ -324,7 +329,7 @@ class Store:
             self._closed = True
             stack.callback(self._folder_lock.close)
             stack.callback(self._documents.close)
-            if self._tail() >= TAIL_AT_CLOSE:
+            if self._table_fits and self._tail() >= TAIL_AT_CLOSE:
                 self._save()
             self._documents.sync()
 
@@ -336,10 +341,20 @@ class Store:
         documents = self._documents
         return documents.next_id - documents.snapshot_note + documents.removed_count
 
+    @contextlib.contextmanager
+    def _committed(self) -> Generator[None, None, None]:
+        """Have the table follow what was committed; made anew before its next use if it fails."""
+        self._dirty.set()
+        try:
+            yield
+        except BaseException:
+            self._table_fits = False
+            raise
+
     def _save(self) -> None:
         try:
             save_table(self._table, self._snapshot, self._documents)
-        except (OSError, DedupError) as error:
+        except Exception as error:  # whatever it is, the documents are there
             log.warning("%s was not written (%s); nothing is lost", self._snapshot, error)
 
     def _flush(self) -> None:
@@ -348,7 +363,7 @@ class Store:
             self._dirty.clear()
             try:
                 self._documents.sync()
-            except (OSError, DedupError) as error:
+            except Exception as error:  # the next insert() raises it
                 self._flush_error = error
                 log.error("%s was not flushed to disk: %s", self.path, error)
             self._end.wait(FLUSH_SECONDS)

@@ -7,7 +7,9 @@ time, and adds up what the keys and records say; the store compares the sums wit
 The rule kept here: only bytes of the file decide; nothing is followed before it is known to lie
 inside. Every page is reached once and bears its own number, and no free page is in a tree; every
 node lies inside its page; keys rise. Not looked at: the bodies of the records (each has a checksum
-of its own, tested whenever it is read) and the contents of free pages.
+of its own, tested whenever it is read) and the contents of free pages. The state under either meta
+page is handed out with the number of that page's transaction: the two must agree, or a meta page
+that is damaged would bring an older state back.
 
 The layout is that of LMDB 0.9 (mdb.c, "Page headers" and "Nodes") on 64-bit little-endian machines.
 """
@@ -28,6 +30,7 @@ MAGIC = 0xBEEFC0DE
 VERSION = 1
 BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8
 BIG, SUB = 1, 2  # node flags: its data lies on overflow pages; its data is a tree
+FREE = 8  # flag of the tree of free pages: its keys are integers
 CHUNK = 8192  # leaf pages looked at together
 NO_PAGE = 2**64 - 1
 WORD = 2**64 - 1
@@ -36,12 +39,17 @@ Numbers = npt.NDArray[np.uint64]
 
 
 class Structure(NamedTuple):
-    """What a sound file holds: numbers of entries, and sums modulo 2^64 (XOR for records)."""
+    """What a sound file holds: numbers of entries, and sums modulo 2^64 (XOR for records).
+
+    states  the number of each meta page's transaction, and the state record in force after it;
+            an older one only where it still can be read
+    """
 
     documents: int
     keys: int
     keys_sum: int
     records_sum: int
+    states: tuple[tuple[int, bytes], ...]
 
 
 class _Tree(NamedTuple):
@@ -51,6 +59,12 @@ class _Tree(NamedTuple):
     overflows: int
     entries: int
     root: int
+
+
+class _Meta(NamedTuple):
+    number: int  # of the transaction that wrote it
+    last: int  # the last page in use
+    at: int  # where the trees of free pages and of names stand, in bytes
 
 
 class _Nodes(NamedTuple):
@@ -92,8 +106,9 @@ class _Walk:
         metas = self._metas()
         if metas is None:
             return None
-        free, main, last_page = metas
-        freed = self._freed(free, last_page)
+        newest = max(metas)
+        free, main, last_page = self._tree(newest.at, FREE), self._tree(newest.at + 48), newest.last
+        freed = self._freed(free, last_page, newest.number)
         trees = self._names(main)
         keys_sum = records_sum = 0
         for nodes in self._leaves(trees["keys"], "keys", words=2):
@@ -108,10 +123,25 @@ class _Walk:
                 self._starts(nodes)
         self._account(freed, last_page)
         documents, keys = trees["documents"].entries, trees["keys"].entries
-        return Structure(documents, keys, keys_sum & WORD, records_sum)
+        states = tuple((meta.number, _Walk(self._data).state(meta)) for meta in metas)
+        known = tuple((number, state) for number, state in states if state is not None)
+        return Structure(documents, keys, keys_sum & WORD, records_sum, known)
 
-    def _metas(self) -> tuple[_Tree, _Tree, int] | None:
-        """Return the trees of free pages and of names, and the last page, of the newest meta."""
+    def state(self, meta: "_Meta") -> bytes | None:
+        """Return the state record under a meta page, or None where it is not there to be read."""
+        try:
+            self._metas()
+            tree = self._names(self._tree(meta.at + 48))["meta"]
+            for nodes in self._leaves(tree, "meta", words=0):
+                begins = nodes.at + nodes.key
+                for at, begin, size in zip(nodes.at, begins, nodes.size, strict=True):
+                    if self._data[at:begin].tobytes() == b"state":
+                        return self._data[begin : begin + size].tobytes()
+        except ValueError:  # its pages are in use again
+            pass
+        return None
+
+    def _metas(self) -> "list[_Meta] | None":
         if len(self._data) < 4096:
             raise ValueError("it is cut")
         self._page = int(self._data[HEADER + 24 : HEADER + 28].view(np.uint32)[0])
@@ -122,19 +152,22 @@ class _Walk:
         self._u16, self._u32, self._u64 = data.view("<u2"), data.view("<u4"), data.view("<u8")
         # The 8 bytes at every even place, where nodes begin.
         self._words_at = np.ndarray(len(data) // 2 - 3, "<u8", data.data, strides=(2,))
-        metas = []
+        metas, versions = [], []
         for page in (0, 1):
             at = page * self._page
             if not self._u16[at // 2 + 5] & META or self._u32[at // 4 + 4] != MAGIC:
                 raise ValueError(f"page {page} is not a meta page")
-            if self._u32[at // 4 + 5] != VERSION:
-                return None  # of another LMDB: that one judges it
-            after = at + HEADER + 24 + 96  # two trees of 48 bytes
-            metas.append((int(self._u64[after // 8 + 1]), int(self._u64[after // 8]), at))
-        _, last_page, at = max(metas, key=lambda m: m[0])
-        return self._tree(at + HEADER + 24), self._tree(at + HEADER + 72), last_page
+            versions.append(int(self._u32[at // 4 + 5]))
+            at += HEADER + 24
+            after = at + 96  # two trees of 48 bytes
+            metas.append(_Meta(int(self._u64[after // 8 + 1]), int(self._u64[after // 8]), at))
+        if versions[0] != versions[1]:
+            raise ValueError("its meta pages are of two versions")
+        return metas if versions[0] == VERSION else None  # another LMDB judges its own
 
-    def _tree(self, at: int) -> _Tree:
+    def _tree(self, at: int, flags: int = 0) -> _Tree:
+        if int(self._data[at + 4]) != flags:  # keys would be compared in another way
+            raise ValueError("a tree's flags are not those it was made with")
         depth = int(self._data[at + 6 : at + 8].view("<u2")[0])
         rest = self._data[at + 8 : at + 48].view("<u8")
         return _Tree(depth, *(int(number) for number in rest))
@@ -150,20 +183,26 @@ class _Walk:
             raise ValueError(f"names: {', '.join(sorted(missing))} missing")
         return trees
 
-    def _freed(self, tree: _Tree, last_page: int) -> Numbers:
+    def _freed(self, tree: _Tree, last_page: int, newest: int) -> Numbers:
         lists = [np.empty(0, np.uint64)]
-        for nodes in self._leaves(tree, "free pages", words=0):
+        for nodes in self._leaves(tree, "free pages", words=1, big_endian=False):
+            freeing = self._words(nodes.at, big_endian=False)
+            self._demand(freeing <= newest, "free pages: a transaction's number is too high")
             for at, size in zip(self._starts(nodes).tolist(), nodes.size.tolist(), strict=True):
                 words = self._data[at : at + size // 8 * 8].view("<u8")
                 if not len(words) or int(words[0]) != len(words[1:][: int(words[0])]):
                     raise ValueError("free pages: a list is cut")
                 lists.append(words[1 : 1 + int(words[0])])
+                self._demand(lists[-1][1:] < lists[-1][:-1], "free pages: a list is out of order")
         freed = np.concatenate(lists)
         self._demand((freed > 1) & (freed <= last_page), "free pages: a number is out of range")
         return freed
 
     def _account(self, freed: Numbers, last_page: int) -> None:
         every = np.concatenate([*self._visited, freed])
+        # A page behind the end of the file was never written: it is free.
+        if last_page >= self._pages + np.count_nonzero(freed >= self._pages):
+            raise ValueError("the number of its last page does not fit")
         seen = np.zeros(last_page + 1, bool)
         seen[:2] = True
         if len(every) and int(every.max()) > last_page:
@@ -172,7 +211,9 @@ class _Walk:
         if np.count_nonzero(seen) != len(every) + 2:
             raise ValueError("a page is used twice")
 
-    def _leaves(self, tree: _Tree, name: str, words: int) -> Iterator[_Nodes]:
+    def _leaves(
+        self, tree: _Tree, name: str, words: int, *, big_endian: bool = True
+    ) -> Iterator[_Nodes]:
         """Yield the nodes of a tree's leaf pages, in order, after testing all that leads there.
 
         words is the length of every key, in 8-byte words; 0: keys vary and are not compared.
@@ -187,7 +228,7 @@ class _Walk:
         for _ in range(tree.depth - 1):
             branches += len(pages)
             nodes, owners, firsts = self._nodes(pages, BRANCH, name)
-            keys = [self._words(nodes.at + 8 * i) for i in range(words)]
+            keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
             if words:
                 self._demand(firsts | (nodes.key == 8 * words), f"{name}: a key's length")
             # The first key of a branch page is not written: the page's own bound holds.
@@ -204,7 +245,7 @@ class _Walk:
             overflows -= self._visits
             if words:
                 self._demand(nodes.key == 8 * words, f"{name}: a key's length")
-                keys = [self._words(nodes.at + 8 * i) for i in range(words)]
+                keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
                 bound = [low[part][owners] for low in lows]
                 self._demand(~_less(keys, bound), f"{name}: a key stands on a wrong page")
                 before = last or [k[:1] ^ k[:1] for k in keys]
@@ -231,7 +272,7 @@ class _Walk:
         base = pages * self._page
         half = base // 2
         flags, lower, upper = (self._u16[half + i] for i in (5, 6, 7))
-        fits = (flags & 0x2F == kind) & (lower > HEADER) & (lower <= upper) & (upper <= self._page)
+        fits = (flags == kind) & (lower > HEADER) & (lower <= upper) & (upper <= self._page)
         self._demand(fits & (lower % 2 == 0), f"{name}: a page's header")
         counts = (lower.astype(np.int64) - HEADER) // 2
         owners = np.repeat(np.arange(len(pages)), counts)
@@ -262,7 +303,7 @@ class _Walk:
             half = first * self._page // 2
             needed = (nodes.size[big] + HEADER + self._page - 1) // self._page
             held = self._u32[half // 2 + 3]
-            kind = self._u16[half + 5] & 0x2F == OVERFLOW
+            kind = self._u16[half + 5] == OVERFLOW
             self._demand(kind & (held == needed), "overflow: a page's header")
             for page, pages in zip(first.tolist(), held.tolist(), strict=True):
                 if page + pages > self._pages:

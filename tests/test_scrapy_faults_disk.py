@@ -1,0 +1,150 @@
+"""Disks that are full or read-only, and stores that two crawls want: real ones, no page is lost."""
+
+import os
+import shutil
+import threading
+
+import pytest
+from crawling import Case, Crawling, article, hub, run_case, serve
+from mounting import can_mount
+
+import dedup
+from dedup.store import verify_store
+
+LONG = "x=" + "x" * 3000  # keys of this length take a page of the file each
+PAGES = {"/": hub(*(f"/{n}/{copy}?{LONG}" for n in range(12) for copy in "ab"))}
+PAGES |= {
+    f"/{n}/{copy}?{LONG}": article(n + 20, frame=copy, text=None)
+    for n in range(12)
+    for copy in "ab"
+}
+
+FULL_FILE = """
+import resource
+def hooked(spider):
+    import os
+    size = os.stat({file!r}).st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+"""
+LIMITED = """
+def parse(self, response):
+    from spiders import hooked
+    if "/3/" in response.url:
+        hooked(self)
+    yield from super().parse(response)
+"""
+
+
+def spread(folder, count):
+    """Make a store with documents of long keys: the file is larger than whatever a crawl writes."""
+    with dedup.open(folder, namespace="only") as detector:
+        for n in range(count):
+            text = detector.fingerprint(article(1000 + n).body, encoding="utf-8")
+            detector.insert(detector.reserve(text, f"http://example.com/{n}?{LONG}"))
+
+
+def check_full(crawl, report, before):
+    """Nothing is lost, faults are counted and told once, and the store holds what was accepted."""
+    contents = {path.split("/")[1] for path in crawl.parsed - {"/"}}
+    assert contents == {str(n) for n in range(12)}
+    for path, verdict in crawl.dropped.items():
+        assert verdict["of"].removeprefix(crawl.url).split("/")[1] == path.split("/")[1]
+        assert verdict["of"].removeprefix(crawl.url) in crawl.parsed
+    assert len(crawl.parsed) + len(crawl.dropped) == len(PAGES)
+    assert set(crawl.faults) == {"oserror"}
+    assert crawl.faults["oserror"] == len(crawl.parsed) - crawl.stat("inserted") > 0
+    assert len([line for line in crawl.errors if "dedup failed (" in line]) == 1
+    assert "was parsed, but is not remembered" in crawl.log
+    assert crawl.stats["finish_reason"] == "finished"
+    assert crawl.stat("exempt/in_flight") == 0
+    assert report.problems == []
+    assert report.documents == before + crawl.stat("inserted")
+
+
+def test_promise_1_nothing_is_lost_on_a_disk_that_runs_full(tmp_path):
+    """The file may not grow from the middle of the crawl on: pages are kept, copies do not wait."""
+    spread(tmp_path / "dedup", 200)
+    file = tmp_path / "dedup" / "only" / "documents.mdb"
+    case = Case(PAGES, LIMITED, {"LOG_LEVEL": "INFO", "URLLENGTH_LIMIT": 0})
+    with serve(PAGES) as site:
+        together = {"only": (site, case)}
+        crawl = Crawling(tmp_path, together, FULL_FILE.format(file=str(file))).end()["only"]
+        check_full(crawl, verify_store(tmp_path / "dedup", "only"), 200)
+        again = Crawling(
+            tmp_path, {"only": (site, Case(PAGES, settings={"URLLENGTH_LIMIT": 0}))}
+        ).end()["only"]
+    assert again.faults == {}
+    assert again.stat("refetch") == crawl.stat("inserted") - 1  # and the start page
+
+
+MOUNTED = """
+import atexit, mounting, shutil
+mounting.small_disk({path!r}, {size!r})
+atexit.register(shutil.copytree, {path!r}, {copy!r})
+"""
+
+
+@pytest.mark.skipif(not can_mount(), reason="neither root nor a user namespace: no disk to fill")
+def test_promise_1_nothing_is_lost_on_a_small_disk(tmp_path):
+    """A disk of 80 KiB with the store on it, no space left (ENOSPC) soon: pages are kept."""
+    (tmp_path / "dedup").mkdir()
+    path, copy = tmp_path / "dedup", tmp_path / "copy"
+    setup = MOUNTED.format(path=str(path), size="80k", copy=str(copy))
+    crawl = run_case(tmp_path, Case(PAGES, settings={"URLLENGTH_LIMIT": 0}), setup=setup)
+    assert "No space left on device" in crawl.log
+    check_full(crawl, verify_store(copy, "only"), 0)
+
+
+READ_ONLY = """
+import mounting
+mounting.read_only({path!r})
+"""
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])
+def test_promise_1_nothing_is_lost_on_a_read_only_disk(tmp_path, there):
+    """The crawl goes without, and one error names the folder; what is there stays as it is."""
+    folder = tmp_path / "dedup"
+    folder.mkdir()
+    if there:
+        spread(folder, 3)
+    before = {path: path.read_bytes() for path in folder.glob("*/*")}
+    pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
+    if os.geteuid() and not can_mount():  # modes do not bind root, but they bind others
+        for path in [*folder.rglob("*"), folder]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        crawl, kind = run_case(tmp_path, Case(pages)), "permission_error"
+    else:
+        setup = READ_ONLY.format(path=str(folder))
+        crawl, kind = run_case(tmp_path, Case(pages), setup=setup), "oserror"
+    assert crawl.parsed == set(pages)
+    assert crawl.faults == {kind: 3}
+    (error,) = crawl.errors
+    assert "dedup is off for 'only' in this crawl, pages are kept: " in error
+    assert str(folder / "only") in error
+    assert {path: path.read_bytes() for path in folder.glob("*/*")} == before
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_two_crawls_of_one_store_at_once(tmp_path):
+    """The second one goes without, says who holds the store, and names `dedup serve`."""
+    second_ended = threading.Event()
+    pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
+    held = pages | {"/a": article(1, before=lambda: second_ended.wait(60))}
+    settings = {"DEDUP_PATH": str(tmp_path / "dedup"), "DEDUP_NAMESPACE": "shared"}
+    with serve(held) as one, serve(pages) as two:
+        first = Crawling(tmp_path / "one", {"only": (one, Case(held, settings=settings))})
+        while "/a" not in one.requested:  # it has opened the store at its start page
+            assert first.process.poll() is None
+        second = Crawling(tmp_path / "two", {"only": (two, Case(pages, settings=settings))})
+        without = second.end()["only"]
+        second_ended.set()
+        holder = first.end()["only"]
+    assert without.parsed == set(pages)
+    assert without.faults == {"store_locked": len(pages)}
+    (error,) = without.errors
+    assert f"is held by process {first.process.pid} " in error
+    assert "`dedup serve`" in error
+    assert set(holder.dropped) == {"/b"}
+    assert holder.faults == {}
+    assert verify_store(tmp_path / "dedup", "shared").problems == []

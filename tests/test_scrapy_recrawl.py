@@ -1,0 +1,204 @@
+"""Sites that are crawled again, unchanged and changed, and crawls that are closed half way."""
+
+import signal
+
+import pytest
+from crawling import Case, Crawling, Page, article, hub, run_case, serve, wait_for
+
+import dedup
+from dedup.store import verify_store
+
+SITE = {
+    "/": hub("/one", "/two", "/three", "/copy"),
+    "/one": article(1),
+    "/two": article(2),
+    "/three": article(3),
+    "/copy": article(1, frame="a copy of /one"),
+}
+CHANGED = SITE | {
+    "/": hub("/one", "/two", "/four", "/copy"),  # /three is gone, /four is new
+    "/one": article(11),  # has new content
+    "/two": article(11, frame="became a copy of /one"),
+    "/four": article(4),
+    # /copy is now the only page with its content, which is still known under /one's old fingerprint
+}
+
+
+def sizes(folder):
+    return {path.name: path.stat().st_size for path in (folder / "dedup" / "only").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def recrawls(tmp_path_factory):
+    """Three crawls: the site, the same again, the changed site; the store's sizes after each."""
+    folder = tmp_path_factory.mktemp("recrawl")
+    crawls, reports, size = [], [], []
+    with serve(SITE) as site:
+        for pages in (SITE, SITE, CHANGED):
+            site.pages = {path: [page] for path, page in pages.items()}
+            crawls.append(Crawling(folder, {"only": (site, Case(pages))}).end()["only"])
+            reports.append(verify_store(folder / "dedup", "only"))
+            size.append(sizes(folder))
+    return folder, crawls, reports, size
+
+
+def test_promise_2_unchanged_site_is_fetched_again_and_nothing_is_dropped_that_was_kept(recrawls):
+    """Every page that was parsed is a refetch; the copy is dropped once more."""
+    _, (first, again, _), _, _ = recrawls
+    assert again.parsed == first.parsed == set(SITE) - {"/copy"}
+    assert {e["dedup"]["status"] for e in again.of("parsed") if e["path"] != "/"} == {"refetch"}
+    assert set(again.dropped) == {"/copy"}
+
+
+def test_unchanged_site_leaves_the_store_as_it_was(recrawls):
+    """As many documents as before, in files of the same size, and sound."""
+    _, _, reports, size = recrawls
+    assert reports[0].documents == reports[1].documents == 4
+    assert [report.problems for report in reports] == [[], [], []]
+    assert size[1]["documents.mdb"] <= 1.5 * size[0]["documents.mdb"]
+
+
+def test_changed_page_is_known_by_its_new_content_only(recrawls):
+    """A probe finds the page by what it says now; its old fingerprint is gone."""
+    folder, (_, _, changed), _, _ = recrawls
+    with dedup.open(folder / "dedup", namespace="only") as detector:
+
+        def found(page: Page) -> list[str]:
+            read = detector.fingerprint(page.body, encoding="utf-8")
+            return [n.key.removeprefix(changed.url) for n in detector.probe(read)]
+
+        assert sorted(found(article(11))) == ["/one", "/two"]
+        assert found(article(1)) == ["/copy"]
+        assert found(article(2)) == []
+
+
+def test_page_that_became_a_copy_of_another_is_kept(recrawls):
+    """A page that was accepted once is never dropped, whatever it says later."""
+    _, (_, _, changed), _, _ = recrawls
+    assert changed.meta("/two")["status"] == "refetch"
+
+
+def test_copy_is_accepted_once_its_original_changed(recrawls):
+    """The page that was dropped as a copy is unique when nobody else says the same any more."""
+    _, (_, _, changed), _, _ = recrawls
+    assert changed.meta("/copy")["status"] == "unique"
+    assert changed.dropped == {}
+
+
+def test_page_that_is_gone_stays_known(recrawls):
+    """A page that was not met again is still an original, until it is pruned."""
+    folder, (first, _, _), reports, _ = recrawls
+    with dedup.open(folder / "dedup", namespace="only") as detector:
+        read = detector.fingerprint(article(3).body, encoding="utf-8")
+        assert [n.key for n in detector.probe(read)] == [f"{first.url}/three"]
+    assert reports[2].documents == 6
+
+
+# ------------------------------------------------------------------------- closed half way
+
+MANY = {"/": hub(*(f"/{n}" for n in range(30)))} | {f"/{n}": article(100 + n) for n in range(30)}
+CLOSES = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/9"):
+        raise scrapy.exceptions.CloseSpider("enough")
+    yield {"url": response.url}
+    yield from self.links(response)
+    self.note("ended", response)
+"""
+SLOW = """
+async def parse(self, response):
+    import asyncio
+    self.note("parsed", response)
+    await asyncio.sleep(0.05)
+    yield {"url": response.url}
+    for request in self.links(response):
+        yield request
+    self.note("ended", response)
+"""
+CLOSED = {
+    "close_spider": (CLOSES, {}, "enough"),
+    "item_count": (SLOW, {"CLOSESPIDER_ITEMCOUNT": 5}, "closespider_itemcount"),
+    "sigint": (SLOW, {}, "shutdown"),
+}
+
+
+@pytest.fixture(scope="module", params=CLOSED)
+def closed(request, tmp_path_factory):
+    """A crawl that was closed half way, the report on its store, the next crawl, its reason."""
+    body, settings, reason = CLOSED[request.param]
+    folder = tmp_path_factory.mktemp("closed")
+    case = Case(MANY, body, {"CONCURRENT_REQUESTS": 4} | settings)
+    with serve(MANY) as site:
+        crawling = Crawling(folder, {"only": (site, case)})
+        if request.param == "sigint":
+            wait_for(lambda: len(crawling.events()) > 12)
+            crawling.process.send_signal(signal.SIGINT)
+        first = crawling.end()["only"]
+        report = verify_store(folder / "dedup", "only")
+        second = Crawling(folder, {"only": (site, Case(MANY))}).end()["only"]
+    return first, report, second, reason
+
+
+def test_closed_crawl_leaves_a_sound_store_of_the_pages_that_ended_well(closed):
+    """Pages in flight end with their callbacks: those that ended well are remembered, no others."""
+    first, report, _, reason = closed
+    assert first.stats["finish_reason"] == reason
+    assert report.problems == []
+    assert report.documents == len(first.paths("ended")) == first.stat("inserted")
+    assert 0 < len(first.paths("ended")) < len(MANY)
+    assert first.faults == {}
+
+
+def test_crawl_after_a_closed_one_finds_every_page(closed):
+    """What was remembered is fetched again, everything else is unique, nothing is dropped."""
+    first, _, second, _ = closed
+    statuses = {e["path"]: e["dedup"]["status"] for e in second.of("parsed")}
+    assert set(statuses) == set(MANY)
+    refetched = {path for path, status in statuses.items() if status == "refetch"}
+    assert refetched == set(first.paths("ended")) - {"/"}
+
+
+# --------------------------------------------------------- middlewares nearer to the spider
+
+DISCARD = """
+import gc
+from scrapy.exceptions import IgnoreRequest
+
+class Collects:
+    def process_response(self, request, response, spider=None):
+        gc.collect()  # sooner or later Python does so by itself
+        return response
+
+class Discards:
+    def process_response(self, request, response, spider=None):
+        if request.url.endswith("/original"):
+            raise IgnoreRequest("not wanted")
+        if request.url.endswith("/retried") and not request.meta.get("again"):
+            return request.replace(meta=request.meta | {"again": True}, dont_filter=True)
+        if request.url.endswith("/replaced"):
+            return response.replace(body=response.body)
+        return response
+"""
+DISCARDED = {
+    "/": hub("/original", "/copy", "/retried", "/replaced", "/other"),
+    "/original": article(1),
+    "/copy": article(1, frame="a copy of /original"),
+    "/retried": article(2),
+    "/replaced": article(3),
+    "/other": article(3, frame="a copy of /replaced"),
+}
+
+
+def test_page_that_a_later_middleware_discards_is_given_back(tmp_path):
+    """Its copy does not wait for it once Python let go of it; one sent on as a copy is accepted."""
+    settings = {
+        "DOWNLOADER_MIDDLEWARES": {"spiders.Discards": 100, "spiders.Collects": 900},
+        "DEDUP_WAIT_SECONDS": 5,
+    }
+    crawl = run_case(tmp_path, Case(DISCARDED, settings=settings), setup=DISCARD)
+    assert crawl.parsed == {"/", "/copy", "/retried", "/replaced"}
+    assert crawl.meta("/copy")["status"] == "unique"
+    assert set(crawl.dropped) == {"/other"}
+    assert crawl.stat("released") == 2  # /original, and the first try of /retried
+    assert crawl.stat("exempt/in_flight") == 0

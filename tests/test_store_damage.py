@@ -1,0 +1,61 @@
+"""A store damaged in any byte: refused by name, or right in every answer; it never takes us along."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from damage import FILES, Harm, counted, heads, outcomes, sampled, small_store, wrong
+
+SAMPLES = 150
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return small_store(tmp_path_factory.mktemp("harmed"))
+
+
+def test_any_byte_that_steers_is_refused_or_harmless(folder, tell: Callable[[str], None]):
+    """Each byte of both meta pages and of the snapshot's head, a third of all pages' heads: a bit.
+
+    make soak flips every bit of all of them.
+    """
+    seed = random.randrange(10**9)
+    chance = random.Random(seed)
+    harms = heads(folder, [1 << chance.randrange(8)])
+    harms = [
+        harm
+        for harm in harms
+        if harm.file != FILES[0] or harm.place < 2 * 4096 or chance.random() < 1 / 3
+    ]
+    found = outcomes(folder, harms)
+    tell(f"damaged heads, seed {seed}: {counted(found)}")
+    assert wrong(harms, found) == [], seed
+    assert counted(found)["refused"] > 100
+
+
+def test_any_byte_is_refused_or_harmless(folder, tell: Callable[[str], None]):
+    """Bytes by chance, of all files: named and refused, or the store answers and takes writes."""
+    seed = random.randrange(10**9)
+    harms = sampled(folder, seed, SAMPLES)
+    found = outcomes(folder, harms)
+    tell(f"damaged bytes, seed {seed}: {counted(found)}")
+    assert {harm.file for harm in harms} == set(FILES)
+    assert wrong(harms, found) == [], seed
+
+
+def test_damage_that_changed_an_answer_once_is_refused(folder):
+    """The bytes that once brought an older state back, ended the process, or filled the disk.
+
+    In turn: the version, last page and transaction of a meta page, the upper flags of pages, and
+    the transactions in the list of free pages.
+    """
+    data = (folder / FILES[0]).read_bytes()
+    roots = {int.from_bytes(data[page * 4096 + 80 :][:8], "little") for page in (0, 1)}
+    free = [Harm(FILES[0], root * 4096 + at, 128) for root in roots for at in range(4000, 4096)]
+    places = [
+        *(at + page * 4096 for page in (0, 1) for at in (*range(20, 24), *range(136, 152))),
+        *(page * 4096 + 11 for page in range(2, len(data) // 4096)),
+    ]
+    harms = [h for bit in (1, 128) for h in heads(folder, [bit]) if h.place in places] + free
+    found = outcomes(folder, harms)
+    assert wrong(harms, found) == []
