@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "chunk.h"
 #include "reading.h"
 #include "tags.h"
 
@@ -87,7 +88,7 @@ static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64
         if (end - at > 2 && at[1] == '/' && is_ascii_letter(at[2])) {
             const uint8_t *p = at + 2;
             while (p < end && p - at < 14 && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
-            if (tag_name(at + 2, (size_t)(p - at - 2)) == name &&
+            if (tag_name(at + 2, (size_t)(p - at - 2), end) == name &&
                 (p == end || is_html_space(*p) || *p == '/' || *p == '>')) {
                 *content_end = at;
                 p = memchr(p, '>', (size_t)(end - p));
@@ -102,12 +103,11 @@ static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64
 
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
-    const uint8_t *name_start = at + 1, *p = name_start;
-    while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
+    const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
     struct attributes attributes;
     const uint8_t *after = tag_attributes(p, scan->end, &attributes);
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
-    uint64_t name = tag_name(name_start, (size_t)(p - name_start));
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
 
     if (flags & TAG_BLOCK) words_end_block(reader);
@@ -150,12 +150,11 @@ static uint32_t fence_of(uint32_t flags) {
 }
 
 static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
-    const uint8_t *name_start = at + 2, *p = name_start;
-    while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
-    const uint8_t *after = memchr(p, '>', (size_t)(scan->end - p));
+    const uint8_t *name_start = at + 2, *p = tag_name_end(name_start, scan->end);
+    const uint8_t *after = find_near(p, scan->end, '>');
     if (after == NULL) return scan->end;
     after++;
-    uint64_t name = tag_name(name_start, (size_t)(p - name_start));
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
     if (flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (flags & TAG_BREAK) words_break(scan->reader);
@@ -216,7 +215,7 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
         if (reader->context & IN_SKIPPED) {
             at = memchr(at, '<', (size_t)(scan.end - at));
             if (at == NULL) break;
-        } else {
+        } else if (*at != '<') {
             at = words_html(reader, at, scan.end);
         }
         if (at < scan.end) at = markup(&scan, at);

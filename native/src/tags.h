@@ -5,10 +5,10 @@
 #include "ndd.h"
 #include "tag_flags.h"
 
-
-/* A name as a number, the same in either case: 6 bits a letter or digit for up to 10 of them, a
- * hash with its top bit set for all others. 0 is no name. */
-uint64_t tag_name(const uint8_t *name, size_t n);
+/* A name as a number, the same in either case of its letters: its bytes, if it has up to 8 of them
+ * and all are ASCII, or else a hash with the top bit set. 0 is no name. Bytes behind the name, up to
+ * end, may be looked at. */
+uint64_t tag_name(const uint8_t *name, size_t n, const uint8_t *end);
 
 /* TAG_ flags (tag_flags.h) of a name; 0 for names that HTML does not know. */
 uint32_t tag_flags(uint64_t name);
