@@ -33,6 +33,18 @@ static inline __m128i chunk_within(__m128i bytes, char first, char count) {
     return _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8((char)(count - 1))), above);
 }
 
+static inline void chunk_store(uint8_t *to, __m128i bytes) {
+    _mm_storeu_si128((__m128i *)(void *)to, bytes);
+}
+
+/* The first and the second 8 bytes as little-endian numbers. */
+static inline void chunk_halves(__m128i bytes, uint64_t *low, uint64_t *high) {
+    uint64_t half[2];
+    _mm_storeu_si128((__m128i *)(void *)half, bytes);
+    *low = half[0];
+    *high = half[1];
+}
+
 /* A bit for each byte, the first byte's the lowest. */
 static inline uint32_t chunk_bits(__m128i found) {
     return (uint32_t)_mm_movemask_epi8(found);

@@ -66,6 +66,7 @@ struct ndd_reader {
     uint8_t before[4 + 16]; /* the character before, within a run of a spaceless script */
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
+    uint32_t link_tokens;   /* of the last block so far */
     int in_block;           /* the last block is still open */
 };
 

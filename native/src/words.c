@@ -10,6 +10,7 @@
 
 #include "bytes.h"
 #include "characters.h"
+#include "chunk.h"
 #include "hash.h"
 #include "reading.h"
 
@@ -36,21 +37,23 @@ static void keep_word(struct ndd_reader *reader, const uint8_t *token, size_t n)
     reader->words_kept.n += n + 1;
 }
 
+static int open_block(struct ndd_reader *reader, uint16_t context) {
+    if (!ROOM(reader, reader->blocks, 1)) return 0;
+    struct block *opened = &reader->blocks.at[reader->blocks.n++];
+    memset(opened, 0, sizeof *opened);
+    opened->first_token = (uint32_t)reader->tokens.n;
+    opened->context = context;
+    opened->first_word = reader->words_kept.n;
+    reader->link_tokens = 0;
+    reader->in_block = 1;
+    return 1;
+}
+
 static void add_token(struct ndd_reader *reader, const uint8_t *token, size_t n, uint16_t context) {
     reader->text_bytes += n;
-    if (reader->status != NDD_OK || !ROOM(reader, reader->tokens, 1)) return;
-    if (!reader->in_block) {
-        if (!ROOM(reader, reader->blocks, 1)) return;
-        struct block *opened = &reader->blocks.at[reader->blocks.n++];
-        memset(opened, 0, sizeof *opened);
-        opened->first_token = (uint32_t)reader->tokens.n;
-        opened->context = context;
-        opened->first_word = reader->words_kept.n;
-        reader->in_block = 1;
-    }
-    struct block *block = &reader->blocks.at[reader->blocks.n - 1];
-    block->tokens++;
-    if (context & IN_LINK) block->link_tokens++;
+    if (!ROOM(reader, reader->tokens, 1)) return;
+    if (!reader->in_block && !open_block(reader, context)) return;
+    reader->link_tokens += context / IN_LINK & 1;
     reader->tokens.at[reader->tokens.n++] = hash_token_padded(token, n, reader->key);
     if (reader->keep_words) keep_word(reader, token, n);
 }
@@ -77,6 +80,10 @@ void words_break(struct ndd_reader *reader) {
 
 void words_end_block(struct ndd_reader *reader) {
     words_break(reader);
+    if (!reader->in_block) return;
+    struct block *ended = &reader->blocks.at[reader->blocks.n - 1];
+    ended->tokens = (uint32_t)reader->tokens.n - ended->first_token;
+    ended->link_tokens = reader->link_tokens;
     reader->in_block = 0;
 }
 
@@ -147,15 +154,71 @@ static const uint8_t *other_character(struct ndd_reader *reader, const uint8_t *
     return at + n;
 }
 
+#ifdef NDD_CHUNKS
+/* Words that lie whole within 16 bytes are hashed where they stand, without a copy: nearly all are
+ * short. Called between words; returns at the first byte that needs a closer look (with the word
+ * that touches it begun), or near the end of the page. */
+static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    const uint64_t low_key = reader->key.k0 ^ HASH_C0, high_key = reader->key.k1 ^ HASH_C1;
+    while (end - at >= 2 * CHUNK) {
+        struct text_chunk text = text_chunk_at(at);
+        uint32_t stop = lowest_bit(text.stops | 1U << CHUNK);
+        uint32_t words = text.words & ((1U << stop) - 1);
+        if (words == 0) {
+            at += stop;
+            if (stop < CHUNK) return at;
+            continue;
+        }
+        if (!ROOM(reader, reader->tokens, CHUNK / 2)) return end;
+        if (!reader->in_block && !open_block(reader, reader->context)) return end;
+        uint64_t *token = reader->tokens.at + reader->tokens.n, *first = token;
+        uint32_t start, length;
+        for (;;) {
+            start = lowest_bit(words | 1U << CHUNK);
+            length = lowest_bit(~(words >> start));
+            if (start + length >= stop) break;
+            uint64_t low, high;
+            chunk_halves(chunk_lower(chunk_at(at + start)), &low, &high);
+            *token++ = hash_last(low, high, length, low_key, high_key, length);
+            reader->text_bytes += length;
+            words &= ~UINT32_C(0) << (start + length);
+        }
+        reader->tokens.n += (size_t)(token - first);
+        if (reader->context & IN_LINK) reader->link_tokens += (uint32_t)(token - first);
+        if (start >= stop) { /* no word left */
+            at += stop;
+            if (stop < CHUNK) return at;
+        } else if (stop < CHUNK) { /* the last word touches what stopped it */
+            reader->token_context = reader->context;
+            reader->token_length = length;
+            chunk_store(reader->token, chunk_lower(chunk_at(at + start)));
+            return at + stop;
+        } else if (start > 0) { /* it goes on in the next 16 bytes: from its beginning */
+            at += start;
+        } else {
+            return ascii_run(reader, at, end);
+        }
+    }
+    return at;
+}
+#endif
+
 const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
     while (at < end) {
         uint8_t c = *at;
-        if (ascii_word[c] != 0) {
+#ifdef NDD_CHUNKS
+        if (c < 0x80 && !(reader->token_length | reader->run) && !reader->keep_words) {
+            at = short_words(reader, at, end);
+            if (at == end) return at;
+            c = *at;
+        }
+#endif
+        if (c == '<') {
+            return at;
+        } else if (ascii_word[c] != 0) {
             at = ascii_run(reader, at, end);
         } else if (c >= 0x80) {
             at = other_character(reader, at, end);
-        } else if (c == '<') {
-            return at;
         } else if (c == '&') {
             uint32_t codes[2];
             size_t n = character_reference(at, end, 0, codes);
@@ -169,8 +232,7 @@ const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const ui
             }
         } else {
             words_break(reader);
-            do at++;
-            while (at < end && is_html_space(*at));
+            at++;
         }
     }
     return at;
