@@ -23,6 +23,14 @@ static inline uint64_t load_le(const uint8_t *bytes, size_t n) {
     return x;
 }
 
+/* The 4 bytes of a number, the first lowest; compilers make one store of it. */
+static inline void store4_le(uint8_t *to, uint32_t x) {
+    to[0] = (uint8_t)x;
+    to[1] = (uint8_t)(x >> 8);
+    to[2] = (uint8_t)(x >> 16);
+    to[3] = (uint8_t)(x >> 24);
+}
+
 static inline int is_ascii_letter(uint8_t c) {
     return (uint8_t)((c | 0x20) - 'a') < 26;
 }

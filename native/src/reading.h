@@ -63,7 +63,7 @@ struct ndd_reader {
     uint16_t token_context; /* of the token's first character */
     uint8_t token[128 + 16];
     uint32_t token_length;
-    uint8_t before[4 + 16]; /* the character before, within a run of a spaceless script */
+    uint32_t before;        /* the character before, in a run of a spaceless script: its UTF-8 */
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
     uint32_t link_tokens;   /* of the last block so far */
