@@ -107,7 +107,7 @@ static inline const uint8_t *find_near(const uint8_t *at, const uint8_t *end, ui
         if (bits != 0) return at + lowest_bit(bits);
     }
 #endif
-    return memchr(at, c, (size_t)(end - at));
+    return at < end ? memchr(at, c, (size_t)(end - at)) : NULL;
 }
 
 /* Whether a link's target can be taken as it stands: no reference, no space or control character. */

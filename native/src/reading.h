@@ -15,14 +15,16 @@
 
 #include "ndd.h"
 
-/* What holds at a place in the page; an element hands its context down to what it contains. */
+/* What holds at a place in the page; an element hands its context down to what it contains. In the
+ * order of the TAG_ flags that give it. */
 enum {
     IN_SKIPPED = 1 << 0,  /* not visible: hidden, or an element whose content is not text */
     IN_DROPPED = 1 << 1,  /* navigation, forms, comments and the like */
-    IN_HEADER = 1 << 2,
-    IN_MAIN = 1 << 3,     /* article or main */
+    IN_MAIN = 1 << 2,     /* article or main */
+    IN_HEADER = 1 << 3,
     IN_HEADING = 1 << 4,
-    IN_LINK = 1 << 5
+    IN_LINK = 1 << 5,
+    IN_ANY = (1 << 6) - 1
 };
 
 /* The text between two block-level tags. */

@@ -5,27 +5,11 @@
 #include "bytes.h"
 #include "chunk.h"
 #include "hash.h"
-#include "tag_table.h"
 
-/* Any bytes as a name: every letter counts, and none comes out as a short name does. */
-static uint64_t long_name(const uint8_t *name, size_t n) {
+uint64_t tag_long_name(const uint8_t *name, size_t n) {
     uint64_t h = 0;
     for (size_t i = 0; i < n; i++) h = hash_mix(h ^ ascii_lower(name[i]));
     return h | UINT64_C(1) << 63;
-}
-
-uint64_t tag_name(const uint8_t *name, size_t n, const uint8_t *end) {
-    if (n - 1 >= 8) return n > 0 ? long_name(name, n) : 0;
-    uint64_t filler = ~UINT64_C(0) << (n - 1) * 8 << 8; /* bytes behind the name */
-    uint64_t bytes = (end - name >= 8 ? load8_le(name) : load_le(name, n)) & ~filler;
-    uint64_t no_zero = bytes | (filler & BYTES_OF(1));
-    if (((no_zero - BYTES_OF(1)) | bytes) & BYTES_OF(0x80)) return long_name(name, n);
-    return lower8(bytes);
-}
-
-uint32_t tag_flags(uint64_t name) {
-    const struct tag_entry *entry = &tag_entries[name * TAG_MULTIPLIER >> 54];
-    return entry->name == name ? entry->flags : 0;
 }
 
 static int equals(const uint8_t *bytes, size_t n, const char *word) {
@@ -170,7 +154,6 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
 }
 
 const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attributes *found) {
-    memset(found, 0, sizeof *found);
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;
         if (at == end) return NULL;
