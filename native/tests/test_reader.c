@@ -95,6 +95,22 @@ static void test_links(void) {
     CHECK(relative.links == absolute.links && relative.link_count == 1);
 }
 
+/* A word of a class counts only whole, at whatever place in it and in the page. */
+static void test_words_of_classes(void) {
+    for (int before = 0; before < 50; before++) {
+        for (int behind = 0; behind < 24; behind++) {
+            static const char *const ends[] = {"comment", "-comment", "comments2", "-replies-", " Livefyre"};
+            for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+                char page[128];
+                snprintf(page, sizeof page, "<a href=x class=\"%.*s%s\">%*s", before,
+                         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", ends[i], behind, "");
+                int dropped = i == 0 ? before == 0 : i != 2;
+                CHECK(read_page(page).link_count == (dropped ? 0 : 1));
+            }
+        }
+    }
+}
+
 static void test_counts(void) {
     ndd_page page = read_page("<script type='application/json'>{\"a\": 1}</script><p>two two words");
     CHECK(page.data_bytes == 8 && page.text_bytes == 11 && page.features == 2);
@@ -150,6 +166,7 @@ int main(void) {
     test_words();
     test_blocks();
     test_links();
+    test_words_of_classes();
     test_counts();
     test_cuts();
     ndd_reader_keep_words(reader, 0);
