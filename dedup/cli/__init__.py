@@ -31,6 +31,7 @@ _COMMANDS = {
     "compare": _Entry("compare", "compare", "Say whether two pages are near-duplicates, and why."),
     "find-all": _Entry("find", "find_all", "List all pairs of fingerprints within a distance."),
     "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
+    "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry("store", "store", "Look after a store: info, verify, export, import, prune."),
 }
 

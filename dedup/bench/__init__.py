@@ -1,0 +1,10 @@
+"""What this machine does: one file a benchmark, and what they share.
+
+The rules kept here: what is compared runs in turns within one run, so that a slow minute of the
+machine hits both; a figure is a median with the range it came from; and every benchmark can be
+repeated with the one command that its report names.
+
+    report      medians, ranges, and what the machine is
+    crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process)
+    pages       from a page to its fingerprint, beside other extractors (page_sets: the pages)
+"""
