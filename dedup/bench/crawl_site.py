@@ -77,7 +77,7 @@ def _page(number: int, writer: Writer, rng: random.Random) -> str:
     )
     foot = "".join(_item("foot", f"/about/{i}.html", writer.fill("{verb}"), rng) for i in range(24))
     comments = "".join(
-        f'<div {_dress("comment", rng)}><b>{writer.fill("{person}")}</b>'
+        f"<div {_dress('comment', rng)}><b>{writer.fill('{person}')}</b>"
         f"<p>{escape(writer.paragraph(2))}</p></div>\n"
         for _ in range(4)
     )

@@ -125,6 +125,32 @@ static void test_counts(void) {
     CHECK(ndd_read_text(reader, NULL, 1, public_recipe, &open) == NDD_BAD_ARGUMENT);
 }
 
+static int declares_utf8(const char *html) {
+    size_t n = strlen(html);
+    uint8_t *exact = malloc(n + 1);
+    CHECK(exact != NULL);
+    memcpy(exact, html, n);
+    int answer = ndd_declares_utf8(exact, n);
+    free(exact);
+    return answer;
+}
+
+/* The quick look at encodings says yes only where nothing else is declared. */
+static void test_declarations(void) {
+    static const char *const yes[] = {"", "=", "<p class=x>", "<meta charset=utf-8>", "<META CHARSET = ' UTF-8 '>", "charset=utf8",
+                                      "<meta content=\"text/html; charset=utf-8\">", "<?xml encoding=\"UTF-8\"?>", "arset=x"};
+    static const char *const no[] = {"<meta charset=latin1>", "charset=", "charset=utf-16", "charset=utf-8-x", "charset\x0b=\"koi8-r\"",
+                                     "<?xml Encoding='gbk'", "charset=utf-8 charset=big5", "charset=utf-8\xe9", "charset=ut"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) CHECK(declares_utf8(yes[i]));
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++) CHECK(!declares_utf8(no[i]));
+    static char page[5000] = "";
+    memset(page, '=', sizeof page - 1);
+    memcpy(page + 4090, "charset=x", 9); /* cut at 4096 bytes */
+    CHECK(declares_utf8(page));
+    memcpy(page + 4080, "charset=x", 9);
+    CHECK(!declares_utf8(page));
+}
+
 /* Every beginning of a page is read without a fault, and reading it twice gives the same. */
 static void test_cuts(void) {
     static const char page[] =
@@ -168,6 +194,7 @@ int main(void) {
     test_links();
     test_words_of_classes();
     test_counts();
+    test_declarations();
     test_cuts();
     ndd_reader_keep_words(reader, 0);
     test_hostile();
