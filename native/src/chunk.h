@@ -99,6 +99,21 @@ static inline const uint8_t *attribute_name_end(const uint8_t *at, const uint8_t
     return at;
 }
 
+/* The first byte that is no space, or end. */
+static inline const uint8_t *space_end(const uint8_t *at, const uint8_t *end) {
+#ifdef NDD_CHUNKS
+    for (; end - at >= CHUNK; at += CHUNK) {
+        __m128i bytes = chunk_at(at);
+        __m128i space = _mm_or_si128(chunk_is(bytes, ' '), chunk_within(bytes, '\t', 2));
+        __m128i other = chunk_within(bytes, '\f', 2); /* form feed and carriage return */
+        uint32_t bits = ~chunk_bits(_mm_or_si128(space, other)) & 0xffff;
+        if (bits != 0) return at + lowest_bit(bits);
+    }
+#endif
+    while (at < end && is_html_space(*at)) at++;
+    return at;
+}
+
 /* The first such byte, or NULL; memchr for what is near. */
 static inline const uint8_t *find_near(const uint8_t *at, const uint8_t *end, uint8_t c) {
 #ifdef NDD_CHUNKS

@@ -216,8 +216,12 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
         if (reader->context & IN_SKIPPED) {
             at = memchr(at, '<', (size_t)(scan.end - at));
             if (at == NULL) break;
-        } else if (*at != '<') {
-            at = words_html(reader, at, scan.end);
+        } else {
+            if (is_html_space(*at)) { /* often all there is between two tags */
+                words_break(reader);
+                at = space_end(at + 1, scan.end);
+            }
+            if (at < scan.end && *at != '<') at = words_html(reader, at, scan.end);
         }
         if (at < scan.end) at = markup(&scan, at);
     }

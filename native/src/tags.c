@@ -173,8 +173,8 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
             if (at == end) return NULL;
             value = at;
             if (*at == '"' || *at == '\'') {
-                value = at + 1;
-                at = find_near(value, end, *at);
+                value = at + 1; /* the usual quote on a path of its own, which need not wait for its load */
+                at = *at == '"' ? find_near(value, end, '"') : find_near(value, end, '\'');
                 if (at == NULL) return NULL;
                 length = (size_t)(at - value);
                 at++;
