@@ -163,48 +163,50 @@ static const uint8_t *other_run(struct ndd_reader *reader, const uint8_t *at, co
 }
 
 #ifdef NDD_CHUNKS
-/* Words that lie whole within 16 bytes are hashed where they stand, without a copy: nearly all are
- * short. Called between words; returns at the first byte that needs a closer look (with the word
- * that touches it begun), or near the end of the page. */
+/* Words of up to 16 bytes are hashed where they stand, without a copy: nearly all are that short.
+ * Called between words; returns at the first byte that needs a closer look (with the word that
+ * touches it begun), behind a long word, or near the end of the page. */
 static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
     const uint64_t low_key = reader->key.k0 ^ HASH_C0, high_key = reader->key.k1 ^ HASH_C1;
-    while (end - at >= 2 * CHUNK) {
-        struct text_chunk text = text_chunk_at(at);
-        uint32_t stop = lowest_bit(text.stops | 1U << CHUNK);
-        uint32_t words = text.words & ((1U << stop) - 1);
+    while (end - at >= TEXT_BYTES + CHUNK) {
+        struct text_bits text = text_at(at);
+        uint32_t stop = lowest_bit(text.stops | UINT64_C(1) << TEXT_BYTES);
+        uint64_t words = text.words & ((UINT64_C(1) << stop) - 1);
         if (words == 0) {
             at += stop;
-            if (stop < CHUNK) return at;
+            if (stop < TEXT_BYTES) return at;
             continue;
         }
-        if (!ROOM(reader, reader->tokens, CHUNK / 2)) return end;
+        if (!ROOM(reader, reader->tokens, TEXT_BYTES / 2)) return end;
         if (!reader->in_block && !open_block(reader, reader->context)) return end;
         uint64_t *token = reader->tokens.at + reader->tokens.n, *first = token;
         uint32_t start, length;
+        size_t bytes = 0;
         for (;;) {
-            start = lowest_bit(words | 1U << CHUNK);
+            start = lowest_bit(words | UINT64_C(1) << TEXT_BYTES);
             length = lowest_bit(~(words >> start));
-            if (start + length >= stop) break;
+            if (start + length >= stop || length > CHUNK) break;
             uint64_t low, high;
             chunk_halves(chunk_lower(chunk_at(at + start)), &low, &high);
             *token++ = hash_last(low, high, length, low_key, high_key, length);
-            reader->text_bytes += length;
-            words &= ~UINT32_C(0) << (start + length);
+            bytes += length;
+            words &= ~UINT64_C(0) << (start + length);
         }
+        reader->text_bytes += bytes;
         reader->tokens.n += (size_t)(token - first);
         if (reader->context & IN_LINK) reader->link_tokens += (uint32_t)(token - first);
         if (start >= stop) { /* no word left */
             at += stop;
-            if (stop < CHUNK) return at;
-        } else if (stop < CHUNK) { /* the last word touches what stopped it */
+            if (stop < TEXT_BYTES) return at;
+        } else if (length > CHUNK) {
+            return ascii_run(reader, at + start, end);
+        } else if (stop < TEXT_BYTES) { /* the last word touches what stopped it */
             reader->token_context = reader->context;
             reader->token_length = length;
             chunk_store(reader->token, chunk_lower(chunk_at(at + start)));
             return at + stop;
-        } else if (start > 0) { /* it goes on in the next 16 bytes: from its beginning */
+        } else { /* it goes on in the next bytes: from its beginning */
             at += start;
-        } else {
-            return ascii_run(reader, at, end);
         }
     }
     return at;
