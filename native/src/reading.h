@@ -9,6 +9,7 @@
  *     features.c  tokens of the kept blocks -> ndd_page
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
+ *     chunk.h   how several of them look at 16 bytes at a time, and at each where that is not known
  */
 #ifndef NDD_READING_H
 #define NDD_READING_H

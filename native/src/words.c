@@ -211,22 +211,27 @@ static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, 
     }
     return at;
 }
+#else
+static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    return (void)reader, (void)end, at;
+}
 #endif
+
+/* Whether short_words() can go on here, where an ASCII character stands that is no stop. */
+static inline int takes_short_words(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+#ifdef NDD_CHUNKS
+    return !(reader->token_length | reader->run) && !reader->keep_words && end - at >= TEXT_BYTES + CHUNK;
+#else
+    (void)reader, (void)at, (void)end;
+    return 0;
+#endif
+}
 
 const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
     while (at < end) {
         uint8_t c = *at;
-#ifdef NDD_CHUNKS
-        if (c < 0x80 && !(reader->token_length | reader->run) && !reader->keep_words) {
-            at = short_words(reader, at, end);
-            if (at == end) return at;
-            c = *at;
-        }
-#endif
         if (c == '<') {
             return at;
-        } else if (ascii_word[c] != 0) {
-            at = ascii_run(reader, at, end);
         } else if (c >= 0x80) {
             at = other_run(reader, at, end);
         } else if (c == '&') {
@@ -240,6 +245,10 @@ const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const ui
                 if (codes[1] != 0) add_character(reader, character_of(codes[1]));
                 at += n;
             }
+        } else if (takes_short_words(reader, at, end)) {
+            at = short_words(reader, at, end);
+        } else if (ascii_word[c] != 0) {
+            at = ascii_run(reader, at, end);
         } else {
             words_break(reader);
             at++;
