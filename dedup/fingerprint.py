@@ -270,6 +270,8 @@ def _declared(html: bytes) -> str | None:
 
     What declares UTF-16 or UTF-32 in ASCII is neither: the web takes it for UTF-8.
     """
+    if lib.ndd_declares_utf8(ffi.from_buffer(html), len(html)):
+        return None
     name = html_body_declared_encoding(html)
     known = _page_encoding(name) if name else None
     return None if known is None or known.startswith(("utf-16", "utf-32")) else known

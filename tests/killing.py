@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from crawling import Case, Crawl, Crawling, Page, Site, article, hub, wait_for
 
+from dedup.scrapy.session import COMMIT_PAGES
 from dedup.store import Report, verify_store
 
 CONCURRENT = 8
@@ -86,7 +87,7 @@ def killed_and_resumed(folder: Path, site: Site, seed: int) -> Round:
     settings = {"JOBDIR": str(folder / "job"), "CONCURRENT_REQUESTS": CONCURRENT}
     case = Case(pages, ASKS_AGAIN.format(asks_again=seed % 2 == 0), settings)
     chance = random.Random(seed)
-    until, pause = chance.randrange(5, 5 * contents // 2), chance.random() * 0.02
+    until, pause = chance.randrange(5, 4 * contents), chance.random() * 0.02
     running = Crawling(folder, {"only": (site, case)})
     wait_for(lambda: len(running.events()) > until)
     time.sleep(pause)
@@ -115,9 +116,11 @@ def missing(done: Round) -> set[str]:
 def inserted(killed: Crawl) -> set[str]:
     """Return the articles that were in the store for certain when the crawl was killed.
 
-    Those whose callbacks ended last may have been killed just before their insert.
+    Those whose callbacks ended last may have been killed just before their insert, which comes for
+    COMMIT_PAGES of them at once.
     """
-    return {path for path in killed.paths("ended")[:-CONCURRENT] if _is_article(path)}
+    ended = killed.paths("ended")[: -CONCURRENT - COMMIT_PAGES]
+    return {path for path in ended if _is_article(path)}
 
 
 def lost(done: Round) -> set[str]:

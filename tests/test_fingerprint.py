@@ -14,6 +14,7 @@ import oracle
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from w3lib.encoding import html_body_declared_encoding
 
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.fingerprint import (
@@ -28,6 +29,7 @@ from dedup.fingerprint import (
     simhash,
     token_hashes,
 )
+from dedup.native import ffi, lib
 from dedup.recipes import Recipe, recipe_of
 from dedup.values import PageFingerprint, hex_fingerprint
 
@@ -685,6 +687,26 @@ def test_an_unknown_encoding_is_a_usage_error(encoding: str) -> None:
     """The error names it."""
     with pytest.raises(UsageError, match="unknown encoding"):
         fingerprint(b"page", encoding=encoding)
+
+
+DECLARING = st.lists(
+    st.sampled_from(
+        '<meta |<?xml |<!--|-->|charset|Encoding|content|http-equiv|=|=|content-type|utf-8|UTF8|"|'
+        "koi8-r|latin1|'| |\n|\x0b|\xa0|>|;|/|é|<body>".split("|")
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=300)
+@given(DECLARING)
+@example(["<meta ", "charset", "\x0b", "=", "koi8-r", ">"])
+@example(["<meta ", "charset", "=", "utf-8", "é", ">"])
+def test_the_quick_look_at_encodings_agrees_with_the_careful_one(pieces: list[str]) -> None:
+    """Where the core sees nothing declared but UTF-8, w3lib finds no other encoding."""
+    html = "".join(pieces).encode("latin-1")
+    if lib.ndd_declares_utf8(ffi.from_buffer(html), len(html)):
+        assert html_body_declared_encoding(html) in (None, "utf-8")
 
 
 def test_an_unknown_declared_encoding_means_utf8() -> None:

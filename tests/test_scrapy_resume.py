@@ -18,7 +18,7 @@ from killing import (
     unexplained,
 )
 
-CONTENTS = 24
+CONTENTS = 32
 ROUNDS = 10  # make soak: 100
 
 

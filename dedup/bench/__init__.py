@@ -7,4 +7,5 @@ repeated with the one command that its report names.
     report      medians, ranges, and what the machine is
     crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process;
                 crawl_steps: where the time goes)
+    pages       from a page to its fingerprint, beside other extractors (page_sets: the pages)
 """

@@ -10,7 +10,7 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("crawl",)
+_BENCHMARKS = ("crawl", "pages")
 
 
 class _Benchmarks(click.Group):

@@ -108,6 +108,10 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
                          const uint8_t *directory, size_t directory_length, ndd_key key,
                          ndd_page *page);
 
+/* 1 when the first 4096 bytes of a page can declare no encoding but UTF-8: every "charset" or
+ * "encoding" that stands in them before '=' is given that one. 0: look closer. */
+int ndd_declares_utf8(const uint8_t *html, size_t n);
+
 /* Reads plain text: one block without markup or links. */
 ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,
                          ndd_page *page);

@@ -23,6 +23,14 @@ static inline uint64_t load_le(const uint8_t *bytes, size_t n) {
     return x;
 }
 
+/* The 4 bytes of a number, the first lowest; compilers make one store of it. */
+static inline void store4_le(uint8_t *to, uint32_t x) {
+    to[0] = (uint8_t)x;
+    to[1] = (uint8_t)(x >> 8);
+    to[2] = (uint8_t)(x >> 16);
+    to[3] = (uint8_t)(x >> 24);
+}
+
 static inline int is_ascii_letter(uint8_t c) {
     return (uint8_t)((c | 0x20) - 'a') < 26;
 }
@@ -37,6 +45,16 @@ static inline int is_alphanumeric(uint8_t c) {
 
 static inline uint8_t ascii_lower(uint8_t c) {
     return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 0x20) : c;
+}
+
+/* A word of 8 bytes that all are this one. */
+#define BYTES_OF(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* ascii_lower of 8 bytes at once, none of them above ASCII: adding carries into the top bit of a byte
+ * that is 'A' or more, and of one that is more than 'Z'. */
+static inline uint64_t lower8(uint64_t bytes) {
+    uint64_t from_a = bytes + BYTES_OF(0x80 - 'A'), above_z = bytes + BYTES_OF(0x7f - 'Z');
+    return bytes | ((from_a ^ above_z) & BYTES_OF(0x80)) >> 2;
 }
 
 /* White space as HTML counts it: tab, line feed, form feed, carriage return, space. */

@@ -43,6 +43,9 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
 
 /* The token hash in two steps: all chunks of 16 bytes but the last, then the last, which has 1 to
  * 16 bytes (none in an empty token). hash_begin returns where the last chunk starts. */
+#define ALL (~UINT64_C(0))
+#define KEEP(bytes) (~(ALL << (8 * (bytes))))
+
 struct token_hash {
     uint64_t state;
     uint64_t other;
@@ -58,14 +61,23 @@ static inline const uint8_t *hash_begin(struct token_hash *hash, const uint8_t *
     return bytes;
 }
 
-/* 16 bytes of the chunk are read; those behind its length do not count. n is the token's length. */
+/* Of the last chunk's two halves; bytes behind its length do not count. n is the token's length. */
+static inline uint64_t hash_last(uint64_t low, uint64_t high, size_t length, uint64_t state,
+                                 uint64_t other, size_t n) {
+    static const uint64_t low_counts[17] = {KEEP(0), KEEP(1), KEEP(2), KEEP(3), KEEP(4), KEEP(5),
+                                            KEEP(6), KEEP(7), ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL};
+    static const uint64_t high_counts[17] = {0, 0, 0, 0, 0, 0, 0, 0, 0, KEEP(1), KEEP(2), KEEP(3),
+                                             KEEP(4), KEEP(5), KEEP(6), KEEP(7), ALL};
+    low &= low_counts[length];
+    high &= high_counts[length];
+    return hash_mix(hash_fold(low ^ state, high ^ other) ^ n);
+}
+
+/* 16 bytes of the chunk are read. */
 static inline uint64_t hash_end(const struct token_hash *hash, const uint8_t *chunk, size_t length,
                                 size_t n) {
     if (length == 0) return hash_mix(hash->state);
-    uint64_t ones = ~UINT64_C(0);
-    uint64_t low = load8_le(chunk) & (length < 8 ? ~(ones << 8 * length) : ones);
-    uint64_t high = length > 8 ? load8_le(chunk + 8) & ones >> (128 - 8 * length) : 0;
-    return hash_mix(hash_fold(low ^ hash->state, high ^ hash->other) ^ n);
+    return hash_last(load8_le(chunk), load8_le(chunk + 8), length, hash->state, hash->other, n);
 }
 
 /* ndd_hash_token for bytes behind which 15 more may be read. */

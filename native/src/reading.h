@@ -9,20 +9,23 @@
  *     features.c  tokens of the kept blocks -> ndd_page
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
+ *     chunk.h   how several of them look at 16 bytes at a time, and at each where that is not known
  */
 #ifndef NDD_READING_H
 #define NDD_READING_H
 
 #include "ndd.h"
 
-/* What holds at a place in the page; an element hands its context down to what it contains. */
+/* What holds at a place in the page; an element hands its context down to what it contains. In the
+ * order of the TAG_ flags that give it. */
 enum {
     IN_SKIPPED = 1 << 0,  /* not visible: hidden, or an element whose content is not text */
     IN_DROPPED = 1 << 1,  /* navigation, forms, comments and the like */
-    IN_HEADER = 1 << 2,
-    IN_MAIN = 1 << 3,     /* article or main */
+    IN_MAIN = 1 << 2,     /* article or main */
+    IN_HEADER = 1 << 3,
     IN_HEADING = 1 << 4,
-    IN_LINK = 1 << 5
+    IN_LINK = 1 << 5,
+    IN_ANY = (1 << 6) - 1
 };
 
 /* The text between two block-level tags. */
@@ -63,9 +66,10 @@ struct ndd_reader {
     uint16_t token_context; /* of the token's first character */
     uint8_t token[128 + 16];
     uint32_t token_length;
-    uint8_t before[4 + 16]; /* the character before, within a run of a spaceless script */
+    uint32_t before;        /* the character before, in a run of a spaceless script: its UTF-8 */
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
+    uint32_t link_tokens;   /* of the last block so far */
     int in_block;           /* the last block is still open */
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "chunk.h"
 #include "reading.h"
 #include "tags.h"
 
@@ -55,6 +56,7 @@ static void close_implied(struct scan *scan, uint32_t wanted, uint32_t fence) {
 /* A start tag may end elements that HTML lets stand open. */
 static void implied_ends(struct scan *scan, uint32_t flags) {
     if (flags & TAG_BLOCK) close_implied(scan, TAG_PARAGRAPH, TAG_BLOCK);
+    if (!(flags & (TAG_ITEM | TAG_TERM | TAG_CELL | TAG_ROW | TAG_GROUP | TAG_LINK))) return;
     if (flags & TAG_ITEM) close_implied(scan, TAG_ITEM, TAG_LIST | TAG_CELL | TAG_TABLE);
     else if (flags & TAG_TERM) close_implied(scan, TAG_TERM, TAG_TERMS | TAG_CELL | TAG_TABLE);
     else if (flags & TAG_CELL) close_implied(scan, TAG_CELL, TAG_ROW | TAG_TABLE);
@@ -63,20 +65,19 @@ static void implied_ends(struct scan *scan, uint32_t flags) {
     else if (flags & TAG_LINK) close_implied(scan, TAG_LINK, TAG_BLOCK);
 }
 
+_Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DROPPED &&
+               TAG_MAIN / TAG_SKIP == IN_MAIN && TAG_HEADER / TAG_SKIP == IN_HEADER &&
+               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK,
+               "marks of a context stand in the order of the flags of tags");
+
 static uint16_t context_of(uint16_t outer, uint32_t flags, const struct attributes *attributes) {
-    uint16_t context = outer;
-    if (flags & TAG_SKIP) context |= IN_SKIPPED;
-    if (flags & TAG_DROP) context |= IN_DROPPED;
-    if (flags & TAG_MAIN) context |= IN_MAIN;
-    if (flags & TAG_HEADER) context |= IN_HEADER;
-    if (flags & TAG_HEADING) context |= IN_HEADING;
-    if (flags & TAG_LINK) context |= IN_LINK;
+    uint32_t context = outer | (flags / TAG_SKIP & IN_ANY);
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
         if (attributes->hidden) context |= IN_SKIPPED;
         if (attributes->dropped) context |= IN_DROPPED;
         if (attributes->main) context |= IN_MAIN;
     }
-    return context;
+    return (uint16_t)context;
 }
 
 /* The end of an element whose content is no markup: past its end tag, or the page's end. */
@@ -87,7 +88,7 @@ static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64
         if (end - at > 2 && at[1] == '/' && is_ascii_letter(at[2])) {
             const uint8_t *p = at + 2;
             while (p < end && p - at < 14 && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
-            if (tag_name(at + 2, (size_t)(p - at - 2)) == name &&
+            if (tag_name(at + 2, (size_t)(p - at - 2), end) == name &&
                 (p == end || is_html_space(*p) || *p == '/' || *p == '>')) {
                 *content_end = at;
                 p = memchr(p, '>', (size_t)(end - p));
@@ -102,12 +103,12 @@ static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64
 
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
-    const uint8_t *name_start = at + 1, *p = name_start;
-    while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
-    struct attributes attributes;
-    const uint8_t *after = tag_attributes(p, scan->end, &attributes);
+    const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
+    struct attributes attributes = {0, 0, 0, 0, 0, NULL, 0};
+    const uint8_t *after = p + 1;
+    if (p == scan->end || *p != '>') after = tag_attributes(p, scan->end, &attributes);
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
-    uint64_t name = tag_name(name_start, (size_t)(p - name_start));
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
 
     if (flags & TAG_BLOCK) words_end_block(reader);
@@ -150,12 +151,11 @@ static uint32_t fence_of(uint32_t flags) {
 }
 
 static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
-    const uint8_t *name_start = at + 2, *p = name_start;
-    while (p < scan->end && !is_html_space(*p) && *p != '/' && *p != '>') p++;
-    const uint8_t *after = memchr(p, '>', (size_t)(scan->end - p));
+    const uint8_t *name_start = at + 2, *p = tag_name_end(name_start, scan->end);
+    const uint8_t *after = find_near(p, scan->end, '>');
     if (after == NULL) return scan->end;
     after++;
-    uint64_t name = tag_name(name_start, (size_t)(p - name_start));
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
     if (flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (flags & TAG_BREAK) words_break(scan->reader);
@@ -217,7 +217,11 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
             at = memchr(at, '<', (size_t)(scan.end - at));
             if (at == NULL) break;
         } else {
-            at = words_html(reader, at, scan.end);
+            if (is_html_space(*at)) { /* often all there is between two tags */
+                words_break(reader);
+                at = space_end(at + 1, scan.end);
+            }
+            if (at < scan.end && *at != '<') at = words_html(reader, at, scan.end);
         }
         if (at < scan.end) at = markup(&scan, at);
     }

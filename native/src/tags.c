@@ -3,29 +3,13 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "chunk.h"
 #include "hash.h"
-#include "tag_table.h"
 
-uint64_t tag_name(const uint8_t *name, size_t n) {
-    uint64_t packed = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t six;
-        if (is_ascii_letter(name[i])) six = name[i] & 31;
-        else if (is_ascii_digit(name[i])) six = 32 | (name[i] & 15);
-        else six = 63;
-        if (i >= 10 || six == 63) {
-            uint64_t h = 0;
-            for (size_t j = 0; j < n; j++) h = hash_mix(h ^ ascii_lower(name[j]));
-            return h | UINT64_C(1) << 63;
-        }
-        packed = packed << 6 | six;
-    }
-    return packed;
-}
-
-uint32_t tag_flags(uint64_t name) {
-    const struct tag_entry *entry = &tag_entries[name * TAG_MULTIPLIER >> 54];
-    return entry->name == name ? entry->flags : 0;
+uint64_t tag_long_name(const uint8_t *name, size_t n) {
+    uint64_t h = 0;
+    for (size_t i = 0; i < n; i++) h = hash_mix(h ^ ascii_lower(name[i]));
+    return h | UINT64_C(1) << 63;
 }
 
 static int equals(const uint8_t *bytes, size_t n, const char *word) {
@@ -57,6 +41,37 @@ static int has_word(const uint8_t *value, size_t n, const char *const *words) {
 
 static const char *const comment_words[] = {"comment", "comments", "disqus", "reply", "replies",
                                             "respond", "discussion", "livefyre", NULL};
+/* has_word(value, n, comment_words). Nearly every class and id is asked, and hardly any says yes: so
+ * first the places are found where a first and a third letter fit, 16 at a time. */
+static int has_comment_word(const uint8_t *value, size_t n, const uint8_t *end) {
+#ifdef NDD_CHUNKS
+    const __m128i small = _mm_set1_epi8(0x20);
+    size_t i = 0;
+    for (; i < n && (size_t)(end - value) - i >= CHUNK + 2; i += CHUNK) {
+        __m128i first = _mm_or_si128(chunk_at(value + i), small);
+        __m128i third = _mm_or_si128(chunk_at(value + i + 2), small);
+        __m128i com = _mm_and_si128(chunk_is(first, 'c'), chunk_is(third, 'm'));
+        __m128i dis = _mm_and_si128(chunk_is(first, 'd'), chunk_is(third, 's'));
+        __m128i liv = _mm_and_si128(chunk_is(first, 'l'), chunk_is(third, 'v'));
+        __m128i rep = _mm_or_si128(chunk_is(third, 'p'), chunk_is(third, 's')); /* or res */
+        rep = _mm_and_si128(chunk_is(first, 'r'), rep);
+        uint32_t bits = chunk_bits(_mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(liv, rep)));
+        for (; bits != 0; bits &= bits - 1) {
+            size_t start = i + lowest_bit(bits), stop = start;
+            if (start > 0 && is_alphanumeric(value[start - 1])) continue;
+            while (stop < n && is_alphanumeric(value[stop])) stop++;
+            if (stop > start && one_of(value + start, stop - start, comment_words)) return 1;
+        }
+    }
+    if (i >= n) return 0;
+    while (i > 0 && is_alphanumeric(value[i - 1])) i--; /* a word that began before */
+    return has_word(value + i, n - i, comment_words);
+#else
+    (void)end;
+    return has_word(value, n, comment_words);
+#endif
+}
+
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "complementary",
                                             "search", "form", "menu", "menubar", "toolbar",
                                             "dialog", "alertdialog", "button", NULL};
@@ -80,42 +95,58 @@ static int style_hides(const uint8_t *style, size_t n) {
     return 0;
 }
 
+/* The first four letters of a name, which has as many, in either case, as one number. No byte but a
+ * letter in either case becomes that letter when this bit is set. */
+#define NAME4(a, b, c, d) \
+    ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+
+static uint32_t small4(const uint8_t *name) {
+    return NAME4(name[0], name[1], name[2], name[3]) | UINT32_C(0x20202020);
+}
+
 static int is_json_type(const uint8_t *type, size_t n) {
     if (equals(type, n, "application/ld+json")) return 0; /* describes the text, does not replace it */
     return equals(type, n, "application/json") || (n > 5 && equals(type + n - 5, 5, "+json"));
 }
 
+/* What an attribute says. Its name's length tells most of them apart at once. */
 static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_t length,
-                      struct attributes *found) {
-    switch (name[0] | 0x20) {
-    case 'a':
-        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
+                      const uint8_t *end, struct attributes *found) {
+    switch (n) {
+    case 2:
+        if (equals(name, n, "id") && has_comment_word(value, length, end)) found->dropped = 1;
         break;
-    case 'c':
-    case 'i':
-        if ((equals(name, n, "class") || equals(name, n, "id")) && has_word(value, length, comment_words)) {
-            found->dropped = 1;
-        }
-        break;
-    case 'h':
-        if (equals(name, n, "href") && found->href == NULL) {
-            found->href = value;
-            found->href_length = length;
-        } else if (equals(name, n, "hidden")) {
-            found->hidden = 1;
-        }
-        break;
-    case 'r':
-        if (equals(name, n, "role")) {
+    case 4:
+        switch (small4(name)) {
+        case NAME4('h', 'r', 'e', 'f'):
+            if (found->href == NULL) {
+                found->href = value;
+                found->href_length = length;
+            }
+            break;
+        case NAME4('r', 'o', 'l', 'e'):
             if (has_word(value, length, dropped_roles)) found->dropped = 1;
             if (has_word(value, length, main_roles)) found->main = 1;
+            break;
+        case NAME4('t', 'y', 'p', 'e'):
+            if (is_json_type(value, length)) found->json = 1;
+            break;
+        default:
+            break;
         }
         break;
-    case 's':
-        if (equals(name, n, "style") && style_hides(value, length)) found->hidden = 1;
+    case 5:
+        if (small4(name) == NAME4('c', 'l', 'a', 's') && (name[4] | 0x20) == 's') {
+            if (has_comment_word(value, length, end)) found->dropped = 1;
+        } else if (small4(name) == NAME4('s', 't', 'y', 'l') && (name[4] | 0x20) == 'e') {
+            if (style_hides(value, length)) found->hidden = 1;
+        }
         break;
-    case 't':
-        if (equals(name, n, "type") && is_json_type(value, length)) found->json = 1;
+    case 6:
+        if (equals(name, n, "hidden")) found->hidden = 1;
+        break;
+    case 11:
+        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
         break;
     default:
         break;
@@ -123,7 +154,6 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
 }
 
 const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attributes *found) {
-    memset(found, 0, sizeof *found);
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;
         if (at == end) return NULL;
@@ -131,8 +161,8 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
             found->closed = at[-1] == '/';
             return at + 1;
         }
-        const uint8_t *name = at++; /* its first character may be any, even '=' */
-        while (at < end && !is_html_space(*at) && *at != '=' && *at != '>' && *at != '/') at++;
+        const uint8_t *name = at; /* its first character may be any, even '=' */
+        at = attribute_name_end(at + 1, end);
         size_t n = (size_t)(at - name);
         while (at < end && is_html_space(*at)) at++;
         const uint8_t *value = at;
@@ -143,8 +173,8 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
             if (at == end) return NULL;
             value = at;
             if (*at == '"' || *at == '\'') {
-                value = at + 1;
-                at = memchr(value, *at, (size_t)(end - value));
+                value = at + 1; /* the usual quote on a path of its own, which need not wait for its load */
+                at = *at == '"' ? find_near(value, end, '"') : find_near(value, end, '\'');
                 if (at == NULL) return NULL;
                 length = (size_t)(at - value);
                 at++;
@@ -153,6 +183,6 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
                 length = (size_t)(at - value);
             }
         }
-        attribute(name, n, value, length, found);
+        attribute(name, n, value, length, end, found);
     }
 }

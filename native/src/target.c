@@ -7,6 +7,7 @@
 
 #include "bytes.h"
 #include "characters.h"
+#include "chunk.h"
 #include "reading.h"
 
 #define TARGET_BYTES 2048 /* what is longer counts by its beginning */
@@ -60,8 +61,7 @@ static size_t plain(const uint8_t *href, size_t n, uint8_t *to) {
 static size_t scheme(const uint8_t *target, size_t n) {
     if (n == 0 || !is_ascii_letter(target[0])) return 0;
     size_t i = 1;
-    while (i < n && (is_ascii_letter(target[i]) || is_ascii_digit(target[i]) ||
-                     (target[i] != '\0' && strchr("+-.", target[i]) != NULL))) i++;
+    while (i < n && (is_alphanumeric(target[i]) || target[i] == '+' || target[i] == '-' || target[i] == '.')) i++;
     return i < n && target[i] == ':' ? i + 1 : 0;
 }
 
@@ -82,6 +82,8 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
         if (target[start] == ';') {
             while (i < n && target[i] != '?' && target[i] != '/' && target[i] != ';') i++;
             if (is_volatile(target + start + 1, i - start - 1)) continue;
+        } else {
+            while (i < n && target[i] != '?' && target[i] != ';') i++;
         }
         memcpy(to + length, target + start, i - start);
         length += i - start;
@@ -101,8 +103,15 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
 
 void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n) {
     uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES];
-    const uint8_t *target = whole;
-    size_t length = plain(href, n, whole);
+    const uint8_t *target = href;
+    size_t length = n;
+    if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
+        const uint8_t *fragment = memchr(href, '#', n);
+        if (fragment != NULL) length = (size_t)(fragment - href);
+    } else {
+        target = whole;
+        length = plain(href, n, whole);
+    }
     if (length == 0) return;
     size_t skip = scheme(target, length);
     if (skip > 0 && !is_http(target, skip)) return;
@@ -123,9 +132,12 @@ void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n) {
         target += reader->directory_length;
         length -= reader->directory_length;
     }
-    length = without_volatile(target, length, kept);
+    if (memchr(target, '?', length) != NULL || memchr(target, ';', length) != NULL) {
+        length = without_volatile(target, length, kept);
+        target = kept;
+    }
     if (!ROOM(reader, reader->links, 1)) return;
     struct link *link = &reader->links.at[reader->links.n++];
-    link->hash = ndd_hash_token(kept, length, reader->key);
+    link->hash = ndd_hash_token(target, length, reader->key);
     link->context = reader->context;
 }

@@ -95,6 +95,22 @@ static void test_links(void) {
     CHECK(relative.links == absolute.links && relative.link_count == 1);
 }
 
+/* A word of a class counts only whole, at whatever place in it and in the page. */
+static void test_words_of_classes(void) {
+    for (int before = 0; before < 50; before++) {
+        for (int behind = 0; behind < 24; behind++) {
+            static const char *const ends[] = {"comment", "-comment", "comments2", "-replies-", " Livefyre"};
+            for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+                char page[128];
+                snprintf(page, sizeof page, "<a href=x class=\"%.*s%s\">%*s", before,
+                         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", ends[i], behind, "");
+                int dropped = i == 0 ? before == 0 : i != 2;
+                CHECK(read_page(page).link_count == (dropped ? 0 : 1));
+            }
+        }
+    }
+}
+
 static void test_counts(void) {
     ndd_page page = read_page("<script type='application/json'>{\"a\": 1}</script><p>two two words");
     CHECK(page.data_bytes == 8 && page.text_bytes == 11 && page.features == 2);
@@ -107,6 +123,32 @@ static void test_counts(void) {
     CHECK(ndd_read_text(reader, text, sizeof text - 1, public_recipe, &open) == NDD_OK);
     CHECK(keyed.value != open.value && keyed.check != open.check && keyed.features == open.features);
     CHECK(ndd_read_text(reader, NULL, 1, public_recipe, &open) == NDD_BAD_ARGUMENT);
+}
+
+static int declares_utf8(const char *html) {
+    size_t n = strlen(html);
+    uint8_t *exact = malloc(n + 1);
+    CHECK(exact != NULL);
+    memcpy(exact, html, n);
+    int answer = ndd_declares_utf8(exact, n);
+    free(exact);
+    return answer;
+}
+
+/* The quick look at encodings says yes only where nothing else is declared. */
+static void test_declarations(void) {
+    static const char *const yes[] = {"", "=", "<p class=x>", "<meta charset=utf-8>", "<META CHARSET = ' UTF-8 '>", "charset=utf8",
+                                      "<meta content=\"text/html; charset=utf-8\">", "<?xml encoding=\"UTF-8\"?>", "arset=x"};
+    static const char *const no[] = {"<meta charset=latin1>", "charset=", "charset=utf-16", "charset=utf-8-x", "charset\x0b=\"koi8-r\"",
+                                     "<?xml Encoding='gbk'", "charset=utf-8 charset=big5", "charset=utf-8\xe9", "charset=ut"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) CHECK(declares_utf8(yes[i]));
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++) CHECK(!declares_utf8(no[i]));
+    static char page[5000] = "";
+    memset(page, '=', sizeof page - 1);
+    memcpy(page + 4090, "charset=x", 9); /* cut at 4096 bytes */
+    CHECK(declares_utf8(page));
+    memcpy(page + 4080, "charset=x", 9);
+    CHECK(!declares_utf8(page));
 }
 
 /* Every beginning of a page is read without a fault, and reading it twice gives the same. */
@@ -150,7 +192,9 @@ int main(void) {
     test_words();
     test_blocks();
     test_links();
+    test_words_of_classes();
     test_counts();
+    test_declarations();
     test_cuts();
     ndd_reader_keep_words(reader, 0);
     test_hostile();

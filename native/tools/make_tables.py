@@ -61,7 +61,7 @@ def tag_table() -> str:
             break
     else:
         raise SystemExit("no multiplier keeps the tags apart")
-    lines = ["/* A tag stands at slot (packed name * TAG_MULTIPLIER) >> 54, or nowhere. */"]
+    lines = ["/* A tag stands at slot (tag_name() * TAG_MULTIPLIER) >> 54, or nowhere. */"]
     lines += [f"#define TAG_MULTIPLIER UINT64_C({multiplier:#x})", ""]
     lines += [
         "static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {"
@@ -80,11 +80,20 @@ def flag_list() -> str:
 
 
 def packed(name: str) -> int:
-    """A name of at most 10 letters and digits as 6 bits for each, the same in either case."""
+    """A name as tag_name() of tags.c has it: up to 8 bytes as they are, a hash of more."""
+    if len(name) <= 8:
+        return int.from_bytes(name.encode(), "little")
     value = 0
-    for character in name:
-        value = value << 6 | (32 | int(character) if character.isdigit() else ord(character) & 31)
-    return value
+    for byte in name.encode():
+        value = mix(value ^ byte)
+    return value | 1 << 63
+
+
+def mix(x: int) -> int:
+    """hash_mix() of hash.h."""
+    x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
+    x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
+    return x ^ x >> 33
 
 
 # --------------------------------------------------------------------------------- characters

@@ -1,0 +1,42 @@
+/* Included before everything else when the reader is built a second time, with NDD_PORTABLE: gives
+ * its functions names of their own, so that a test can hold both. Whoever misses one here is told so
+ * by the linker. */
+#ifndef PORTABLE_H
+#define PORTABLE_H
+
+#define bit_counter_add8 portable_bit_counter_add8
+#define bit_counter_finish portable_bit_counter_finish
+#define bit_counter_majority portable_bit_counter_majority
+#define blocks_weigh portable_blocks_weigh
+#define character_at portable_character_at
+#define character_of portable_character_of
+#define character_reference portable_character_reference
+#define features_sum portable_features_sum
+#define ndd_distance portable_distance
+#define ndd_hash_fnv1 portable_hash_fnv1
+#define ndd_hash_fnv1a portable_hash_fnv1a
+#define ndd_hash_jenkins portable_hash_jenkins
+#define ndd_hash_token portable_hash_token
+#define ndd_read_html portable_read_html
+#define ndd_read_text portable_read_text
+#define ndd_reader_close portable_reader_close
+#define ndd_reader_keep_words portable_reader_keep_words
+#define ndd_reader_open portable_reader_open
+#define ndd_reader_words portable_reader_words
+#define ndd_recipe portable_recipe
+#define ndd_simhash portable_simhash
+#define ndd_simhash_weighted portable_simhash_weighted
+#define ndd_unicode_version portable_unicode_version
+#define reader_link portable_reader_link
+#define reader_scan portable_reader_scan
+#define scratch_drop portable_scratch_drop
+#define scratch_grow portable_scratch_grow
+#define scratch_trim portable_scratch_trim
+#define tag_attributes portable_tag_attributes
+#define tag_long_name portable_tag_long_name
+#define words_break portable_words_break
+#define words_end_block portable_words_end_block
+#define words_html portable_words_html
+#define words_plain portable_words_plain
+
+#endif
