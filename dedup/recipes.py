@@ -14,7 +14,7 @@ from dedup.errors import RecipeMismatch, UsageError
 
 __all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
-NEWEST = "words-0-1"
+NEWEST = "words-0-2"
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
     id: str
     key: tuple[int, int] | None = (0, 0)
-    distance: int = 6
+    distance: int = 7
     total_distance: int = 18
     min_features: int = 20
     guard_links: int = 8
