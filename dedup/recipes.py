@@ -15,12 +15,13 @@ from dedup.errors import RecipeMismatch, UsageError
 __all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
 NEWEST = "words-0-2"
+_RETIRED = ("words-0-1",)
 
 
 class Recipe(msgspec.Struct, frozen=True):
     """How pages are fingerprinted and when two are near-duplicates. Distances are in bits.
 
-    id              for example "words-0-1"; with a secret "words-0-1.3f2a9c1e", where the digits
+    id              for example "words-0-2"; with a secret "words-0-2.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given
@@ -50,6 +51,11 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     """
     wanted = recipe_id or NEWEST
     base, _, mark = wanted.partition(".")
+    if base in _RETIRED:
+        raise RecipeMismatch(
+            f"recipe {wanted!r} is retired, this release makes {NEWEST!r}: use a new path or "
+            "namespace; the old store stays as it is, for the release that made it"
+        )
     if base != NEWEST:
         raise RecipeMismatch(f"unknown recipe {wanted!r}; this release knows {NEWEST!r}")
     if secret is None:

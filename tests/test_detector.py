@@ -19,7 +19,7 @@ from dedup.names import document_key, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
 from dedup.values import Neighbour, PageFingerprint, Verdict
 
-RECIPE = "words-0-1"
+RECIPE = "words-0-2"
 A, B, C = (f"http://example.com/{name}" for name in "abc")
 ONES = 2**64 - 1
 
@@ -127,7 +127,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         from dedup.values import PageFingerprint
         detector = dedup.detector.open(sys.argv[1])
         def reserve(key, value):
-            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-1")
+            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-2")
             return detector.reserve(page, key)
         detector.insert(reserve("http://example.com/a", 0))
         reserve("http://example.com/b", 2**64 - 1)
@@ -199,7 +199,7 @@ def test_promise_5_fingerprints_of_another_recipe_are_refused(detector):
     """probe and reserve raise RecipeMismatch naming both recipes."""
     other = page(recipe="words-0-0")
     for action in (detector.probe, lambda p: detector.reserve(p, A)):
-        with pytest.raises(RecipeMismatch, match=r"words-0-1.*words-0-0"):
+        with pytest.raises(RecipeMismatch, match=r"words-0-2.*words-0-0"):
             action(other)
 
 
@@ -569,7 +569,7 @@ def test_info_says_everything_at_once(detector):
     """info() tells the store, the policy, and the pages in flight."""
     detector.reserve(page(), A)
     info = detector.info()
-    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 6)
+    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 7)
     assert (info["recipe"], info["scope"]) == (RECIPE, "global")
 
 
