@@ -13,7 +13,9 @@ import numpy.typing as npt
 from dedup.errors import UsageError
 from dedup.native import ffi
 
-__all__ = ["Array", "Numbers", "many", "number", "pointer"]
+__all__ = ["Array", "Numbers", "bit_counts", "many", "number", "pointer"]
+
+_WORD = np.uint64
 
 Array = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[Any] | Iterable[int]
@@ -57,6 +59,20 @@ def many(numbers: Numbers, name: str) -> Array:
         raise UsageError(
             f"{name} must be integers in 0 .. 2**64 - 1, in an array or a sequence ({error})"
         ) from error
+
+
+def bit_counts(numbers: Array) -> npt.NDArray[np.uint8]:
+    """Return how many bits of each number are 1; numbers is a uint64 array of any shape.
+
+    Of the XOR of fingerprints these are Hamming distances. (Numpy has this from version 2 on.)
+    """
+    pairs = numbers - ((numbers >> _WORD(1)) & _WORD(0x5555555555555555))
+    fours = (pairs & _WORD(0x3333333333333333)) + ((pairs >> _WORD(2)) & _WORD(0x3333333333333333))
+    bytes_ = (fours + (fours >> _WORD(4))) & _WORD(0x0F0F0F0F0F0F0F0F)
+    sums: npt.NDArray[np.uint8] = ((bytes_ * _WORD(0x0101010101010101)) >> _WORD(56)).astype(
+        np.uint8
+    )
+    return sums
 
 
 def pointer(numbers: Array) -> Any:

@@ -7,6 +7,7 @@ secrets never meet.
 """
 
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 
@@ -29,6 +30,7 @@ class Recipe(msgspec.Struct, frozen=True):
     total_distance  greatest sum of the distances of value and check
     min_features    a page with fewer features is exempt ("short")
     guard_links     from so many links on the listing guard looks at a page
+    guard_features  and up to so many features a link: with more, it is read for its text
     guard_distance  links further apart than this are new links
     """
 
@@ -38,7 +40,16 @@ class Recipe(msgspec.Struct, frozen=True):
     total_distance: int = 18
     min_features: int = 20
     guard_links: int = 8
-    guard_distance: int = 16
+    guard_features: int = 24
+    guard_distance: int = 20
+
+    def guarded(self, features: Any, link_count: Any) -> Any:
+        """Whether the listing guard looks at a page of so many features and links.
+
+        Numbers, or arrays of them of the same shape.
+        """
+        enough = link_count >= self.guard_links
+        return enough & (features <= self.guard_features * link_count)
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:

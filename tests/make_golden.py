@@ -175,7 +175,9 @@ def section(vectors: dict[str, Any]) -> str:
         "**Token hashes**",
         "",
     ]
-    rows = [[quoted(v["token"]), code(v["public"]), code(v["keyed"])] for v in vectors["token_hashes"]]
+    rows = [
+        [quoted(v["token"]), code(v["public"]), code(v["keyed"])] for v in vectors["token_hashes"]
+    ]
     lines += table("token", "public", "keyed", rows=rows)
     rows = [[quoted(" ".join(v["tokens"])), code(v["hash"])] for v in vectors["shingle_hashes"]]
     lines += ["**Shingle hashes**", "", *table("tokens", "hash", rows=rows)]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from dedup import fingerprint, fingerprint_text, near_duplicate, recipe_of
 from dedup.cli import _COMMANDS, main, terminal
-from dedup.cli.compare import _text
 from dedup.cli.differences import differences
+from dedup.cli.texts import running
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 
@@ -319,7 +319,8 @@ def test_compare_needs_two_readable_pages(pages):
 def test_chinese_words_are_shown_as_text():
     """Character pairs are joined again; short words of other scripts are not."""
     assert (
-        _text(["北京", "京大", "大学", "and", "de", "es", "не", "ем"]) == "北京大学 and de es не ем"
+        running(["北京", "京大", "大学", "and", "de", "es", "не", "ем"])
+        == "北京大学 and de es не ем"
     )
 
 

@@ -316,17 +316,20 @@ def test_the_listing_guard_keeps_new_links(detector, inserted):
     if inserted:
         detector.insert(original)
     dropped = "near_duplicate" if inserted else "pending"
-    for links, links_in_page, status in (
-        (17, 8, "exempt"),
-        (16, 8, dropped),
-        (17, 7, dropped),
+    for links, links_in_page, features, status in (
+        (21, 8, 100, "exempt"),
+        (20, 8, 100, dropped),
+        (21, 7, 100, dropped),
+        (21, 8, 192, "exempt"),
+        (21, 8, 193, dropped),  # many words a link: a text, with other links beside it
     ):
-        verdict = detector.reserve(page(links=bits(links), link_count=links_in_page), B)
+        listing = page(links=bits(links), link_count=links_in_page, features=features)
+        verdict = detector.reserve(listing, B)
         assert verdict.status == status
         assert verdict.reason == ("new_links" if status == "exempt" else "")
         assert (verdict.token is not None) == (status == "exempt")
         detector.release(verdict)
-    unguarded = page(links=bits(17), link_count=8)
+    unguarded = page(links=bits(21), link_count=8)
     assert detector.reserve(unguarded, B, guard=False).status == dropped
 
 
@@ -669,8 +672,8 @@ class Crawl(RuleBasedStateMachine):
         alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
         stored = self.near(fingerprint, key, list(self.inserted.items()))
         flying = self.near(fingerprint, key, alive)
-        new_links = fingerprint.link_count >= 8 and all(
-            (fingerprint.links ^ links).bit_count() > 16 for *_, links in stored + flying
+        new_links = fingerprint.features / 24 <= fingerprint.link_count >= 8 and all(
+            (fingerprint.links ^ links).bit_count() > 20 for *_, links in stored + flying
         )
         if exempt:
             expected = ("exempt", exempt, None)
@@ -701,8 +704,8 @@ class Crawl(RuleBasedStateMachine):
     def insert(self, choice: int) -> None:
         verdict = self.verdicts.pop(choice % len(self.verdicts))
         stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
-        guarded = verdict.page.link_count >= 8 and all(
-            (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
+        guarded = verdict.page.features / 24 <= verdict.page.link_count >= 8 and all(
+            (verdict.page.links ^ links).bit_count() > 20 for *_, links in stored
         )
         late = self.detector.insert(verdict)
         assert late == (verdict.status == "unique" and bool(stored) and not guarded)

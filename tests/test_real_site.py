@@ -108,9 +108,7 @@ def test_a_copy_is_dropped_for_its_own_original(crawl):
 def test_the_rest_is_not_dropped(crawl, tell):
     """A page that is no copy is dropped for a page whose text is not different from its own: of all
     drops, 995 in 1,000 are right, and the others are named."""
-    pairs = [
-        (path, original_of(crawl["pages"][path]["of"])) for path in crawl["dropped_originals"]
-    ]
+    pairs = [(path, original_of(crawl["pages"][path]["of"])) for path in crawl["dropped_originals"]]
     alike = {pair: text_alike(crawl["root"], *pair) for pair in pairs}
     wrong = {pair: round(share, 3) for pair, share in alike.items() if share <= DIFFERENT}
     drops = len(crawl["dropped_copies"]) + len(pairs)

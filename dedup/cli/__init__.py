@@ -31,7 +31,10 @@ _COMMANDS = {
     "compare": _Entry("compare", "compare", "Say whether two pages are near-duplicates, and why."),
     "find-all": _Entry("find", "find_all", "List all pairs of fingerprints within a distance."),
     "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
-    "store": _Entry("store", "store", "Look after a store: info, verify, export, import, prune."),
+    "evaluate": _Entry("evaluate", "evaluate", "Measure precision and recall on labelled pages."),
+    "store": _Entry(
+        "store", "store", "Look after a store: info, verify, report, export, import ..."
+    ),
 }
 
 

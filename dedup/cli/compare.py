@@ -6,6 +6,8 @@ The rule kept here: the answer is that of near_duplicate(); the listing guard, w
 detector's, is told beside it.
 """
 
+import shutil
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import msgspec
 from dedup.cli import terminal
 from dedup.cli.differences import Hunk, differences
 from dedup.cli.pages import page_options, read_bytes
+from dedup.cli.texts import inline, running, side_by_side
 from dedup.fingerprint import distance, fingerprint, main_words, near_duplicate
 from dedup.recipes import Recipe, recipe_of
 from dedup.values import PageFingerprint, hex_fingerprint
@@ -22,8 +25,11 @@ from dedup.values import PageFingerprint, hex_fingerprint
 __all__ = ["compare"]
 
 HUNKS = 10  # shown without --all
-WORDS = 30  # of each side of a hunk, shown without --all
-CONTEXT = 6  # words shown before and after a hunk
+WIDE = 100  # columns of a terminal from which on texts are shown side by side by default
+
+
+_PAGE_HEADERS = ("", "value", "check", "features", "links", "path")
+_DISTANCE_HEADERS = ("", "bits", "")
 
 
 class _Side(NamedTuple):
@@ -52,15 +58,31 @@ class _Result(NamedTuple):
 @click.argument("b", type=click.Path())
 @page_options
 @click.option("--all", "show_all", is_flag=True, help=f"All differences, not the first {HUNKS}.")
+@click.option(
+    "--side-by-side/--inline",
+    "columns",
+    default=None,
+    help=f"Differences in two columns, or in lines. Default: two in a terminal of {WIDE} columns.",
+)
+@click.option("--html", "page", metavar="FILE", help="Write one HTML page that shows all of it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def compare(
-    a: str, b: str, encoding: str | None, secret: str | None, show_all: bool, as_json: bool
+    a: str,
+    b: str,
+    encoding: str | None,
+    secret: str | None,
+    show_all: bool,
+    columns: bool | None,
+    page: str | None,
+    as_json: bool,
 ) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
     One of them may be "-" for stdin. The differences are those of the main texts, in the words that
     the fingerprints are made of. The exit code is 0 whatever the answer.
     """
+    if page == "-" and as_json:
+        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
     recipe = recipe_of(None, secret)
@@ -68,16 +90,32 @@ def compare(
     result = _judge(side_a.page, side_b.page, recipe)
     hunks = differences(side_a.words, side_b.words)
     shown = hunks if show_all else hunks[:HUNKS]
+    if page is not None:
+        _write_page(page, side_a, side_b, recipe, result, hunks)
     if as_json:
         terminal.out_json(_json(side_a, side_b, recipe, result, hunks, shown))
+    if as_json or page == "-":
         return
     for line in _lines(side_a, side_b, recipe, result):
         terminal.out(line)
     terminal.out(_summary(side_a, side_b, hunks))
-    for hunk in shown:
-        terminal.out(f"  {_inline(side_a.words, side_b.words, hunk, show_all)}")
+    for line in _differences(side_a.words, side_b.words, shown, columns, whole=show_all):
+        terminal.out(line)
     if len(shown) < len(hunks):
         terminal.out(f"  and {len(hunks) - len(shown):,} more; --all shows them")
+
+
+def _differences(
+    a: list[str], b: list[str], hunks: list[Hunk], columns: bool | None, *, whole: bool
+) -> Iterator[str]:
+    """Yield the lines that show where two texts differ; columns: in two, None: if there is room."""
+    width = shutil.get_terminal_size((WIDE, 24)).columns
+    if columns is None:
+        columns = width >= WIDE and sys.stdout.isatty()
+    if columns and hunks:
+        yield from side_by_side(a, b, hunks, width, whole=whole)
+    else:
+        yield from (f"  {inline(a, b, hunk, whole=whole)}" for hunk in hunks)
 
 
 def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
@@ -97,7 +135,7 @@ def _judge(a: PageFingerprint, b: PageFingerprint, recipe: Recipe) -> _Result:
         rule = "distance"
     elif value + check > recipe.total_distance:
         rule = "total_distance"
-    new_links = b.link_count >= recipe.guard_links and links > recipe.guard_distance
+    new_links = recipe.guarded(b.features, b.link_count) and links > recipe.guard_distance
     return _Result(value, check, links, near_duplicate(a, b), rule, new_links)
 
 
@@ -121,6 +159,7 @@ def _json(
             "total_distance": recipe.total_distance,
             "min_features": recipe.min_features,
             "guard_links": recipe.guard_links,
+            "guard_features": recipe.guard_features,
             "guard_distance": recipe.guard_distance,
         },
         "near_duplicate": result.near_duplicate,
@@ -131,8 +170,8 @@ def _json(
             {
                 "a_at": hunk.a_begin,
                 "b_at": hunk.b_begin,
-                "a": _text(a.words[hunk.a_begin : hunk.a_end]),
-                "b": _text(b.words[hunk.b_begin : hunk.b_end]),
+                "a": running(a.words[hunk.a_begin : hunk.a_end]),
+                "b": running(b.words[hunk.b_begin : hunk.b_end]),
             }
             for hunk in shown
         ],
@@ -140,27 +179,36 @@ def _json(
 
 
 def _lines(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> Iterator[str]:
-    yield terminal.table(
-        ("", "value", "check", "features", "links", "path"),
-        [
-            (
-                name,
-                hex_fingerprint(side.page.value),
-                hex_fingerprint(side.page.check),
-                side.page.features,
-                side.page.link_count,
-                side.path,
-            )
-            for name, side in (("A", a), ("B", b))
-        ],
-    )
+    yield terminal.table(_PAGE_HEADERS, _page_rows(a, b))
     yield ""
+    for name, bits, limit in _distance_rows(recipe, result):
+        yield f"{name:<17}  {bits:>3} bits{limit and f', {limit}'}"
+    yield ""
+    yield _verdict(a, b, recipe, result)
+    yield from _notes(b, result)
+    yield ""
+
+
+def _page_rows(a: _Side, b: _Side) -> list[tuple[str | int, ...]]:
+    rows: list[tuple[str | int, ...]] = []
+    for name, side in (("A", a), ("B", b)):
+        page = side.page
+        value, check = hex_fingerprint(page.value), hex_fingerprint(page.check)
+        rows.append((name, value, check, page.features, page.link_count, side.path))
+    return rows
+
+
+def _distance_rows(recipe: Recipe, result: _Result) -> list[tuple[str, str, str]]:
     total = result.value + result.check
-    yield f"distance of value  {result.value:3} bits, near-duplicates up to {recipe.distance}"
-    yield f"distance of check  {result.check:3} bits"
-    yield f"both together      {total:3} bits, near-duplicates up to {recipe.total_distance}"
-    yield f"distance of links  {result.links:3} bits, new links above {recipe.guard_distance}"
-    yield ""
+    return [
+        ("distance of value", f"{result.value}", f"near-duplicates up to {recipe.distance}"),
+        ("distance of check", f"{result.check}", ""),
+        ("both together", f"{total}", f"near-duplicates up to {recipe.total_distance}"),
+        ("distance of links", f"{result.links}", f"new links above {recipe.guard_distance}"),
+    ]
+
+
+def _verdict(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> str:
     match result.rule:
         case "short":
             name, page = min((("A", a.page), ("B", b.page)), key=lambda side: side[1].features)
@@ -169,15 +217,35 @@ def _lines(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> Iterator[str]
         case "distance":
             why = f"value distance: {result.value} bits are more than {recipe.distance}"
         case "total_distance":
+            total = result.value + result.check
             why = f"total distance: {total} bits are more than {recipe.total_distance}"
         case _:
             why = f"both distances are within those of the recipe {recipe.id}"
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
-    yield f"verdict: {answer} ({why})"
+    return f"verdict: {answer} ({why})"
+
+
+def _notes(b: _Side, result: _Result) -> Iterator[str]:
     if result.near_duplicate and result.new_links:
         links = terminal.count(b.page.link_count, "link")
         yield f"listing guard: a crawl that has seen A keeps B, whose {links} are new"
-    yield ""
+
+
+def _write_page(
+    path: str, a: _Side, b: _Side, recipe: Recipe, result: _Result, hunks: list[Hunk]
+) -> None:
+    from dedup.cli.compare_page import compare_page
+
+    text = compare_page(
+        (a.path, b.path),
+        _verdict(a, b, recipe, result),
+        [*_notes(b, result), _summary(a, b, hunks)],
+        ((_PAGE_HEADERS, *_page_rows(a, b)), (_DISTANCE_HEADERS, *_distance_rows(recipe, result))),
+        (a.words, b.words),
+        hunks,
+    )
+    with click.open_file(path, "wb") as file:
+        file.write(text.encode("utf-8", "replace"))
 
 
 def _summary(a: _Side, b: _Side, hunks: list[Hunk]) -> str:
@@ -187,37 +255,3 @@ def _summary(a: _Side, b: _Side, hunks: list[Hunk]) -> str:
         f"the main texts ({len(a.words):,} and {len(b.words):,} words) differ in "
         f"{terminal.count(len(hunks), 'place')}, [-in A only-] {{+in B only+}}:"
     )
-
-
-def _inline(a: list[str], b: list[str], hunk: Hunk, whole: bool) -> str:
-    """Return a hunk as one line, with the words around it."""
-    start = max(0, hunk.a_begin - CONTEXT)
-    stop = hunk.a_end + CONTEXT
-    parts = ["..." if start else "", _text(a[start : hunk.a_begin])]
-    for words, marks in (
-        (a[hunk.a_begin : hunk.a_end], ("[-", "-]")),
-        (b[hunk.b_begin : hunk.b_end], ("{+", "+}")),
-    ):
-        if words:
-            left_out = 0 if whole else max(0, len(words) - WORDS)
-            more = f" ... {left_out:,} more" if left_out else ""
-            parts.append(f"{marks[0]}{_text(words[: len(words) - left_out])}{more}{marks[1]}")
-    parts += [_text(a[hunk.a_end : stop]), "..." if stop < len(a) else ""]
-    return " ".join(filter(None, parts))
-
-
-def _text(words: list[str]) -> str:
-    """Return words as running text; the character pairs that Chinese comes in are joined again."""
-    pieces: list[str] = []
-    last = ""
-    for word in words:
-        if len(last) == len(word) == 2 and last[1] == word[0] and _in_pairs(word[0]):
-            pieces.append(word[1])
-        else:
-            pieces.append(f" {word}")
-        last = word
-    return "".join(pieces)[1:]
-
-
-def _in_pairs(character: str) -> bool:
-    return character >= "\u2e80" or "\u0e00" <= character <= "\u0e7f"

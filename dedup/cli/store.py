@@ -19,6 +19,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.store_folders import SNAPSHOT, Seen, check_documents, each
+from dedup.cli.store_report import report
 from dedup.cli.store_transfer import export, import_
 from dedup.store import Store, verify_store
 
@@ -182,5 +183,6 @@ def _verify(folder: Path) -> Seen:
     return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
 
 
+store.add_command(report)
 store.add_command(export)
 store.add_command(import_)

@@ -1,0 +1,133 @@
+"""`dedup store report`: how the fingerprints of a store are spread, and where many lie together.
+
+The rule kept here: nothing is changed; a bar is as long as its number, the longest fills its room.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from dedup.cli import terminal
+from dedup.cli.store_folders import Seen, check_documents, each
+
+if TYPE_CHECKING:
+    from dedup.store.report import Place, SpreadReport
+
+__all__ = ["report"]
+
+BAR = 32  # characters of the longest bar
+BUCKETS_A_LINE = 64
+FEWEST_EXPECTED = 0.5  # a row of neighbours without any is shown if so many were to be expected
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+
+
+@click.command(epilog="Example: dedup store report .scrapy/dedup --top 5")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--distance", type=click.IntRange(0, 15), help="k of the neighbourhoods; the recipe's."
+)
+@click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def report(path: str, distance: int | None, top: int, as_json: bool) -> None:
+    """Show how the fingerprints of the stores at PATH are spread. Nothing is changed.
+
+    Leading bits and buckets are Figure 2 of Manku, Jain and Das Sarma (WWW 2007): what they show
+    should look random, but for the pages that are alike. Then come the values with the most
+    documents, the places where most lie within the distance, with example keys and why these pages
+    were stored beside each other, and the domains with the most documents.
+    """
+    from dedup.store.report import SpreadReport, report_store
+
+    def look(folder: Path) -> Seen:
+        check_documents(folder)
+        found = report_store(folder, distance, top, terminal.progress(str(folder)))
+        seen: Seen = msgspec.to_builtins(found)
+        return seen
+
+    stores, failed = each(path, look)
+    if as_json:
+        terminal.out_json({"path": path, "stores": stores})
+    else:
+        for s in stores:
+            if "error" not in s:
+                for line in _lines(msgspec.convert(s, SpreadReport)):
+                    terminal.out(line)
+    if failed:
+        click.get_current_context().exit(1)
+
+
+def _lines(r: "SpreadReport") -> Iterator[str]:
+    yield f"{r.path}: {terminal.count(r.documents, 'document')} of recipe {r.recipe}"
+    yield (
+        f"{terminal.count(r.values, 'distinct value')}, {terminal.count(r.domains, 'domain')}; "
+        f"{terminal.count(r.crowded, 'document')} with another within {r.distance} bits"
+    )
+    if not r.documents:
+        return
+    yield "\nleading bits that neighbours in sorted order share (as many random values: expected)"
+    yield _neighbours(r)
+    yield "\ndocuments over 128 buckets of the values' range"
+    yield from _buckets(r.buckets)
+    for title, places in (
+        ("values with more than one document", r.hot),
+        (f"places with most documents within {r.distance} bits", r.dense),
+    ):
+        yield f"\n{title}{'' if places else ': none'}"
+        for place in places:
+            yield from _place(place)
+    yield "\ndomains"
+    most = max(r.domain_documents.values())
+    rows = [(d or "-", n, _bar(n, most)) for d, n in r.domain_documents.items()]
+    yield terminal.table(("domain", "documents", ""), rows)
+    if (more := r.domains - len(r.domain_documents)) > 0:
+        yield f"and {more:,} more"
+
+
+def _neighbours(r: "SpreadReport") -> str:
+    most = max(1, *r.neighbours)
+    rows = [
+        (shared, 63 - shared, seen, round(expected), _bar(seen, most))
+        for shared, (seen, expected) in enumerate(zip(r.neighbours, r.expected, strict=True))
+        if seen or expected >= FEWEST_EXPECTED
+    ]
+    headers = ("bits shared", "leading 1 at bit", "neighbours", "expected", "")
+    return terminal.table(headers, rows)
+
+
+def _buckets(buckets: Sequence[int]) -> Iterator[str]:
+    most, mean = max(buckets), sum(buckets) / len(buckets)
+    for begin in range(0, len(buckets), BUCKETS_A_LINE):
+        part = buckets[begin : begin + BUCKETS_A_LINE]
+        yield "  " + "".join(_EIGHTHS[-(-8 * n // most)] for n in part)
+    variance = sum((n - mean) ** 2 for n in buckets) / len(buckets)
+    yield (
+        f"least {min(buckets):,}, mean {mean:,.1f}, most {most:,}; the spread is "
+        f"{(variance / mean) ** 0.5:.2f} times that of random values"
+    )
+
+
+def _place(place: "Place") -> Iterator[str]:
+    values = "" if place.values == 1 else f" of {place.values:,} values"
+    low, high = place.features
+    features = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    yield f"{place.value}: {terminal.count(place.documents, 'document')}{values}, {features} features"
+    told: dict[str, Any] = {
+        "short": place.short,
+        "too far from it": place.apart,
+        "with new links": place.new_links,
+        "alike": place.alike,
+    }
+    beside = ", ".join(f"{number:,} {name}" for name, number in told.items() if number)
+    looked = "" if place.looked_at == place.documents else f" (of the {place.looked_at:,} oldest)"
+    yield f"  beside the oldest{looked}: {beside}"
+    domains = ", ".join(f"{name or '-'} {number:,}" for name, number in place.domains.items())
+    yield f"  domains: {domains}"
+    yield from (f"  {key}" for key in place.keys)
+
+
+def _bar(number: int, most: int) -> str:
+    eighths = -(-8 * BAR * number // most) if number else 0
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
