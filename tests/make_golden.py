@@ -96,7 +96,8 @@ def page_vector(name: str, key: oracle.Key) -> dict[str, Any]:
     hashes = {name: hexadecimal(getattr(public, name)) for name in ("value", "check", "links")}
     counts = ("features", "link_count", "text_bytes", "data_bytes")
     return {
-        **{"file": name, "url": url},
+        "file": name,
+        "url": url,
         **hashes,
         **{count: getattr(public, count) for count in counts},
         **{f"keyed_{one}": hexadecimal(getattr(keyed, one)) for one in hashes},

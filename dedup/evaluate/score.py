@@ -121,7 +121,8 @@ def kept_by_guard(prints: Prints, every: Pairs, rule: Rule) -> Mask:
     apart = bit_counts(prints.links[a] ^ prints.links[b])
     before = np.bincount(b, minlength=len(prints)) > 0
     alike = np.bincount(b[apart <= prints.recipe.guard_distance], minlength=len(prints)) > 0
-    return before & ~alike & prints.recipe.guarded(prints.features, prints.link_count)
+    guarded: NDArray[np.bool] = prints.recipe.guarded(prints.features, prints.link_count)
+    return before & ~alike & guarded
 
 
 def slices(pages: Pages, prints: Prints, pairs: Pairs) -> dict[str, dict[str, Mask]]:
