@@ -121,7 +121,7 @@ def kept_by_guard(prints: Prints, every: Pairs, rule: Rule) -> Mask:
     apart = bit_counts(prints.links[a] ^ prints.links[b])
     before = np.bincount(b, minlength=len(prints)) > 0
     alike = np.bincount(b[apart <= prints.recipe.guard_distance], minlength=len(prints)) > 0
-    guarded: NDArray[np.bool] = prints.recipe.guarded(prints.features, prints.link_count)
+    guarded: Mask = prints.recipe.guarded(prints.features, prints.link_count)
     return before & ~alike & guarded
 
 
