@@ -313,7 +313,7 @@ class Detector:
 
     def _new_links(self, page: PageFingerprint, neighbours: list[Neighbour]) -> bool:
         """The listing guard: enough links, and other ones than every near-duplicate has."""
-        return page.link_count >= self.recipe.guard_links and all(
+        return self.recipe.guarded(page.features, page.link_count) and all(
             n.links_distance > self.recipe.guard_distance for n in neighbours
         )
 

@@ -7,6 +7,7 @@ secrets never meet.
 """
 
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 
@@ -14,13 +15,14 @@ from dedup.errors import RecipeMismatch, UsageError
 
 __all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
-NEWEST = "words-0-1"
+NEWEST = "words-0-2"
+_RETIRED = ("words-0-1",)
 
 
 class Recipe(msgspec.Struct, frozen=True):
     """How pages are fingerprinted and when two are near-duplicates. Distances are in bits.
 
-    id              for example "words-0-1"; with a secret "words-0-1.3f2a9c1e", where the digits
+    id              for example "words-0-2"; with a secret "words-0-2.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given
@@ -28,16 +30,26 @@ class Recipe(msgspec.Struct, frozen=True):
     total_distance  greatest sum of the distances of value and check
     min_features    a page with fewer features is exempt ("short")
     guard_links     from so many links on the listing guard looks at a page
+    guard_features  and up to so many features a link: with more, it is read for its text
     guard_distance  links further apart than this are new links
     """
 
     id: str
     key: tuple[int, int] | None = (0, 0)
-    distance: int = 6
+    distance: int = 7
     total_distance: int = 18
     min_features: int = 20
     guard_links: int = 8
-    guard_distance: int = 16
+    guard_features: int = 24
+    guard_distance: int = 20
+
+    def guarded(self, features: Any, link_count: Any) -> Any:
+        """Whether the listing guard looks at a page of so many features and links.
+
+        Numbers, or arrays of them of the same shape.
+        """
+        enough = link_count >= self.guard_links
+        return enough & (features <= self.guard_features * link_count)
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:
@@ -50,6 +62,11 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     """
     wanted = recipe_id or NEWEST
     base, _, mark = wanted.partition(".")
+    if base in _RETIRED:
+        raise RecipeMismatch(
+            f"recipe {wanted!r} is retired, this release makes {NEWEST!r}: use a new path or "
+            "namespace; the old store stays as it is, for the release that made it"
+        )
     if base != NEWEST:
         raise RecipeMismatch(f"unknown recipe {wanted!r}; this release knows {NEWEST!r}")
     if secret is None:

@@ -533,12 +533,23 @@ def judge(blocks: list[list[Token]]) -> tuple[list[tuple[int, list[Token]]], boo
     only_inside = inside_tokens >= 80 and 100 * inside_tokens >= 15 * all_tokens
     if only_inside:
         kept = inside
-    if sum(map(len, kept)) < 20:
+    kept_ones = set(map(id, kept))
+    judged: list[tuple[int, list[Token]]] = []
+    said: set[tuple[bytes, ...]] = set()
+    for i, block in enumerate(blocks):
+        words = tuple(token.data for token in block)
+        if id(block) not in kept_ones or (len(words) >= 4 and words in said):
+            continue
+        weighed = block
+        if "heading" in block[0].context:
+            bodies = (b for b in blocks[i:] if "heading" not in b[0].context)
+            weighed = next(bodies, [])
+        length = len(weighed) if id(weighed) in kept_ones else 0
+        judged.append((min(max(length, 2), 30), block))
+        said.add(words)
+    if sum(len(block) for _, block in judged) < 20:
         return [(30, block) for block in blocks], only_inside
-    return [
-        (30 if "heading" in block[0].context else min(max(len(block), 2), 30), block)
-        for block in kept
-    ], only_inside
+    return judged, only_inside
 
 
 def fingerprint_blocks(

@@ -22,7 +22,7 @@ from dedup.names import document_key, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
 from dedup.values import Neighbour, PageFingerprint, Verdict
 
-RECIPE = "words-0-1"
+RECIPE = "words-0-2"
 A, B, C = (f"http://example.com/{name}" for name in "abc")
 ONES = 2**64 - 1
 
@@ -130,7 +130,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         from dedup.values import PageFingerprint
         detector = dedup.detector.open(sys.argv[1])
         def reserve(key, value):
-            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-1")
+            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-2")
             return detector.reserve(page, key)
         detector.insert(reserve("http://example.com/a", 0))
         reserve("http://example.com/b", 2**64 - 1)
@@ -202,7 +202,7 @@ def test_promise_5_fingerprints_of_another_recipe_are_refused(detector):
     """probe and reserve raise RecipeMismatch naming both recipes."""
     other = page(recipe="words-0-0")
     for action in (detector.probe, lambda p: detector.reserve(p, A)):
-        with pytest.raises(RecipeMismatch, match=r"words-0-1.*words-0-0"):
+        with pytest.raises(RecipeMismatch, match=r"words-0-2.*words-0-0"):
             action(other)
 
 
@@ -319,17 +319,20 @@ def test_the_listing_guard_keeps_new_links(detector, inserted):
     if inserted:
         detector.insert(original)
     dropped = "near_duplicate" if inserted else "pending"
-    for links, links_in_page, status in (
-        (17, 8, "exempt"),
-        (16, 8, dropped),
-        (17, 7, dropped),
+    for links, links_in_page, features, status in (
+        (21, 8, 100, "exempt"),
+        (20, 8, 100, dropped),
+        (21, 7, 100, dropped),
+        (21, 8, 192, "exempt"),
+        (21, 8, 193, dropped),  # many words a link: a text, with other links beside it
     ):
-        verdict = detector.reserve(page(links=bits(links), link_count=links_in_page), B)
+        listing = page(links=bits(links), link_count=links_in_page, features=features)
+        verdict = detector.reserve(listing, B)
         assert verdict.status == status
         assert verdict.reason == ("new_links" if status == "exempt" else "")
         assert (verdict.token is not None) == (status == "exempt")
         detector.release(verdict)
-    unguarded = page(links=bits(17), link_count=8)
+    unguarded = page(links=bits(21), link_count=8)
     assert detector.reserve(unguarded, B, guard=False).status == dropped
 
 
@@ -615,7 +618,7 @@ def test_info_says_everything_at_once(detector):
     """info() tells the store, the policy, and the pages in flight."""
     detector.reserve(page(), A)
     info = detector.info()
-    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 6)
+    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 7)
     assert (info["recipe"], info["scope"]) == (RECIPE, "global")
 
 
@@ -760,8 +763,8 @@ class Crawl(RuleBasedStateMachine):
         alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
         stored = self.near(fingerprint, key, list(self.inserted.items()))
         flying = self.near(fingerprint, key, alive)
-        new_links = fingerprint.link_count >= 8 and all(
-            (fingerprint.links ^ links).bit_count() > 16 for *_, links in stored + flying
+        new_links = fingerprint.features / 24 <= fingerprint.link_count >= 8 and all(
+            (fingerprint.links ^ links).bit_count() > 20 for *_, links in stored + flying
         )
         if exempt:
             expected = ("exempt", exempt, None)
@@ -795,8 +798,8 @@ class Crawl(RuleBasedStateMachine):
         for choice in choices[: len(self.verdicts)]:
             verdict = self.verdicts.pop(choice % len(self.verdicts))
             stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
-            guarded = verdict.page.link_count >= 8 and all(
-                (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
+            guarded = verdict.page.features / 24 <= verdict.page.link_count >= 8 and all(
+                (verdict.page.links ^ links).bit_count() > 20 for *_, links in stored
             )
             late.append(verdict.status == "unique" and bool(stored) and not guarded)
             verdicts.append(verdict)

@@ -152,7 +152,7 @@ class Naive:
             apart = [
                 (self.prints[a].links ^ page.links).bit_count() > RECIPE.guard_distance for a in met
             ]
-            if met and all(apart) and page.link_count >= RECIPE.guard_links:
+            if met and all(apart) and page.features / 24 <= page.link_count >= 8:
                 kept.add(b)
         return kept
 

@@ -20,7 +20,7 @@ from dedup.store import Store, documents, snapshot, store, verify_store
 from dedup.store.structure import read_structure
 from dedup.values import Document, PageFingerprint
 
-RECIPE = "words-0-1"
+RECIPE = "words-0-2"
 
 
 def document(key: str, value: int = 0, domain: str = "example.com", **fields: object) -> Document:
@@ -247,7 +247,7 @@ def test_promise_5_a_store_keeps_its_recipe(tmp_path):
     """A new store takes the newest recipe; another one is refused with both named."""
     with Store.open(tmp_path) as s:
         assert s.recipe == RECIPE
-        with pytest.raises(RecipeMismatch, match="words-0-1.*words-0-0"):
+        with pytest.raises(RecipeMismatch, match="words-0-2.*words-0-0"):
             s.insert(document("a", recipe="words-0-0"))
     keyed = recipe_of(secret="s").id
     with pytest.raises(RecipeMismatch, match=rf"'{RECIPE}'.*'{keyed}'"):
@@ -328,7 +328,7 @@ INSERTER = """
     s = Store.open(sys.argv[1])
     first = int(sys.argv[2])
     for i in range(first, first + 100_000):
-        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-1")
+        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-2")
         s.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
         print(i, flush=True)
 """
@@ -668,7 +668,7 @@ def test_promise_6_a_kill_between_the_steps_of_a_snapshot(tmp_path, caplog, step
         s = Store.open(sys.argv[1])
         for i in range(600):
             s.forget(f"http://example.com/{i}")
-            page = PageFingerprint(i, 7, 9, 300, 12, "words-0-1")
+            page = PageFingerprint(i, 7, 9, 300, 12, "words-0-2")
             s.insert(Document(f"http://example.com/{i + 100}", page, "example.com", 1700000000.5))
         s._end.set()
         s._dirty.set()

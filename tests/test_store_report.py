@@ -46,8 +46,8 @@ def folder(tmp_path):
     hot = 0x0F0F_0F0F_0F0F_0F0F
     documents = [
         document("hot 1", hot, links=0, link_count=20),
-        document("hot 2", hot, links=2**20 - 1, link_count=20),
-        document("hot 3", hot, links=2**20 - 1, link_count=3),
+        document("hot 2", hot, links=2**21 - 1, link_count=20),
+        document("hot 3", hot, links=2**21 - 1, link_count=3),
         document("hot 4", hot, check=2**30 - 1, domain="other.org"),
         document("near 1", hot ^ 0b11, features=RECIPE.min_features - 1),
         document("near 2", hot ^ 0b1111100, domain=""),

@@ -135,7 +135,7 @@ def _judge(a: PageFingerprint, b: PageFingerprint, recipe: Recipe) -> _Result:
         rule = "distance"
     elif value + check > recipe.total_distance:
         rule = "total_distance"
-    new_links = b.link_count >= recipe.guard_links and links > recipe.guard_distance
+    new_links = recipe.guarded(b.features, b.link_count) and links > recipe.guard_distance
     return _Result(value, check, links, near_duplicate(a, b), rule, new_links)
 
 
@@ -159,6 +159,7 @@ def _json(
             "total_distance": recipe.total_distance,
             "min_features": recipe.min_features,
             "guard_links": recipe.guard_links,
+            "guard_features": recipe.guard_features,
             "guard_distance": recipe.guard_distance,
         },
         "near_duplicate": result.near_duplicate,

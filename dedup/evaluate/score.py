@@ -121,7 +121,8 @@ def kept_by_guard(prints: Prints, every: Pairs, rule: Rule) -> Mask:
     apart = bit_counts(prints.links[a] ^ prints.links[b])
     before = np.bincount(b, minlength=len(prints)) > 0
     alike = np.bincount(b[apart <= prints.recipe.guard_distance], minlength=len(prints)) > 0
-    return before & ~alike & (prints.link_count >= prints.recipe.guard_links)
+    guarded: Mask = prints.recipe.guarded(prints.features, prints.link_count)
+    return before & ~alike & guarded
 
 
 def slices(pages: Pages, prints: Prints, pairs: Pairs) -> dict[str, dict[str, Mask]]:

@@ -273,4 +273,4 @@ def _reason(oldest: Document, document: Document, recipe: Recipe) -> str:
     if bits > recipe.distance or bits + (a.check ^ b.check).bit_count() > recipe.total_distance:
         return "apart"
     far = (a.links ^ b.links).bit_count() > recipe.guard_distance
-    return "new_links" if far and b.link_count >= recipe.guard_links else "alike"
+    return "new_links" if far and recipe.guarded(b.features, b.link_count) else "alike"

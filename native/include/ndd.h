@@ -87,7 +87,7 @@ typedef struct ndd_page {
     uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-1". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-2". Static. */
 const char *ndd_recipe(void);
 
 /* The version of the Unicode Character Database behind the word and case tables. Static. */

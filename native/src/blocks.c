@@ -22,8 +22,11 @@ static int mostly_links(const struct block *block) {
     return 2 * (uint64_t)block->link_tokens > block->tokens;
 }
 
+static int is_text(const struct block *block) {
+    return in_content(block->context) && !mostly_links(block);
+}
+
 static uint16_t weight_of(const struct block *block) {
-    if (block->context & IN_HEADING) return WEIGHT_MOST;
     if (block->tokens < WEIGHT_LEAST) return WEIGHT_LEAST;
     return (uint16_t)(block->tokens < WEIGHT_MOST ? block->tokens : WEIGHT_MOST);
 }
@@ -33,27 +36,32 @@ static int main_holds_the_text(const struct ndd_reader *reader) {
     uint64_t inside = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        if ((block->context & IN_MAIN) && in_content(block->context) && !mostly_links(block)) {
-            inside += block->tokens;
-        }
+        if ((block->context & IN_MAIN) && is_text(block)) inside += block->tokens;
     }
     return inside >= MAIN_LEAST && inside * 100 >= reader->tokens.n * (uint64_t)MAIN_PERCENT;
 }
 
-void blocks_weigh(struct ndd_reader *reader) {
-    uint16_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
+/* A heading is worth what stands under it: as much as the next block that is none. */
+static void weigh_headings(struct ndd_reader *reader) {
+    uint16_t below = WEIGHT_LEAST;
+    for (size_t i = reader->blocks.n; i > 0; i--) {
+        struct block *block = &reader->blocks.at[i - 1];
+        if (!(block->context & IN_HEADING)) below = block->weight > 0 ? block->weight : WEIGHT_LEAST;
+        else if (block->weight > 0) block->weight = below;
+    }
+}
+
+static uint64_t tokens_kept(const struct ndd_reader *reader) {
     uint64_t kept = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
-        struct block *block = &reader->blocks.at[i];
-        int keep = in_content(block->context) && !mostly_links(block) &&
-                   (block->context & needed) == needed;
-        block->weight = keep ? weight_of(block) : 0;
-        if (keep) kept += block->tokens;
+        if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
     }
-    if (kept < KEPT_LEAST) {
-        for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].weight = WEIGHT_MOST;
-    }
-    size_t links = 0; /* those outside the content go; lists of links stay, they are what a listing is */
+    return kept;
+}
+
+/* The links outside the content go; lists of links stay, they are what a listing is. */
+static void keep_links(struct ndd_reader *reader, uint16_t needed) {
+    size_t links = 0;
     for (size_t i = 0; i < reader->links.n; i++) {
         const struct link *link = &reader->links.at[i];
         if (in_content(link->context) && (link->context & needed) == needed) {
@@ -61,4 +69,19 @@ void blocks_weigh(struct ndd_reader *reader) {
         }
     }
     reader->links.n = links;
+}
+
+void blocks_weigh(struct ndd_reader *reader) {
+    uint16_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        struct block *block = &reader->blocks.at[i];
+        int keep = is_text(block) && (block->context & needed) == needed;
+        block->weight = keep ? weight_of(block) : 0;
+    }
+    weigh_headings(reader);
+    repeats_leave(reader);
+    if (tokens_kept(reader) < KEPT_LEAST) {
+        for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].weight = WEIGHT_MOST;
+    }
+    keep_links(reader, needed);
 }

@@ -6,6 +6,7 @@
  *     words.c   text -> tokens, gathered into blocks
  *     target.c  a link's href -> the bytes that stand for it
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
+ *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
@@ -97,6 +98,9 @@ void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n);
 
 /* blocks.c */
 void blocks_weigh(struct ndd_reader *reader);
+
+/* repeats.c */
+void repeats_leave(struct ndd_reader *reader);
 
 /* features.c */
 void features_sum(struct ndd_reader *reader, ndd_page *page);

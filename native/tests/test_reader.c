@@ -64,15 +64,18 @@ static void test_words(void) {
 
 static void test_blocks(void) {
     CHECK(says("<nav>menu</nav><p>" TWENTY "</p><footer>end</footer>", "20\t" TWENTY "\n"));
-    CHECK(says("<h1>title</h1><p>" TWENTY "</p>", "30\ttitle\n20\t" TWENTY "\n"));
+    CHECK(says("<h1>title</h1><p>" TWENTY "</p>", "20\ttitle\n20\t" TWENTY "\n"));
     CHECK(says("<div class='post-comments'>no</div><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
     CHECK(says("<div role=navigation>no</div><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
     CHECK(says("<header>no</header><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
     CHECK(says("<ul><li><a href=/>link link</a> x</ul><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
     CHECK(says("<p>" TWENTY "</p><p>short one</p>", "20\t" TWENTY "\n2\tshort one\n"));
     /* article holds 80 tokens: what is outside goes */
-    CHECK(says("<p>outside words</p><article><p>" TWENTY " " TWENTY "<p>" TWENTY " " TWENTY "</article>",
-               "30\t" TWENTY " " TWENTY "\n30\t" TWENTY " " TWENTY "\n"));
+    CHECK(says("<p>outside words</p><article><p>" TWENTY " " TWENTY "<p>" TWENTY " x " TWENTY "</article>",
+               "30\t" TWENTY " " TWENTY "\n30\t" TWENTY " x " TWENTY "\n"));
+    /* What the page says twice counts once, wherever it stands. */
+    CHECK(says("<p>" TWENTY "</p><h2>a b c d</h2><p>x</p><ul><li>a b<li>a b<li>A b, C d.</ul><p>" TWENTY,
+               "20\t" TWENTY "\n2\ta b c d\n2\tx\n2\ta b\n2\ta b\n"));
     /* an unclosed nav ends with the element around it */
     CHECK(says("<div><nav>no</div><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
     /* an end tag within a line does not close a block */
