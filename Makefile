@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
 
-.PHONY: help demo test test-native lint format fuzz clean
+.PHONY: help demo test test-native test-endian lint format fuzz clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -21,6 +21,9 @@ test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, unde
 		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
+
+test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
+	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
