@@ -3,8 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
+# Pythons for test-pythons: those on the PATH, and pyenv's.
+PYTHONS ?= $(shell for minor in 11 12 13 14 15; do \
+	for python in python3.$$minor $$HOME/.pyenv/versions/3.$$minor.*/bin/python; do \
+		$$python -c 'import sys; print(sys.executable)' 2>/dev/null && break; done; done)
 
-.PHONY: help demo test test-native test-endian lint format fuzz clean
+.PHONY: help demo test test-native test-endian test-wheel test-pythons dist lint format fuzz clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -25,6 +29,17 @@ test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, unde
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
 
+dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
+	@rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/abi3audit --strict dist/*.whl
+
+test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
+	$(BIN)/python tests/installed.py $(TEST_FLAGS)
+
+test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
+	$(BIN)/python tests/installed.py $(PYTHONS:%=--python %) $(TEST_FLAGS)
+
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,8 +59,9 @@ clean: ## remove what was built and installed here
 	rm -rf $(VENV) build dist
 
 # The virtual environment, with the build tools; .ci/setup finds or installs what that needs.
-$(VENV)/made: .ci/setup
-	@sh .ci/setup $(VENV)
+# (An sdist comes without .ci.)
+$(VENV)/made: $(wildcard .ci/setup)
+	@if [ -f .ci/setup ]; then sh .ci/setup $(VENV); else python3 -m venv $(VENV); fi
 	@$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	@touch $@
 
