@@ -44,7 +44,9 @@ def python(top: Path, wheel: Path) -> Path:
     program = environment_program(environment, "python")
     pip = (sys.executable, "-m", "pip", "--python", program)
     run(*pip, "install", "-q", "--no-index", "--no-deps", wheel)
-    site = Path(run(program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    site = Path(
+        run(program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    )
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     return program
 

@@ -525,14 +525,24 @@ def test_lost_documents_are_not_taken_for_a_new_store(tmp_path):
         Store.open(tmp_path)
 
 
-def test_a_newer_format_says_so(tmp_path, monkeypatch):
-    """A store of another format is refused with both numbers, and not called damaged."""
-    monkeypatch.setattr(documents, "FORMAT", 2)
+@pytest.mark.parametrize(("version", "upgrade"), [(2, True), (0, False)])
+def test_another_format_says_the_way_over(tmp_path, monkeypatch, version, upgrade):
+    """A store of a newer or older format is refused with both numbers and what to do; it is not
+    called damaged, and not a byte of it changes, whoever looks at it."""
+    file = tmp_path / "default" / "documents.mdb"
+    monkeypatch.setattr(documents, "FORMAT", version)
     Store.open(tmp_path).close()
     monkeypatch.undo()
-    with pytest.raises(DedupError, match="format 2.*format 1") as caught:
-        Store.open(tmp_path)
-    assert not isinstance(caught.value, StoreDamaged)
+    before = file.read_bytes()
+    for look in (Store.open, verify_store):
+        with pytest.raises(DedupError, match=f"format {version}.*format 1") as caught:
+            look(tmp_path)
+        assert not isinstance(caught.value, StoreDamaged)
+        assert str(file) in str(caught.value)
+        assert "dedup store export" in str(caught.value)
+        assert "dedup store import" in str(caught.value)
+        assert ("upgrade" in str(caught.value)) == upgrade
+    assert file.read_bytes() == before
 
 
 def test_the_structure_counts_what_is_there(tmp_path):

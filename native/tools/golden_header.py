@@ -52,7 +52,9 @@ def simhash_row(vector: dict) -> str:
     hashes = "".join(int(h, 16).to_bytes(8, "little").hex() for h in vector["hashes"])
     weights = b"".join(w.to_bytes(4, "little") for w in vector["weights"] or [])
     weighted = int(vector["weights"] is not None)
-    return f"{{{blob(bytes.fromhex(hashes))}, {blob(weights)}, {weighted}, {word(vector['value'])}}}"
+    return (
+        f"{{{blob(bytes.fromhex(hashes))}, {blob(weights)}, {weighted}, {word(vector['value'])}}}"
+    )
 
 
 def target_row(vector: dict) -> str:
@@ -67,9 +69,7 @@ tokens = [
     for v in golden["token_hashes"]
 ]
 simhashes = [  # weights that are no integers are made ones by Python
-    simhash_row(v)
-    for v in golden["simhash"]
-    if all(isinstance(w, int) for w in v["weights"] or [])
+    simhash_row(v) for v in golden["simhash"] if all(isinstance(w, int) for w in v["weights"] or [])
 ]
 targets = [target_row(v) for v in golden["targets"]]
 texts = [page_row(v, v["text"].encode(), None) for v in golden["texts"]]
