@@ -3,10 +3,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
-# Pythons for test-pythons: those on the PATH, and pyenv's.
-PYTHONS ?= $(shell for minor in 11 12 13 14 15; do \
-	for python in python3.$$minor $$HOME/.pyenv/versions/3.$$minor.*/bin/python; do \
-		$$python -c 'import sys; print(sys.executable)' 2>/dev/null && break; done; done)
 
 .PHONY: help demo test test-native test-endian test-wheel test-pythons dist lint format fuzz clean
 .DELETE_ON_ERROR:
@@ -38,7 +34,7 @@ test-wheel: $(VENV)/test-tools ## the tests with the package installed from its 
 	$(BIN)/python tests/installed.py $(TEST_FLAGS)
 
 test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
-	$(BIN)/python tests/installed.py $(PYTHONS:%=--python %) $(TEST_FLAGS)
+	$(BIN)/python tests/installed.py --every-python $(TEST_FLAGS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """The package as a stranger gets it: sdist -> wheel -> an environment of its own -> the tests.
 
-    python tests/installed.py [--python PROGRAM ...] [PYTEST_ARGUMENT ...]
+    python tests/installed.py [--python PROGRAM ... | --every-python] [PYTEST_ARGUMENT ...]
 
 builds an sdist of this checkout, a wheel from the sdist, installs the wheel with its dependencies
 from the package index for each Python, and runs the tests there (`make test-wheel`,
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -66,6 +67,19 @@ def build_wheel(tree: Path, folder: Path, *, isolated: bool = True) -> Path:
     return wheel
 
 
+def every_python() -> list[str]:
+    """Return a program of each minor version from 3.11 on, of the PATH and of pyenv."""
+    found = []
+    for minor in range(11, 20):
+        pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+        for program in (*pyenv, shutil.which(f"python3.{minor}")):
+            check = f"import sys; sys.exit(sys.version_info[:2] != (3, {minor}))"
+            if program and not subprocess.run([program, "-c", check], check=False).returncode:
+                found.append(str(program))
+                break
+    return found
+
+
 def environment_program(folder: Path, name: str) -> Path:
     """Return the path of a program in a virtual environment."""
     return folder / ("Scripts" if os.name == "nt" else "bin") / name
@@ -75,6 +89,7 @@ def main() -> int:
     """Build, install and test for each Python; return 1 if the tests of one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", action="append", help="default: this one")
+    parser.add_argument("--every-python", action="store_true", help="all that are found here")
     options, pytest_arguments = parser.parse_known_args()
     failed = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -88,7 +103,8 @@ def main() -> int:
             (tree / name).rename(top / "run" / name)
         (tree / "pyproject.toml").rename(top / "run" / "pyproject.toml")
         ignored = [f"--ignore=tests/{name}" for name in ABOUT_THE_TREE]
-        for i, python in enumerate(options.python or [sys.executable]):
+        pythons = every_python() if options.every_python else options.python or [sys.executable]
+        for i, python in enumerate(pythons):
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)
             program = environment_program(environment, "python")
