@@ -8,7 +8,8 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
-.PHONY: help demo test test-minimum test-native lint format fuzz soak bench clean
+.PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
+	fuzz soak bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -29,6 +30,20 @@ test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, unde
 		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
+
+test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
+	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
+
+dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
+	@rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/abi3audit --strict dist/*.whl
+
+test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
+	$(BIN)/python tests/installed.py $(TEST_FLAGS)
+
+test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
+	$(BIN)/python tests/installed.py --every-python $(TEST_FLAGS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
@@ -55,8 +70,9 @@ clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist
 
 # The virtual environment, with the build tools; .ci/setup finds or installs what that needs.
-$(VENV)/made: .ci/setup
-	@sh .ci/setup $(VENV)
+# (An sdist comes without .ci.)
+$(VENV)/made: $(wildcard .ci/setup)
+	@if [ -f .ci/setup ]; then sh .ci/setup $(VENV); else python3 -m venv $(VENV); fi
 	@$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	@touch $@
 

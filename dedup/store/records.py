@@ -147,10 +147,16 @@ def decode_state(record: bytes) -> State:
         raise ValueError("the state's checksum does not fit")
     version = msgspec.msgpack.decode(body)[0]
     if version != FORMAT:
-        raise DedupError(
-            f"format {version}, where this release reads format {FORMAT}: use the release that "
-            "wrote the store, or upgrade crawl-dedup"
+        # Opening never rewrites a store of another format: the way over is the text form.
+        newer = isinstance(version, int) and version > FORMAT
+        advice = (
+            "upgrade crawl-dedup; or take it over as text, with `dedup store export` of the release "
+            "that wrote it and `dedup store import` of this one"
+            if newer
+            else "take it over as text, with `dedup store export` of the release that wrote it and "
+            "`dedup store import` of this one"
         )
+        raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
     return _decode_state(body)
 
 
