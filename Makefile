@@ -18,8 +18,9 @@ test: $(VENV)/test-tools test-native ## every test, C and Python
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
-		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
+		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
+	@$(BIN)/python tests/make_corpus.py build/corpus
 	@$(BIN)/ctest --test-dir build/native --output-on-failure
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
@@ -32,10 +33,8 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
-	@set -e; for harness in build/native/fuzz_*; do \
-		[ -x $$harness ] && [ -f $$harness ] || continue; \
-		echo "$$harness"; FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} $$harness; done
+fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
+	@$(BIN)/python native/fuzz/run.py
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) build dist

@@ -142,7 +142,10 @@ def decode_state(record: bytes) -> State:
     body = record[CHECKSUM_BYTES:]
     if _checksum(STATE_ID, body) != record[:CHECKSUM_BYTES]:
         raise ValueError("the state's checksum does not fit")
-    version = msgspec.msgpack.decode(body)[0]
+    fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
+    if not isinstance(fields, list) or not fields:
+        raise ValueError("the state is no list")
+    version = fields[0]
     if version != FORMAT:
         raise DedupError(
             f"format {version}, where this release reads format {FORMAT}: use the release that "
