@@ -26,7 +26,7 @@ REPEATED: dict[str, _Many] = {
     "nested tables": _repeated("", "<table><tr><td>x "),
     "nested lists": _repeated("", "<ul><li>word "),
     "nested links": _repeated("", "<a href=x>y "),
-    "nested svg": _repeated("", "<svg><title><p>x"),
+    "nested svg": _repeated("", "<svg><g><p>x"),
     "unclosed": _repeated("", "<p>a<li>b<td>c<option>d<dt>e"),
     "end tags only": _repeated("", "</p></div></a>"),
     "depth and end tags of others": _repeated("<b>" * 700 + "<nav>", "<i></b>x "),
@@ -38,7 +38,7 @@ REPEATED: dict[str, _Many] = {
     "attributes never ended": _repeated("", "<a b='"),
     "one endless attribute": _repeated("<a href='", "x"),
     "one long target": _repeated("<a href='", "/x?sid=1&amp;", "'>y</a>"),
-    "one long class": _repeated("<p class='", "comments-", "'>y</p>"),
+    "one long class": _repeated("<p class='", "commen-", "'>y</p>"),
     "one long style": _repeated("<p style='", "a:b;display:", "'>y</p>"),
     "one long tag name": _repeated("<", "x", ">y"),
     "tag names": _repeated("", "<longtagname1>"),
@@ -125,10 +125,14 @@ def _markup_noise(size: int) -> bytes:
     return letters[np.frombuffer(_noise(size), np.uint8) % len(letters)].tobytes()
 
 
+ENDS = b"'\">-->]]></script></textarea></svg></nav>"
+
+
 def _mixture(size: int) -> bytes:
-    """Return every repeated family's piece, in a chance order."""
+    """Return every repeated family's beginning, in a chance order, and what ends it."""
     numbers = random.Random(2)
-    block = b"".join(p for _, p, _ in numbers.choices(list(REPEATED.values()), k=2000))
+    chosen = numbers.choices(list(REPEATED.values()), k=2000)
+    block = b"".join(head[-40:] + piece + ENDS for head, piece, _ in chosen)
     return (block * (size // len(block) + 1))[:size]
 
 
