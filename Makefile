@@ -21,7 +21,7 @@ test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, unde
 		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
 	@$(BIN)/python tests/make_corpus.py build/corpus
-	@$(BIN)/ctest --test-dir build/native --output-on-failure
+	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
