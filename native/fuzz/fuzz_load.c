@@ -14,8 +14,8 @@ enum { PUT_RIGHT = 16 }; /* below it: k */
 
 #define HEADER 64
 #define PROBES 24           /* of those that are compared with a scan */
-#define MEMORY_FIXED 65536  /* see native/include/ndd.h */
-#define MEMORY_MULTIPLE 16
+#define MEMORY_FIXED 65536
+#define MEMORY_MULTIPLE 24
 
 static void store_number(uint8_t *bytes, uint64_t number) {
     for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(number >> (8 * i));

@@ -14,7 +14,7 @@ enum { AS_TEXT = 1, WITH_KEY = 2, NO_DIRECTORY = 4 }; /* and 3 bits of alignment
 
 #define WEIGHT_CAP 480      /* docs/fingerprint-spec.md, "Fingerprints" */
 #define MEMORY_FIXED 65536  /* of a reader, however small the page */
-#define MEMORY_MULTIPLE 160 /* of the page's bytes: see native/include/ndd.h */
+#define MEMORY_MULTIPLE 40  /* of the page's bytes: see native/include/ndd.h */
 
 struct input {
     const uint8_t *page, *directory;
