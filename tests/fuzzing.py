@@ -26,7 +26,7 @@ import oracle
 
 from dedup.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
 from dedup.fingerprint import PageReading, fingerprint, main_words, read_page
-from dedup.store import Store, records, snapshot, transfer, verify
+from dedup.store import Store, records, transfer, verify
 from dedup.store.documents import Documents
 from dedup.values import Document, PageFingerprint
 
@@ -61,7 +61,9 @@ class Base:
                 with Store.open(name) as store:  # a snapshot, and changes after it
                     store.insert_many([document(i) for i in range(1000, 1020)])
                     store.forget(document(1).key)
-            self.files = [(folder / name).read_bytes() for name in FILES if (folder / name).exists()]
+            self.files = [
+                (folder / name).read_bytes() for name in FILES if (folder / name).exists()
+            ]
             self.states: list[Content] = [content(folder)]
             (folder / FILES[0]).write_bytes(before_last_transaction(self.files[0]))
             self.states.append(content(folder))
@@ -108,7 +110,12 @@ def changed(files: list[bytes], patches: bytes) -> list[bytearray]:
     made = [bytearray(file) for file in files]
     stream = io.BytesIO(patches)
     while len(head := stream.read(5)) == 5:
-        operation, page, place, length = head[0], head[1], int.from_bytes(head[2:4], "little"), head[4]
+        operation, page, place, length = (
+            head[0],
+            head[1],
+            int.from_bytes(head[2:4], "little"),
+            head[4],
+        )
         data = made[operation >> 7 & (len(made) > 1)]
         new = stream.read(length)
         if not data:
@@ -252,7 +259,9 @@ def lines(data: bytes) -> None:
         for namespace in good:
             try:
                 recipe = survey.recipes[namespace]
-                stores[namespace] = stack.enter_context(Store.open(folder, namespace, recipe_id=recipe))
+                stores[namespace] = stack.enter_context(
+                    Store.open(folder, namespace, recipe_id=recipe)
+                )
             except RecipeMismatch:  # a recipe with a secret that we do not know
                 return
         transfer.import_lines(io.BytesIO(data), survey, stores)
@@ -314,7 +323,10 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield "lines", line
         yield "lines", line * 2 + b"\n\n{}\n" + line.replace(b"example", "é中".encode())
         yield "lines", line[:-10] + b"\n" + line
-    yield "records", b"\0" + records.encode_state(records.State(1, "default", RECIPE, 4, 3, 2, 1))[8:]
+    yield (
+        "records",
+        b"\0" + records.encode_state(records.State(1, "default", RECIPE, 4, 3, 2, 1))[8:],
+    )
 
 
 # ------------------------------------------------------------------------------------- by chance

@@ -16,7 +16,9 @@ _Many = tuple[bytes, bytes, bytes]
 
 
 def _repeated(head: str | bytes, piece: str | bytes, tail: str | bytes = b"") -> _Many:
-    return tuple(p.encode("utf-8", "surrogatepass") if isinstance(p, str) else p for p in (head, piece, tail))
+    return tuple(
+        p.encode("utf-8", "surrogatepass") if isinstance(p, str) else p for p in (head, piece, tail)
+    )
 
 
 REPEATED: dict[str, _Many] = {

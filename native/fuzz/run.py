@@ -28,7 +28,6 @@ MAX_BYTES = {"reader": 1 << 20, "load": 1 << 16, "hash": 1 << 12, "table": 1 << 
 TIMEOUT_SECONDS = 25  # of one input; a reader with sanitizers reads a megabyte in far less
 RSS_MB = 2048
 START_SECONDS = 5  # kept for building and starting, so that a run keeps to its time
-DEBIAN = ("clang", "llvm", "libclang-rt-14-dev")
 BIN = Path(sys.executable).parent
 
 
@@ -48,7 +47,8 @@ def libfuzzer_works() -> bool:
         return False
     source = "int LLVMFuzzerTestOneInput(const char *b, unsigned long n) { return !b && n; }"
     command = ["clang", "-fsanitize=fuzzer,address", "-x", "c", "-", "-o", os.devnull]
-    return subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
+    built = subprocess.run(command, input=source, text=True, capture_output=True, check=False)
+    return built.returncode == 0
 
 
 def have_clang() -> bool:
@@ -57,11 +57,21 @@ def have_clang() -> bool:
         return True
     if shutil.which("apt-get") is None or os.getuid() != 0:
         return False
-    print("installing", *DEBIAN, flush=True)
-    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *DEBIAN]
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update", "-qq"], install):
+
+    def apt(*arguments: str) -> None:
+        command = ["apt-get", "-y", "-qq", *arguments]
         subprocess.run(command, env=environment, capture_output=True, check=False)
+
+    print("installing clang and its sanitizers", flush=True)
+    apt("update")
+    apt("install", "--no-install-recommends", "clang", "llvm")
+    if shutil.which("clang"):
+        version = subprocess.run(
+            ["clang", "-dumpversion"], text=True, capture_output=True, check=True
+        )
+        major = version.stdout.partition(".")[0]
+        apt("install", "--no-install-recommends", f"libclang-rt-{major}-dev")
     return libfuzzer_works()
 
 
@@ -169,11 +179,15 @@ def line(outcome: Outcome) -> str:
 
 def main() -> int:
     """Build, run, and say what came of it."""
-    seconds, jobs = int(os.environ.get("FUZZ_SECONDS", "3600")), int(os.environ.get("FUZZ_JOBS", "2"))
+    seconds = int(os.environ.get("FUZZ_SECONDS", "3600"))
+    jobs = int(os.environ.get("FUZZ_JOBS", "2"))
     only = os.environ.get("FUZZ_ONLY", "")
     names = [name for name in (*NATIVE, *PYTHON) if not only or name in only.split(",")]
     libfuzzer, atheris = have_clang(), have_atheris()
-    guide = ["by chance (no clang)", "by libFuzzer"][libfuzzer], ["by chance", "by Atheris"][atheris]
+    guide = (
+        ["by chance (no clang)", "by libFuzzer"][libfuzzer],
+        ["by chance", "by Atheris"][atheris],
+    )
     share = max(1, seconds // -(-len(names) // jobs) - START_SECONDS)
     print(f"C harnesses {guide[0]}, Python harnesses {guide[1]}; {share} s each, {jobs} at a time")
     FOUND.mkdir(parents=True, exist_ok=True)
