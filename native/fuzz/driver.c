@@ -55,15 +55,11 @@ static void on_abort(int number) {
     raise(number);
 }
 
-/* Where a sanitizer is linked in, it ends the program itself, and calls this before. */
-#if defined(__GNUC__)
-__attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
-static void watch_sanitizer(void) {
-    if (__sanitizer_set_death_callback != NULL) __sanitizer_set_death_callback(keep_finding);
-}
-#else
-static void watch_sanitizer(void) {}
-#endif
+/* Asked by the sanitizers, where they are linked in: a finding ends as an abort does. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "abort_on_error=1"; }
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
 
 static void run(const uint8_t *bytes, size_t n) {
     uint8_t *exact = malloc(n > 0 ? n : 1); /* so that a read past the end is seen */
@@ -160,7 +156,6 @@ int main(int argc, char **argv) {
     const char *given = getenv("FUZZ_SEED");
     const char *seconds = getenv("FUZZ_SECONDS");
     harness = argv[0];
-    watch_sanitizer();
     signal(SIGABRT, on_abort);
     if (argc == 2 && stat(argv[1], &status) == 0 && S_ISREG(status.st_mode)) {
         read_seed(argv[1], (long)status.st_size);
