@@ -40,7 +40,7 @@ static inline uint64_t fuzz_number(const uint8_t *bytes) {
 /* The bytes in an allocation of their own and exactly their size, `shift` bytes past its start: so
  * a read past the end is seen, and one that counts on alignment. Give it back to fuzz_drop(). */
 static inline uint8_t *fuzz_exact(const uint8_t *bytes, size_t n, size_t shift) {
-    uint8_t *room = malloc(n + shift > 0 ? n + shift : 1);
+    uint8_t *room = calloc(n + shift > 0 ? n + shift : 1, 1);
     MUST(room != NULL);
     if (n > 0) memcpy(room + shift, bytes, n);
     return room + shift;
