@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -109,8 +110,10 @@ def options(name: str, seconds: int) -> list[str]:
 class Runner:
     """Runs harnesses side by side; the first finding ends them all."""
 
-    def __init__(self, seconds: int, native: Path, libfuzzer: bool, atheris: bool) -> None:
-        self._seconds = seconds
+    def __init__(
+        self, seconds: int, native: Path, libfuzzer: bool, atheris: bool, folder: str
+    ) -> None:
+        self._seconds, self._folder = seconds, folder
         self._native, self._libfuzzer, self._atheris = native, libfuzzer, atheris
         self._found = threading.Event()
         self._lock = threading.Lock()
@@ -133,7 +136,7 @@ class Runner:
         """Run one harness to its end; None if another one has found something before."""
         log = FOUND / f"{name}.log"
         began = time.monotonic()
-        environment = os.environ | {"FUZZ_SECONDS": str(self._seconds)}
+        environment = os.environ | {"FUZZ_SECONDS": str(self._seconds), "TMPDIR": self._folder}
         with self._lock:
             if self._found.is_set():
                 return None
@@ -192,8 +195,12 @@ def main() -> int:
     print(f"C harnesses {guide[0]}, Python harnesses {guide[1]}; {share} s each, {jobs} at a time")
     FOUND.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "tests/make_corpus.py", CORPUS], check=True)
-    runner = Runner(share, build(libfuzzer), libfuzzer, atheris)
-    with ThreadPoolExecutor(jobs) as pool:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # stores are written there
+    with (
+        tempfile.TemporaryDirectory(dir=memory, prefix="dedup-fuzz-") as folder,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
+        runner = Runner(share, build(libfuzzer), libfuzzer, atheris, folder)
         outcomes = [outcome for outcome in pool.map(runner.run, names) if outcome]
     for bad in (outcome for outcome in outcomes if outcome.status):
         log = FOUND / f"{bad.name}.log"
