@@ -27,9 +27,10 @@ test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
-		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
+		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
-	@$(BIN)/ctest --test-dir build/native --output-on-failure
+	@$(BIN)/python tests/make_corpus.py build/corpus
+	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
@@ -55,10 +56,8 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
-	@set -e; for harness in build/native/fuzz_*; do \
-		[ -x $$harness ] && [ -f $$harness ] || continue; \
-		echo "$$harness"; FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} $$harness; done
+fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
+	@$(BIN)/python native/fuzz/run.py
 
 bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
 	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)

@@ -145,7 +145,10 @@ def decode_state(record: bytes) -> State:
     body = record[CHECKSUM_BYTES:]
     if _checksum(STATE_ID, body) != record[:CHECKSUM_BYTES]:
         raise ValueError("the state's checksum does not fit")
-    version = msgspec.msgpack.decode(body)[0]
+    fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
+    if not isinstance(fields, list) or not fields:
+        raise ValueError("the state is no list")
+    version = fields[0]
     if version != FORMAT:
         # Opening never rewrites a store of another format: the way over is the text form.
         newer = isinstance(version, int) and version > FORMAT

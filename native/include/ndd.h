@@ -13,7 +13,8 @@
  *   - Handles are opaque. What ..._open made, ..._close frees; closing NULL does nothing.
  *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
  *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
- *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it.
+ *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it (40 for
+ *     pages, words kept included; 24 for saved tables).
  */
 #ifndef NDD_H
 #define NDD_H
@@ -132,7 +133,9 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * with all its documents; any 64-bit numbers may be either.
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
- * while one thread is inside another function, no other thread may be inside the same table.
+ * while one thread is inside another function, no other thread may be inside the same table. A
+ * table holds no lock; who shares one brings a lock of many readers or one writer (dedup/table.py
+ * does). Different handles have nothing in common.
  */
 typedef struct ndd_table ndd_table;
 
