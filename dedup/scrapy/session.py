@@ -218,10 +218,10 @@ class Session:
             return
         if accepted:
             self._parsed.setdefault(detector, []).append(verdict)
-            if self._timer is None:
-                self._set_timer()
-            elif len(self._parsed[detector]) >= COMMIT_PAGES:
+            if len(self._parsed[detector]) >= COMMIT_PAGES:
                 self.commit()
+            elif self._timer is None:
+                self._set_timer()
             return
         try:
             with self._meter:
