@@ -30,7 +30,7 @@ from dedup.store import Store, records, transfer, verify
 from dedup.store.documents import Documents
 from dedup.values import Document, PageFingerprint
 
-RECIPE = "words-0-1"
+RECIPE = "words-0-2"
 PAGE = 4096
 BASES = 4
 
@@ -73,10 +73,14 @@ FILES = ("documents.mdb", "table.ndd")
 
 
 def before_last_transaction(file: bytes) -> bytes:
-    """Return documents.mdb with its newest meta page made the oldest (mdb.c, MDB_meta)."""
+    """Return documents.mdb with its newest meta page as if it had never been written (mdb.c, MDB_meta).
+
+    A meta page that is a copy of the other one cannot be told from a write that was lost.
+    """
     ages = [int.from_bytes(file[at : at + 8], "little") for at in (144, PAGE + 144)]
-    at = 144 + PAGE * (ages[1] > ages[0])
-    return file[:at] + bytes(8) + file[at + 8 :]
+    newest = PAGE * (ages[1] > ages[0])
+    older = PAGE - newest
+    return file[: newest + 16] + file[older + 16 : older + 152] + file[newest + 152 :]
 
 
 @cache
