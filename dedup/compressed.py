@@ -11,14 +11,16 @@ The rule kept here: bytes are believed only after every one of them has been che
 
 import os
 from operator import index
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dedup.errors import UsageError
 from dedup.native import check, ffi, lib
 from dedup.numbers import Array, Numbers, many, number, pointer
 
-__all__ = ["CODECS", "Compressed", "compress"]
+__all__ = ["CODECS", "Compressed", "compress", "load"]
 
 CODECS = {"huffman": lib.NDD_HUFFMAN, "elias-fano": lib.NDD_ELIAS_FANO}
 WIDTH = 64
@@ -32,7 +34,9 @@ class Compressed:
     are cut, altered, or of another format or version; name says which bytes in that message.
     """
 
-    def __init__(self, content: bytes | memoryview | Array, name: str = "these bytes") -> None:
+    def __init__(
+        self, content: bytes | memoryview | npt.NDArray[np.uint8], name: str = "these bytes"
+    ) -> None:
         handle, reason = ffi.new("ndd_compressed **"), ffi.new("char **")
         self._content = ffi.from_buffer("uint8_t[]", content)
         status = lib.ndd_compressed_open(self._content, len(self._content), handle, reason)
@@ -109,8 +113,9 @@ def compress(values: Numbers, codec: str = "elias-fano") -> Compressed:
 
 def load(path: str | os.PathLike[str]) -> Compressed:
     """Open compressed fingerprints in a file, memory-mapped; errors name the file."""
-    content = np.memmap(path, np.uint8, mode="r") if os.path.getsize(path) else b""  # noqa: PTH202
-    return Compressed(content, os.fspath(path))
+    if Path(path).stat().st_size == 0:  # which cannot be mapped, and is refused
+        return Compressed(b"", os.fspath(path))
+    return Compressed(np.memmap(path, np.uint8, mode="r"), os.fspath(path))
 
 
 def _bits(given: int, name: str) -> int:

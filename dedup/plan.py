@@ -34,6 +34,7 @@ MAX_DISTANCE = 15
 MAX_TABLES = 128  # of a paper's design: a kilobyte for each fingerprint
 FEW_CANDIDATES = 8  # they lie in one cache line, so a longer prefix saves nothing
 TABLE_VALUES = 2**31 - 2  # distinct values of one dedup.Table
+NEARLY_AS_FAST = 1.2  # estimates are no better than that
 
 # Estimates, in ns, of one core among many probes; docs/plan.md says what was measured.
 SEARCH_AT_100K = 118.0  # one table by interpolation, and for each tenfold number of values
@@ -43,7 +44,7 @@ BUCKET_AT_100K = 19.0  # one bucket of dedup.Table, while others are on their wa
 BUCKET_DECADE = 4.5
 INSIDE = 1.2  # a fingerprint of a bucket
 LINE_BYTES, LINE_VALUES = 64, 7
-FRAME_BYTES = 72  # of compressed fingerprints
+FRAME_BYTES, CHUNK_BITS = 72, 4096  # of compressed fingerprints
 SET_BYTES = 16  # of a distinct value in the set that a dedup.Table keeps
 
 
@@ -62,7 +63,7 @@ class Design(msgspec.Struct, frozen=True):
     compressed_bytes  the same as dedup.compressed has it ("elias-fano"); ours: None
     latency_ns        estimated time of a probe, among many, on one core
     parts             ours: tables of at most 2**31 - 2 values among which documents are divided
-    recommended       the fastest that fits in the memory; at most one of a plan
+    recommended       the one to take, of those that fit in the memory; at most one of a plan
     """
 
     kind: str
@@ -86,13 +87,16 @@ def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design
     Of the paper's designs, those are sensible than which none has a prefix as long in fewer tables;
     up to the first that leaves 8 candidates or fewer, and up to 128 tables. documents is at least 1;
     k is in bits, 0 .. 15; memory in bytes, or as "16G", "512M". Without it there is no limit. The
-    recommended design is the fastest that fits; when none does, none is. Raises UsageError.
+    recommended design is the smallest of those that fit and take at most a fifth more time than the
+    fastest of these; when none fits, none is recommended. Raises UsageError.
     """
     n, k = _documents(documents), _distance(k)
     limit = None if memory is None else memory_bytes(memory)
     designs = [*reversed([_paper(n, k, levels) for levels in _sensible(n, k)]), _ours(n, k)]
     fitting = [design for design in designs if limit is None or design.bytes <= limit]
-    best = min(fitting, key=lambda design: (design.latency_ns, design.bytes), default=None)
+    fastest = min((design.latency_ns for design in fitting), default=0.0)
+    near = [design for design in fitting if design.latency_ns <= NEARLY_AS_FAST * fastest]
+    best = min(near, key=lambda design: (design.bytes, design.latency_ns), default=None)
     return [
         msgspec.structs.replace(design, recommended=True) if design is best else design
         for design in designs
@@ -126,8 +130,8 @@ def memory_bytes(memory: int | str) -> int:
         if found is None:
             raise UsageError(f"memory is {memory!r}; give bytes, or for example 512M or 16G")
         size = float(found[1]) * 1024.0 ** " KMGTP".index(found[2].upper() or " ")
-    if size < 1:
-        raise UsageError(f"memory is {memory!r}; it must be at least one byte")
+    if not 1 <= size < 2**WIDTH:
+        raise UsageError(f"memory is {memory!r}; it must be at least one byte, and below 16 EiB")
     return int(size)
 
 
@@ -167,7 +171,8 @@ def _designs(k: int, left: int = WIDTH, room: int = MAX_TABLES) -> Iterator[tupl
 
 
 def _tables(levels: tuple[int, ...], k: int) -> int:
-    return math.prod(math.comb(blocks, k) for blocks in levels)
+    tables: int = math.prod(math.comb(blocks, k) for blocks in levels)
+    return tables
 
 
 def _left_out(bits: int, blocks: int, k: int) -> tuple[int, int]:
@@ -208,10 +213,14 @@ def _paper(n: int, k: int, levels: tuple[int, ...]) -> Design:
 
 
 def _elias_fano_bytes(n: int) -> int:
-    """Return what n values spread evenly take: their low bits and buckets, and the frame."""
+    """Return what n values spread evenly take: low bits, buckets, their directory, and the frame."""
     low = max(0, WIDTH - n.bit_length())
-    bits = min(n * width + n + 2 ** (WIDTH - width) for width in (low, low + 1))
-    return bits // 8 + FRAME_BYTES
+    sizes = []
+    for width in (low, low + 1):
+        buckets = n + 2 ** (WIDTH - width)  # bits
+        words = -(-n * width // 64) + -(-buckets // 64) + -(-buckets // CHUNK_BITS)
+        sizes.append(FRAME_BYTES + 8 * words)
+    return min(sizes)
 
 
 def _line(n: int, at_100k: float, decade: float) -> float:
@@ -267,7 +276,8 @@ def _ours(n: int, k: int) -> Design:
 
 def _flipped(bits: int, most: int) -> int:
     """Return how many keys differ from one in at most so many of the bits."""
-    return sum(math.comb(bits, i) for i in range(most + 1))
+    keys: int = sum(math.comb(bits, i) for i in range(most + 1))
+    return keys
 
 
 def _cut_blocks(masks: list[int]) -> int:
@@ -300,7 +310,8 @@ def _share_beyond(load: float) -> float:
 def _bucket_bytes(n: int, bits: int) -> int:
     beyond, excess = _poisson_beyond(n / 2**bits)
     # An overflow has a head of 8 bytes, and grows by half: a quarter of it is room.
-    return round(2**bits * (LINE_BYTES + 8 * beyond + 1.25 * VALUE_BYTES * excess))
+    size: float = 2**bits * (LINE_BYTES + 8 * beyond + 1.25 * VALUE_BYTES * excess)
+    return round(size)
 
 
 # -------------------------------------------------------------------------------------- arguments
