@@ -26,6 +26,7 @@ __all__ = ["Neighbours", "PermutedTables"]
 
 MAX_DISTANCE = 15
 WIDTH = 64
+CODECS = {None: lib.NDD_UNCOMPRESSED, "huffman": lib.NDD_HUFFMAN, "elias-fano": lib.NDD_ELIAS_FANO}
 _MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
 
 Neighbours = list[tuple[int, int, int]]
@@ -39,6 +40,7 @@ class PermutedTables:
     k          greatest Hamming distance found, in bits, 0 .. 15
     design     blocks at each level, or the number of blocks of the one level
     documents  a batch of n documents; by default the positions in values
+    codec      None, or how the tables are compressed: "huffman" as the paper has it, "elias-fano"
 
     Raises UsageError for a design whose levels do not each have more than k blocks and at most as
     many as there are bits left to cut, for k below 0, and for anything else outside what is stated;
@@ -51,6 +53,7 @@ class PermutedTables:
         k: int,
         design: int | Sequence[int],
         documents: Numbers | None = None,
+        codec: str | None = None,
     ) -> None:
         given = many(values, "values")
         own = np.arange(len(given), dtype=np.uint64)
@@ -60,6 +63,9 @@ class PermutedTables:
                 f"{len(given)} values and {len(keys)} documents were given; "
                 "there must be one document for each value"
             )
+        if codec not in CODECS:
+            known = ", ".join(map(repr, CODECS))
+            raise UsageError(f"codec is {codec!r}; it must be one of {known}")
         self._k = _distance(k)
         self._levels = _levels(design, self._k)
         order = np.lexsort((keys, given))
@@ -69,13 +75,20 @@ class PermutedTables:
         levels = ffi.new("uint32_t[]", self._levels)
         handle = ffi.new("ndd_permuted **")
         status = lib.ndd_permuted_open(
-            pointer(self._values), len(self._values), self._k, levels, len(self._levels), handle
+            pointer(self._values),
+            len(self._values),
+            self._k,
+            levels,
+            len(self._levels),
+            CODECS[codec],
+            handle,
         )
         check(status, f"tables of the design {self._levels} for k = {self._k}")
         self._handle = ffi.gc(handle[0], lib.ndd_permuted_close)
-        count, prefixes = ffi.new("uint32_t *"), np.empty(lib.NDD_PERMUTED_TABLES, np.uint64)
-        lib.ndd_permuted_tables(self._handle, pointer(prefixes), len(prefixes), count)
-        self._prefixes = prefixes[: count[0]].copy()
+        count, size = ffi.new("uint32_t *"), ffi.new("uint64_t *")
+        prefixes = np.empty(lib.NDD_PERMUTED_TABLES, np.uint64)
+        lib.ndd_permuted_get(self._handle, pointer(prefixes), len(prefixes), count, size)
+        self._prefixes, self._bytes = prefixes[: count[0]].copy(), int(size[0])
         self._candidates = 0
 
     @property
@@ -101,8 +114,8 @@ class PermutedTables:
 
     @property
     def bytes(self) -> int:
-        """The memory of the tables, documents aside: 8 bytes for each distinct value in each."""
-        return 8 * len(self._values) * len(self._prefixes)
+        """The memory of the tables, documents aside: uncompressed, 8 bytes a distinct value in each."""
+        return self._bytes
 
     @property
     def candidates(self) -> int:

@@ -217,7 +217,7 @@ def _elias_fano_bytes(n: int) -> int:
     low = max(0, WIDTH - n.bit_length())
     sizes = []
     for width in (low, low + 1):
-        buckets = n + 2 ** (WIDTH - width)  # bits
+        buckets = n + (1 << (WIDTH - width))  # bits
         words = -(-n * width // 64) + -(-buckets // 64) + -(-buckets // CHUNK_BITS)
         sizes.append(FRAME_BYTES + 8 * words)
     return min(sizes)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup.errors import UsageError
-from dedup.permuted import PermutedTables
+from dedup.permuted import CODECS, PermutedTables
 from dedup.table import Table
 
 ALL = 2**64 - 1
@@ -74,15 +74,16 @@ def scan(values, documents, query, k):
     return [(document, value, d) for d, document, value in sorted(rows) if d <= k]
 
 
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("make", [uniform, clustered, adversarial])
 @pytest.mark.parametrize(("k", "levels"), DESIGNS)
-def test_a_probe_finds_what_a_scan_finds(make, k, levels):
-    """Every design is exact on every kind of data, equal values included."""
+def test_a_probe_finds_what_a_scan_finds(make, k, levels, codec):
+    """Every design is exact on every kind of data, equal values included, compressed or not."""
     rng = np.random.default_rng(k * 100 + len(levels))
     values = make(rng, 1200)
     values[-20:] = values[:20]
     documents = np.arange(len(values), dtype=np.uint64)
-    tables = PermutedTables(values, k, levels)
+    tables = PermutedTables(values, k, levels, codec=codec)
     for query in near(rng, values, 40).tolist():
         assert tables.probe(query) == scan(values, documents, query, k)
 
@@ -115,20 +116,23 @@ crowded = st.builds(lambda high, low: high << 60 | low, st.integers(0, 15), st.i
     values=st.lists(word | crowded | st.sampled_from([0, ALL]), max_size=60),
     query=word | crowded,
     design=st.sampled_from(DESIGNS),
+    codec=st.sampled_from(list(CODECS)),
 )
-def test_any_values_any_design(values, query, design):
+def test_any_values_any_design(values, query, design, codec):
     """Whatever is stored, a probe finds what a scan finds."""
     k, levels = design
     array = np.array(values, dtype=np.uint64)
     documents = np.arange(len(values), dtype=np.uint64)
-    found = PermutedTables(array, k, levels).probe(query)
+    found = PermutedTables(array, k, levels, codec=codec).probe(query)
     assert found == scan(array, documents, query, k)
 
 
-def test_more_matches_than_room_was_made_for():
+@pytest.mark.parametrize("codec", CODECS)
+def test_more_matches_than_room_was_made_for(codec):
     """An answer far larger than usual comes whole."""
     values = np.arange(2**12, dtype=np.uint64)
-    offsets, documents, distances = PermutedTables(values, 12, (13,)).probe_many([0, 1])
+    tables = PermutedTables(values, 12, (13,), codec=codec)
+    offsets, documents, distances = tables.probe_many([0, 1])
     assert offsets.tolist() == [0, 2**12, 2**13]
     assert sorted(documents[: 2**12].tolist()) == list(range(2**12))
     assert distances[0] == 0
@@ -164,6 +168,13 @@ def test_what_the_tables_tell_of_themselves():
     assert tables.bytes == 8 * 10 * 20
 
 
+def test_compressed_tables_take_less():
+    """Each of the tables is compressed: Elias-Fano is smaller than Huffman, and that than neither."""
+    values = uniform(np.random.default_rng(1), 50_000)
+    sizes = [PermutedTables(values, 3, 5, codec=codec).bytes for codec in CODECS]
+    assert 10 * 50_000 * 5 < sizes[2] < sizes[1] < sizes[0]
+
+
 @pytest.mark.parametrize(
     ("k", "design", "said"),
     [
@@ -193,6 +204,8 @@ def test_other_arguments_that_are_wrong():
     tables = PermutedTables([1, 2, 3], 3, 4)
     with pytest.raises(UsageError, match="3 values and 2 documents"):
         PermutedTables([1, 2, 3], 3, 4, [1, 2])
+    with pytest.raises(UsageError, match="codec is 'zip'"):
+        PermutedTables([1], 3, 4, codec="zip")
     with pytest.raises(UsageError, match="limit"):
         tables.probe(1, 0)
     with pytest.raises(UsageError):

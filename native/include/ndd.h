@@ -232,24 +232,31 @@ typedef struct ndd_block {
 ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
                           uint32_t *count);
 
+typedef enum ndd_codec {
+    NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */
+    NDD_HUFFMAN = 1,      /* the paper's, section 3.2: blocks of 1024 bytes */
+    NDD_ELIAS_FANO = 2    /* smaller, and faster to decode */
+} ndd_codec;
+
 /* The reference: sorted tables of permuted fingerprints, in a design of Manku, Jain and Das Sarma
  * (WWW 2007, section 3.1). It cuts the 64 bits into levels[0] blocks and has a table for each choice
  * of levels[0] - k of them to come first; of what is left out, levels[1] blocks are made and chosen
  * from in the same way, and so on. Every level has more than k blocks and no more than there are
- * bits left. At most NDD_PERMUTED_TABLES tables, else NDD_TOO_LARGE. Immutable; any number of threads
- * may probe at once. */
+ * bits left. At most NDD_PERMUTED_TABLES tables, else NDD_TOO_LARGE. A codec keeps them compressed.
+ * Immutable; any number of threads may probe at once. */
 #define NDD_PERMUTED_TABLES 4096
 
 typedef struct ndd_permuted ndd_permuted;
 
 /* The values should be distinct: one that occurs twice is found twice. */
 ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
-                             size_t level_count, ndd_permuted **permuted);
+                             size_t level_count, ndd_codec codec, ndd_permuted **permuted);
 void ndd_permuted_close(ndd_permuted *permuted);
 
-/* The prefix of up to `capacity` tables, as a mask of a fingerprint; *count is how many there are. */
-void ndd_permuted_tables(const ndd_permuted *permuted, uint64_t *prefixes, size_t capacity,
-                         uint32_t *count);
+/* The prefix of up to `capacity` tables, as a mask of a fingerprint; *count is how many there are, and
+ * *bytes their memory. */
+void ndd_permuted_get(const ndd_permuted *permuted, uint64_t *prefixes, size_t capacity,
+                      uint32_t *count, uint64_t *bytes);
 
 /* Finds, for each of n values, the stored ones within k, each once, in no order; their document is 0.
  * The matches of query i are offsets[i] to offsets[i + 1] - 1 of n + 1 offsets; those from `capacity`
@@ -260,11 +267,6 @@ ndd_status ndd_permuted_probe(const ndd_permuted *permuted, const uint64_t *valu
 
 /* Sorted fingerprints as few bytes, searched as they are; equal ones are kept. */
 typedef struct ndd_compressed ndd_compressed;
-
-typedef enum ndd_codec {
-    NDD_HUFFMAN = 1,   /* the paper's, section 3.2: blocks of 1024 bytes */
-    NDD_ELIAS_FANO = 2 /* smaller, and faster to decode */
-} ndd_codec;
 
 /* Compresses n fingerprints, which are in order, or NDD_BAD_ARGUMENT. */
 ndd_status ndd_compress(ndd_codec codec, const uint64_t *values, size_t n,

@@ -6,7 +6,7 @@
 
 #define VERSION 1
 #define NUMBERS 3
-#define MAX_DISTANCE 64
+#define WIDTH 64
 
 static const uint8_t magic[8] = {'N', 'D', 'D', 'S', 'O', 'R', 'T', 'D'};
 
@@ -161,15 +161,19 @@ void ndd_compressed_decode(const ndd_compressed *compressed, uint64_t *values) {
     if (compressed->count > 0) codec_of((uint32_t)compressed->codec)->decode(compressed, values);
 }
 
+void compressed_search(const ndd_compressed *compressed, uint64_t low, uint64_t high,
+                       struct sink *sink) {
+    if (compressed->count == 0) return;
+    codec_of((uint32_t)compressed->codec)->search(compressed, low, high, sink);
+}
+
 ndd_status ndd_compressed_probe(const ndd_compressed *compressed, uint64_t value, uint32_t k,
                                 uint32_t prefix_bits, uint64_t *values, size_t capacity,
                                 size_t *count) {
-    if (k > MAX_DISTANCE || prefix_bits > 64) return NDD_BAD_ARGUMENT;
+    if (k > WIDTH || prefix_bits > WIDTH) return NDD_BAD_ARGUMENT;
     uint64_t below = prefix_bits == 0 ? UINT64_MAX : prefix_bits == 64 ? 0 : UINT64_MAX >> prefix_bits;
-    struct sink sink = {value, k, values, capacity, 0};
-    if (compressed->count > 0) {
-        codec_of((uint32_t)compressed->codec)->search(compressed, value & ~below, value | below, &sink);
-    }
+    struct sink sink = {value, k, values, capacity, 0, 0};
+    compressed_search(compressed, value & ~below, value | below, &sink);
     *count = sink.count;
     return NDD_OK;
 }

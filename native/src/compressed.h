@@ -43,9 +43,11 @@ struct sink {
     uint32_t k;
     uint64_t *values;
     size_t capacity, count;
+    uint64_t compared;
 };
 
 static inline void sink_take(struct sink *sink, uint64_t value) {
+    sink->compared++;
     if ((uint32_t)count_bits(value ^ sink->query) > sink->k) return;
     if (sink->count < sink->capacity) sink->values[sink->count] = value;
     sink->count++;
@@ -82,6 +84,10 @@ struct codec {
     void (*decode)(const ndd_compressed *compressed, uint64_t *values);
     void (*search)(const ndd_compressed *compressed, uint64_t low, uint64_t high, struct sink *sink);
 };
+
+/* What lies from low to high, of any number of values, into the sink. */
+void compressed_search(const ndd_compressed *compressed, uint64_t low, uint64_t high,
+                       struct sink *sink);
 
 extern const struct codec codec_huffman, codec_elias_fano;
 

@@ -16,6 +16,7 @@
 
 #include "bits.h"
 #include "bytes.h"
+#include "compressed.h"
 #include "design.h"
 #include "interpolate.h"
 #include "ndd.h"
@@ -24,7 +25,8 @@
 #define WIDTH 64
 
 struct permuted_table {
-    uint64_t *values; /* permuted, sorted */
+    uint64_t *values; /* permuted, sorted; NULL when they are compressed */
+    ndd_compressed *compressed;
     uint64_t prefix;  /* its bits, where they are in a fingerprint */
     uint32_t prefix_bits;
     uint32_t runs; /* of bits that are rotated alike */
@@ -132,31 +134,39 @@ static ndd_status add_tables(ndd_permuted *permuted, const struct places *prefix
 
 /* -------------------------------------------------------------------------------------- building */
 
-static ndd_status fill(ndd_permuted *permuted, const uint64_t *values, size_t n) {
+static ndd_status fill(ndd_permuted *permuted, const uint64_t *values, size_t n, ndd_codec codec) {
     if (n == 0) return NDD_OK;
     if (n > SIZE_MAX / sizeof *values) return NDD_TOO_LARGE;
     uint64_t *scratch = malloc(n * sizeof *scratch);
     if (scratch == NULL) return NDD_NO_MEMORY;
-    for (uint32_t t = 0; t < permuted->count; t++) {
+    ndd_status status = NDD_OK;
+    for (uint32_t t = 0; t < permuted->count && status == NDD_OK; t++) {
         struct permuted_table *table = &permuted->tables[t];
         uint64_t *room = malloc(n * sizeof *room);
         if (room == NULL) {
-            free(scratch);
-            return NDD_NO_MEMORY;
+            status = NDD_NO_MEMORY;
+            break;
         }
         for (size_t i = 0; i < n; i++) room[i] = permute(table, values[i]);
         table->values = radix_sort(room, scratch, n, NULL);
         if (table->values == scratch) scratch = room;
+        if (codec == NDD_UNCOMPRESSED) continue;
+        status = ndd_compress(codec, table->values, n, &table->compressed);
+        free(table->values);
+        table->values = NULL;
     }
     free(scratch);
     permuted->n = n;
-    return NDD_OK;
+    return status;
 }
 
 ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
-                             size_t level_count, ndd_permuted **permuted) {
+                             size_t level_count, ndd_codec codec, ndd_permuted **permuted) {
     if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (level_count == 0 || level_count > WIDTH || levels == NULL || (n > 0 && values == NULL)) {
+        return NDD_BAD_ARGUMENT;
+    }
+    if (codec != NDD_UNCOMPRESSED && codec != NDD_HUFFMAN && codec != NDD_ELIAS_FANO) {
         return NDD_BAD_ARGUMENT;
     }
     ndd_permuted *opened = calloc(1, sizeof *opened);
@@ -165,7 +175,7 @@ ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const
     struct places none = {.count = 0}, all = {.count = WIDTH};
     for (uint32_t i = 0; i < WIDTH; i++) all.at[i] = (uint8_t)(WIDTH - 1 - i);
     ndd_status status = add_tables(opened, &none, &all, levels, level_count);
-    if (status == NDD_OK) status = fill(opened, values, n);
+    if (status == NDD_OK) status = fill(opened, values, n, codec);
     if (status == NDD_OK) {
         *permuted = opened;
     } else {
@@ -176,26 +186,34 @@ ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const
 
 void ndd_permuted_close(ndd_permuted *permuted) {
     if (permuted == NULL) return;
-    for (uint32_t t = 0; t < permuted->count; t++) free(permuted->tables[t].values);
+    for (uint32_t t = 0; t < permuted->count; t++) {
+        free(permuted->tables[t].values);
+        ndd_compressed_close(permuted->tables[t].compressed);
+    }
     free(permuted->tables);
     free(permuted);
 }
 
-void ndd_permuted_tables(const ndd_permuted *permuted, uint64_t *prefixes, size_t capacity,
-                         uint32_t *count) {
+void ndd_permuted_get(const ndd_permuted *permuted, uint64_t *prefixes, size_t capacity,
+                      uint32_t *count, uint64_t *bytes) {
     *count = permuted->count;
-    for (uint32_t t = 0; t < permuted->count && t < capacity; t++) {
-        prefixes[t] = permuted->tables[t].prefix;
+    *bytes = 0;
+    for (uint32_t t = 0; t < permuted->count; t++) {
+        const struct permuted_table *table = &permuted->tables[t];
+        if (t < capacity) prefixes[t] = table->prefix;
+        *bytes += table->compressed != NULL ? table->compressed->size : sizeof(uint64_t) * permuted->n;
     }
 }
 
 /* ------------------------------------------------------------------------------------ probing */
 
-struct sink {
+struct found {
     ndd_match *matches;
     size_t capacity, count;
     uint64_t candidates;
 };
+
+#define NEAR 64 /* values of one table, before more memory is asked for */
 
 static int is_first(const ndd_permuted *permuted, uint32_t table, uint64_t difference) {
     for (uint32_t t = 0; t < table; t++) {
@@ -204,37 +222,69 @@ static int is_first(const ndd_permuted *permuted, uint32_t table, uint64_t diffe
     return 1;
 }
 
-COUNTS_BITS
-static void probe(const ndd_permuted *permuted, uint64_t value, struct sink *sink) {
-    for (uint32_t t = 0; t < permuted->count; t++) {
-        const struct permuted_table *table = &permuted->tables[t];
-        uint64_t query = permute(table, value);
-        uint32_t below = WIDTH - table->prefix_bits; /* bits; less than 64 */
-        size_t first = interpolate(table->values, permuted->n, query >> below << below, 0), i = first;
-        for (; i < permuted->n && table->values[i] >> below == query >> below; i++) {
-            uint32_t distance = (uint32_t)count_bits(table->values[i] ^ query);
-            if (distance > permuted->k) continue;
-            uint64_t near = permute_back(table, table->values[i]);
-            if (!is_first(permuted, t, near ^ value)) continue;
-            if (sink->count < sink->capacity) {
-                sink->matches[sink->count] = (ndd_match){0, near, distance, 0};
-            }
-            sink->count++;
-        }
-        sink->candidates += i - first;
+/* A value within k, as table number t has it. */
+static void take(const ndd_permuted *permuted, uint32_t t, uint64_t query, uint64_t permuted_near,
+                 struct found *found) {
+    uint64_t near = permute_back(&permuted->tables[t], permuted_near);
+    if (!is_first(permuted, t, near ^ query)) return;
+    if (found->count < found->capacity) {
+        uint32_t distance = (uint32_t)count_bits(near ^ query);
+        found->matches[found->count] = (ndd_match){0, near, distance, 0};
     }
+    found->count++;
+}
+
+COUNTS_BITS
+static void probe_sorted(const ndd_permuted *permuted, uint32_t t, uint64_t value,
+                         struct found *found) {
+    const struct permuted_table *table = &permuted->tables[t];
+    uint64_t query = permute(table, value);
+    uint32_t below = WIDTH - table->prefix_bits; /* bits; less than 64 */
+    size_t first = interpolate(table->values, permuted->n, query >> below << below, 0), i = first;
+    for (; i < permuted->n && table->values[i] >> below == query >> below; i++) {
+        if ((uint32_t)count_bits(table->values[i] ^ query) > permuted->k) continue;
+        take(permuted, t, value, table->values[i], found);
+    }
+    found->candidates += i - first;
+}
+
+static ndd_status probe_compressed(const ndd_permuted *permuted, uint32_t t, uint64_t value,
+                                   struct found *found) {
+    const struct permuted_table *table = &permuted->tables[t];
+    uint64_t query = permute(table, value), few[NEAR], *more = NULL;
+    uint64_t low = query >> (WIDTH - table->prefix_bits) << (WIDTH - table->prefix_bits);
+    uint64_t high = low | (table->prefix_bits == WIDTH ? 0 : UINT64_MAX >> table->prefix_bits);
+    struct sink sink = {query, permuted->k, few, NEAR, 0, 0};
+    compressed_search(table->compressed, low, high, &sink);
+    if (sink.count > NEAR) {
+        more = malloc(sink.count * sizeof *more);
+        if (more == NULL) return NDD_NO_MEMORY;
+        sink = (struct sink){query, permuted->k, more, sink.count, 0, 0};
+        compressed_search(table->compressed, low, high, &sink);
+    }
+    for (size_t i = 0; i < sink.count; i++) take(permuted, t, value, sink.values[i], found);
+    found->candidates += sink.compared;
+    free(more);
+    return NDD_OK;
 }
 
 ndd_status ndd_permuted_probe(const ndd_permuted *permuted, const uint64_t *values, size_t n,
                               uint64_t *offsets, ndd_match *matches, size_t capacity,
                               uint64_t *candidates) {
     if (n > 0 && values == NULL) return NDD_BAD_ARGUMENT;
-    struct sink sink = {matches, capacity, 0, 0};
+    struct found found = {matches, capacity, 0, 0};
     offsets[0] = 0;
     for (size_t i = 0; i < n; i++) {
-        probe(permuted, values[i], &sink);
-        offsets[i + 1] = sink.count;
+        for (uint32_t t = 0; t < permuted->count; t++) {
+            if (permuted->tables[t].compressed == NULL) {
+                probe_sorted(permuted, t, values[i], &found);
+            } else {
+                ndd_status status = probe_compressed(permuted, t, values[i], &found);
+                if (status != NDD_OK) return status;
+            }
+        }
+        offsets[i + 1] = found.count;
     }
-    *candidates = sink.candidates;
+    *candidates = found.candidates;
     return NDD_OK;
 }

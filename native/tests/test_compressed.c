@@ -166,14 +166,16 @@ static void test_interpolation(void) {
     }
 }
 
-static void check_design(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
-                         size_t level_count, uint32_t tables) {
+static void check_tables(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
+                         size_t level_count, ndd_codec codec, uint32_t tables) {
     ndd_permuted *permuted;
-    CHECK(ndd_permuted_open(values, n, k, levels, level_count, &permuted) == NDD_OK);
+    CHECK(ndd_permuted_open(values, n, k, levels, level_count, codec, &permuted) == NDD_OK);
     static uint64_t prefixes[NDD_PERMUTED_TABLES];
     uint32_t count;
-    ndd_permuted_tables(permuted, prefixes, NDD_PERMUTED_TABLES, &count);
+    uint64_t bytes;
+    ndd_permuted_get(permuted, prefixes, NDD_PERMUTED_TABLES, &count, &bytes);
     CHECK(count == tables);
+    if (codec == NDD_UNCOMPRESSED) CHECK(bytes == 8 * n * tables);
     static ndd_match matches[4000];
     for (int round = 0; round < 60; round++) {
         uint64_t query = near(values, n), offsets[2], candidates;
@@ -189,6 +191,13 @@ static void check_design(const uint64_t *values, size_t n, uint32_t k, const uin
         CHECK(offsets[0] == 0 && offsets[1] == expected && candidates >= expected);
     }
     ndd_permuted_close(permuted);
+}
+
+static void check_design(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
+                         size_t level_count, uint32_t tables) {
+    for (ndd_codec codec = NDD_UNCOMPRESSED; codec <= NDD_ELIAS_FANO; codec++) {
+        check_tables(values, n, k, levels, level_count, codec, tables);
+    }
 }
 
 static void test_designs(void) {
@@ -210,12 +219,13 @@ static void test_designs(void) {
         check_design(values, 0, 3, (uint32_t[]){4}, 1, 4);
     }
     ndd_permuted *none;
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){3}, 1, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){65}, 1, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){4, 49}, 2, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, NULL, 0, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 16, (uint32_t[]){17}, 1, &none) == NDD_BAD_DISTANCE);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){64}, 1, &none) == NDD_TOO_LARGE);
+    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){3}, 1, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){65}, 1, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){4, 49}, 2, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){4}, 1, (ndd_codec)3, &none) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_permuted_open(values, 1, 3, NULL, 0, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_permuted_open(values, 1, 16, (uint32_t[]){17}, 1, NDD_UNCOMPRESSED, &none) == NDD_BAD_DISTANCE);
+    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){64}, 1, NDD_UNCOMPRESSED, &none) == NDD_TOO_LARGE);
 }
 
 static void test_the_design_of_a_table(void) {
