@@ -19,7 +19,7 @@ from dedup.bench.report import Machine, Samples, machine, samples
 from dedup.bench.tables_contenders import CONTENDERS, Entry
 from dedup.bench.tables_data import GENERATED, Data, brute_force, check_data, make_data
 from dedup.bench.tables_process import Build, Died, Process, start, write_data
-from dedup.errors import DedupError
+from dedup.errors import DedupError, UsageError
 
 __all__ = ["Contender", "Plan", "Setting", "TablesBench", "bench_tables"]
 
@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     build_seconds  a peer that would take longer to build is left out
     build_bytes    and so is one that would take more memory
     peers          others beside ours
+    only           if not empty: contenders whose names have one of these in them
     """
 
     data: Sequence[str]
@@ -50,6 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
     build_seconds: float
     build_bytes: float
     peers: bool
+    only: Sequence[str] = ()
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -113,7 +115,15 @@ def bench_tables(plan: Plan, progress: Callable[[int, int], None] | None = None)
     for kind in plan.data:
         check_data(kind)
     load = os.getloadavg()[0]
-    entries = [entry for entry in CONTENDERS if plan.peers or not entry.trial]
+    entries = [
+        entry
+        for entry in CONTENDERS
+        if (plan.peers or not entry.trial)
+        and (not plan.only or any(part in entry.name for part in plan.only))
+    ]
+    if not entries:
+        names = ", ".join(entry.name for entry in CONTENDERS)
+        raise UsageError(f"no contender is called so; there are {names}")
     there = [entry for entry in entries if entry.installed()]
     settings: list[Setting] = []
     wanted = [(d, s, k) for d in plan.data for s in plan.sizes for k in plan.distances]

@@ -109,8 +109,9 @@ class _Ours(Contender):
         super().__init__(k)
         self._preset = preset
         self._table = Table(k, preset)
-        self.probe = self._table.probe  # type: ignore[method-assign]
-        self.probe_many = self._table.probe_many  # type: ignore[method-assign]
+
+    def probe(self, query: Any) -> Any:
+        return self._table.probe(query)
 
     def insert(self, values: Array, first: int) -> None:
         self._table.insert_many(values, np.arange(first, first + len(values), dtype=np.uint64))
@@ -124,6 +125,9 @@ class _Ours(Contender):
 
     def batch(self, values: Array) -> Any:
         return values
+
+    def probe_many(self, batch: Any) -> Any:
+        return self._table.probe_many(batch)
 
     def documents_many(self, answers: Any) -> list[list[int]]:
         return _split(answers[0], answers[1])
@@ -176,7 +180,8 @@ class _Faiss(Contender):
     def batch(self, values: Array) -> Any:
         return _codes(values)
 
-    probe_many = probe
+    def probe_many(self, batch: Any) -> Any:
+        return self._index.range_search(batch, self.k + 1)
 
     def documents_many(self, answers: Any) -> list[list[int]]:
         return _split(answers[0], answers[2])
@@ -222,7 +227,9 @@ class _Simhash(Contender):
         from simhash import Simhash, SimhashIndex
 
         self._simhash, self._index = Simhash, SimhashIndex([], f=64, k=k)
-        self.probe = self._index.get_near_dups  # type: ignore[method-assign]
+
+    def probe(self, query: Any) -> Any:
+        return self._index.get_near_dups(query)
 
     def insert(self, values: Array, first: int) -> None:
         for document, value in enumerate(values.tolist(), first):
@@ -248,7 +255,9 @@ class _Gaoya(Contender):
         from gaoya.gaoya import simhash
 
         self._index = simhash.SimHash64StringIntIndex(k + 1, k, "word", False, None)
-        self.probe = self._index.query_tokens  # type: ignore[method-assign]
+
+    def probe(self, query: Any) -> Any:
+        return self._index.query_tokens(query)
 
     def insert(self, values: Array, first: int) -> None:
         insert = self._index.insert_tokens

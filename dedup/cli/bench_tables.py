@@ -14,26 +14,25 @@ if TYPE_CHECKING:
 __all__ = ["tables"]
 
 
-class _Numbers(click.ParamType):
-    """Whole numbers from 1 up, with commas between them."""
+_MOST = {"sizes": 2**31 - 2, "distances": 15}
 
-    name = "n,n"
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[int]:
-        if isinstance(value, list):
-            return value
-        try:
-            numbers = [int(part.replace("_", "")) for part in str(value).split(",")]
-        except ValueError:
-            numbers = [0]
-        if not all(1 <= number <= self._most for number in numbers):
-            self.fail(f"{value} must be numbers in 1 .. {self._most:,}, with commas", param, ctx)
-        return numbers
+def _numbers(
+    ctx: click.Context,  # noqa: ARG001  (click's signature)
+    option: click.Parameter,
+    value: str | None,
+) -> list[int] | None:
+    """Return whole numbers from 1 up that stand with commas between them."""
+    if value is None:
+        return None
+    most = _MOST[option.name or ""]
+    try:
+        numbers = [int(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(1 <= number <= most for number in numbers):
+        raise click.BadParameter(f"{value} must be numbers in 1 .. {most:,}, with commas between")
+    return numbers
 
 
 @click.command(epilog="Example: dedup bench tables --data values.txt --distances 3,6 --rounds 7")
@@ -45,12 +44,14 @@ class _Numbers(click.ParamType):
 )
 @click.option(
     "--sizes",
-    type=_Numbers(2**31 - 2),
+    metavar="N,N",
+    callback=_numbers,
     help="Fingerprints stored (default: 1000000,10000000; four fifths of a file).",
 )
 @click.option(
     "--distances",
-    type=_Numbers(15),
+    metavar="K,K",
+    callback=_numbers,
     help="Every k (default: 3,5,6,7).",
 )
 @click.option("--rounds", type=click.IntRange(1), help="Turns each (default: 5).")
@@ -67,6 +68,9 @@ class _Numbers(click.ParamType):
     help="So is one that would take more memory.",
 )
 @click.option("--peers/--no-peers", default=True, show_default=True, help="Others beside ours.")
+@click.option(
+    "--only", multiple=True, metavar="TEXT", help="Only those whose names have this in them."
+)
 @click.option(
     "--quick", is_flag=True, help="Within two minutes: 1000000 stored, k = 3 and 6, three rounds."
 )
@@ -85,6 +89,7 @@ def tables(
     build_seconds: float | None,
     build_gigabytes: float,
     peers: bool,
+    only: tuple[str, ...],
     quick: bool,
     json_file: str | None,
     plot_file: Path | None,
@@ -113,6 +118,7 @@ def tables(
         build_seconds=build_seconds or (5 if quick else 120),
         build_bytes=build_gigabytes * 1e9,
         peers=peers,
+        only=only,
     )
     result = bench_tables(plan, terminal.progress("settings"))
     if plot_file is not None:
