@@ -62,7 +62,7 @@ class Contender(msgspec.Struct, frozen=True):
     probe_ratio        its time to that of the first of ours, in the same round
     batch_ratio        and of batches
     build_per_second   fingerprints, all stored ones at once, once
-    insert_per_second  fingerprints, a batch of further ones
+    insert_per_second  fingerprints, batches of further ones; None: it is immutable
     load_per_second    fingerprints, from a file in the page cache, once; None: it cannot be saved
     grown_bytes        of its process for each fingerprint, documents included; None: not known
     own_bytes          what it says it holds for each fingerprint; None: it does not say
@@ -75,7 +75,7 @@ class Contender(msgspec.Struct, frozen=True):
     probe_ratio: Samples
     batch_ratio: Samples
     build_per_second: float
-    insert_per_second: Samples
+    insert_per_second: Samples | None
     load_per_second: float | None
     grown_bytes: float | None
     own_bytes: float | None
@@ -135,7 +135,7 @@ def bench_tables(plan: Plan, progress: Callable[[int, int], None] | None = None)
     return TablesBench(
         settings=settings,
         rounds=plan.rounds,
-        missing=[entry.name for entry in entries if entry not in there],
+        missing=[entry.name for entry in entries if entry.package and entry not in there],
         load=(load, os.getloadavg()[0]),
         machine=machine(*_PACKAGES),
     )
@@ -232,7 +232,9 @@ class _Running:
         self.batch.append(self.process.batch_us(seconds))
 
     def insert(self) -> None:
-        self.inserts.append(self.process.insert_rate(len(self.inserts)))
+        rate = self.process.insert_rate(len(self.inserts))
+        if rate is not None:
+            self.inserts.append(rate)
 
     def save_and_load(self) -> None:
         self.loads = self.process.load_rate()
@@ -247,7 +249,7 @@ def _contender(one: _Running, first: _Running, size: int) -> Contender:
         probe_ratio=samples([a / b for a, b in zip(one.probe, first.probe, strict=True)]),
         batch_ratio=samples([a / b for a, b in zip(one.batch, first.batch, strict=True)]),
         build_per_second=size / max(one.build.seconds, 1e-9),
-        insert_per_second=samples(one.inserts),
+        insert_per_second=samples(one.inserts) if one.inserts else None,
         load_per_second=one.loads,
         grown_bytes=None if grown is None else grown / size,
         own_bytes=None if own is None else own / size,

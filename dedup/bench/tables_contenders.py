@@ -8,6 +8,7 @@ answers can be compared.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,14 @@ from dedup.table import PRESETS, Table
 __all__ = ["CONTENDERS", "Contender", "Entry", "find"]
 
 
+_PERMUTED = "dedup.permuted"  # the paper's designs; left out of a build that lacks them
+
+
 class Contender:
     """One structure, empty at first; the documents of the values it is built of are 0, 1, 2, ..."""
 
     values_of_its_own = False  # it cannot be given fingerprints: own_values() says which it has
+    grows = True  # it takes further values once it is built
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -95,6 +100,11 @@ class Entry:
     ) -> None:
         self.name, self.make, self.needs = name, make, needs
         self.trial, self.uniform_only = trial, uniform_only
+
+    @property
+    def package(self) -> bool:
+        """Whether others publish what it needs."""
+        return any(not module.startswith("dedup.") for module in self.needs)
 
     def installed(self) -> bool:
         """Return whether all it needs can be imported."""
@@ -216,6 +226,46 @@ def _flat(faiss: Any, _k: int) -> Any:
     return faiss.IndexBinaryFlat(64)
 
 
+# --------------------------------------------------------------------------- the paper's tables
+
+
+class _Paper(Contender):
+    """Permuted, sorted tables (Manku, Jain and Das Sarma, WWW 2007, section 3.1); immutable."""
+
+    grows = False
+
+    def __init__(self, k: int, levels: tuple[int, ...]) -> None:
+        super().__init__(k)
+        self._levels = levels
+        self._tables: Any = None
+
+    def build(self, values: Array) -> None:
+        self._tables = import_module(_PERMUTED).PermutedTables(values, self.k, self._levels)
+
+    def queries(self, values: Array) -> Sequence[Any]:
+        listed: list[int] = values.tolist()
+        return listed
+
+    def probe(self, query: Any) -> Any:
+        return self._tables.probe(query)
+
+    def documents(self, answer: Any) -> Iterable[int]:
+        return (document for document, _, _ in answer)
+
+    def batch(self, values: Array) -> Any:
+        return values
+
+    def probe_many(self, batch: Any) -> Any:
+        return self._tables.probe_many(batch)
+
+    def documents_many(self, answers: Any) -> list[list[int]]:
+        return _split(answers[0], answers[1])
+
+    def own_bytes(self) -> int | None:
+        held: int = self._tables.bytes
+        return held
+
+
 # -------------------------------------------------------------------------------- other peers
 
 
@@ -283,12 +333,21 @@ def _ours(preset: str) -> Entry:
     return Entry(f"dedup {preset}", lambda k: _Ours(k, preset), trial=False)
 
 
+def _paper(name: str, levels: Callable[[int], tuple[int, ...]]) -> Entry:
+    return Entry(f"paper, {name} blocks", lambda k: _Paper(k, levels(k)), (_PERMUTED,))
+
+
 def _faiss(name: str, make: Callable[[Any, int], Any]) -> Entry:
     return Entry(f"Faiss {name}", lambda k: _Faiss(k, make), ("faiss",))
 
 
 CONTENDERS: tuple[Entry, ...] = (
     *(_ours(preset) for preset in PRESETS),
+    # For k = 3 these are the 20, 16, 10 and 4 tables of the paper's Example 3.1.
+    _paper("k+3", lambda k: (k + 3,)),
+    _paper("k+1 by k+1", lambda k: (k + 1, k + 1)),
+    _paper("k+2", lambda k: (k + 2,)),
+    _paper("k+1", lambda k: (k + 1,)),
     _faiss("MultiHash(4x16)", _multi_hash),
     _faiss("BinaryHash(18)", _binary_hash),
     _faiss("Flat", _flat),

@@ -90,9 +90,10 @@ class Process:
         """Probe all at once for about so long; return microseconds a probe."""
         return float(self._ask("batch", seconds))
 
-    def insert_rate(self, turn: int) -> float:
-        """Insert the values of that turn; return values a second."""
-        return float(self._ask("insert", turn))
+    def insert_rate(self, turn: int) -> float | None:
+        """Insert the values of that turn; return values a second, None if it takes no more."""
+        rate = self._ask("insert", turn)
+        return None if rate is None else float(rate)
 
     def load_rate(self) -> float | None:
         """Save and load it; return values a second of the load, None if it cannot be saved."""
@@ -227,7 +228,9 @@ class _Bench:
         self._next[kind] = begin + count
         return self._queries[begin : begin + count]
 
-    def insert(self, turn: float) -> float:
+    def insert(self, turn: float) -> float | None:
+        if not self._contender.grows:
+            return None
         values = self._later[int(turn)]
         first = len(self._stored) + int(turn) * len(values)
         begin = time.process_time()

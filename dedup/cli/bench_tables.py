@@ -176,7 +176,7 @@ def _setting_lines(setting: "Setting") -> list[str]:
 
 def _row(contender: "Contender") -> tuple[str, ...]:
     size = contender.grown_bytes if contender.grown_bytes is not None else contender.own_bytes
-    wrong = contender.mistakes
+    inserts, wrong = contender.insert_per_second, contender.mistakes
     return (
         contender.name,
         _short(contender.probe_us.median),
@@ -184,8 +184,8 @@ def _row(contender: "Contender") -> tuple[str, ...]:
         _ratio(contender.batch_ratio),
         "-" if size is None else f"{size:,.0f}",
         _rate(contender.build_per_second),
-        _rate(contender.insert_per_second.median),
-        "-" if contender.load_per_second is None else _rate(contender.load_per_second),
+        _rate(inserts.median if inserts else None),
+        _rate(contender.load_per_second),
         f"{wrong} of {contender.checked} WRONG" if wrong else f"{contender.checked} right",
     )
 
@@ -198,5 +198,7 @@ def _short(number: float) -> str:
     return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
-def _rate(number: float) -> str:
+def _rate(number: float | None) -> str:
+    if number is None:
+        return "-"
     return f"{number / 1e6:,.2f} M" if number >= 1e6 else f"{number / 1e3:,.0f} k"
