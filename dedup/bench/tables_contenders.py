@@ -7,6 +7,7 @@ imported when it is made; and every one of them promises every stored value with
 answers can be compared.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -276,7 +277,9 @@ class _Simhash(Contender):
         super().__init__(k)
         from simhash import Simhash, SimhashIndex
 
-        self._simhash, self._index = Simhash, SimhashIndex([], f=64, k=k)
+        quiet = logging.getLogger(__name__)  # it warns of every big bucket that it visits
+        quiet.setLevel(logging.CRITICAL)
+        self._simhash, self._index = Simhash, SimhashIndex([], f=64, k=k, log=quiet)
 
     def probe(self, query: Any) -> Any:
         return self._index.get_near_dups(query)

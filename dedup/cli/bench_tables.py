@@ -115,7 +115,7 @@ def tables(
         distances=distances or ([3, 6] if quick else [3, 5, 6, 7]),
         rounds=rounds or (3 if quick else 5),
         turn_seconds=0.1 if quick else 0.3,
-        build_seconds=build_seconds or (5 if quick else 120),
+        build_seconds=(5 if quick else 120) if build_seconds is None else build_seconds,
         build_bytes=build_gigabytes * 1e9,
         peers=peers,
         only=only,
