@@ -13,7 +13,7 @@ unevenly goes on by halving, so a probe takes no longer than its candidates do.
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,20 @@ from dedup.errors import UsageError
 from dedup.native import check, ffi, lib
 from dedup.numbers import Array, Numbers, bit_counts, many, number, pointer
 
-__all__ = ["Neighbours", "PermutedTables"]
+__all__ = ["CODECS", "Match", "PermutedTables"]
 
 MAX_DISTANCE = 15
 WIDTH = 64
 CODECS = {None: lib.NDD_UNCOMPRESSED, "huffman": lib.NDD_HUFFMAN, "elias-fano": lib.NDD_ELIAS_FANO}
 _MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
 
-Neighbours = list[tuple[int, int, int]]
-"""Matches of one probe: (document, value, distance), as the fields of dedup.Match."""
+
+class Match(NamedTuple):
+    """A document whose value lies within k of a probed one, as dedup.Match has it."""
+
+    document: int
+    value: int
+    distance: int
 
 
 class PermutedTables:
@@ -126,13 +131,14 @@ class PermutedTables:
         """Return the number of documents."""
         return len(self._documents)
 
-    def probe(self, value: int, limit: int | None = None) -> Neighbours:
-        """Return (document, value, distance) of all within k, nearest first, then by document.
+    def probe(self, value: int, limit: int | None = None) -> list[Match]:
+        """Return the documents of all values within k, nearest first, then by document.
 
         With a limit, at most so many (limit >= 1), the first of them.
         """
         _, documents, values, distances = self._probe([number(value, "value")], limit)
-        return list(zip(documents.tolist(), values.tolist(), distances.tolist(), strict=True))
+        columns = documents.tolist(), values.tolist(), distances.tolist()
+        return [Match(*row) for row in zip(*columns, strict=True)]
 
     def probe_many(
         self, values: Numbers, limit: int | None = None

@@ -16,6 +16,10 @@
 #define GUESSES 12 /* log log 2^64 is 6; each guess may miss to either side */
 #define IN_A_ROW 8 /* numbers in a cache line: these are read one by one */
 
+#ifndef COUNT_READ /* a test counts them */
+#define COUNT_READ() ((void)0)
+#endif
+
 /* The index of the first of n sorted numbers that is not below `wanted`; n if there is none. Number i
  * is the 8 bytes at 8 * i: little-endian, when they are a file's, or this machine's. */
 static inline size_t interpolate(const void *numbers, size_t n, uint64_t wanted, int as_file) {
@@ -30,6 +34,7 @@ static inline size_t interpolate(const void *numbers, size_t n, uint64_t wanted,
             size_t guess = low + (size_t)(share * (double)width);
             at = guess < high ? guess : high - 1;
         }
+        COUNT_READ();
         uint64_t found = as_file ? load8_le(bytes + 8 * at) : words[at];
         if (found < wanted) {
             low = at + 1;

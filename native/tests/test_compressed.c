@@ -1,12 +1,40 @@
-/* Compressed fingerprints and the paper's designs, against plain copies and scans. */
+/*
+ * Compressed fingerprints and the paper's designs, against plain copies and scans.
+ *
+ * The sources are part of this program, so that it can make the n-th allocation fail.
+ */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "bits.h"
 #include "check.h"
-#include "checksum.h"
-#include "interpolate.h"
-#include "ndd.h"
+
+static int64_t allocations_left = -1; /* before one fails, and all after it; negative: none fails */
+
+static int may_allocate(void) {
+    if (allocations_left < 0) return 1;
+    if (allocations_left == 0) return 0;
+    allocations_left--;
+    return 1;
+}
+
+static void *test_malloc(size_t n) { return may_allocate() ? malloc(n) : NULL; }
+static void *test_calloc(size_t n, size_t size) { return may_allocate() ? calloc(n, size) : NULL; }
+static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p, n) : NULL; }
+
+static uint64_t reads; /* of interpolation searches */
+#define COUNT_READ() (reads++)
+
+#define malloc test_malloc
+#define calloc test_calloc
+#define realloc test_realloc
+#include "codec_elias_fano.c"
+#include "codec_huffman.c"
+#include "compressed.c"
+#include "permuted.c"
+#undef malloc
+#undef calloc
+#undef realloc
 
 static unsigned long long random_state = 0x1234567887654321ULL;
 
@@ -33,7 +61,7 @@ static void make_values(int kind, uint64_t *values, size_t n) {
     if (n > 0) qsort(values, n, sizeof *values, compare);
 }
 
-static uint64_t near(const uint64_t *values, size_t n) {
+static uint64_t make_query(const uint64_t *values, size_t n) {
     uint64_t x = random_bits(&random_state);
     if (n == 0 || x % 3 == 0) return random_bits(&random_state);
     uint64_t value = values[x / 3 % n];
@@ -45,7 +73,7 @@ static void check_probes(const ndd_compressed *compressed, const uint64_t *value
     uint64_t *found = malloc((n + 1) * sizeof *found);
     CHECK(found != NULL);
     for (int round = 0; round < 40; round++) {
-        uint64_t query = near(values, n);
+        uint64_t query = make_query(values, n);
         uint32_t prefix = prefixes[round % 8], k = (uint32_t)round % 5 == 4 ? 64 : (uint32_t)round % 5;
         uint64_t mask = prefix == 0 ? 0 : UINT64_MAX << (64 - prefix);
         size_t count, expected = 0;
@@ -151,14 +179,84 @@ static void test_what_is_refused(void) {
     CHECK(ndd_compress((ndd_codec)9, values, 0, &none) == NDD_BAD_ARGUMENT);
 }
 
+static void put_checksums_right(uint8_t *bytes, uint64_t size) {
+    store8_le(bytes + HEADER - 8, checksum(bytes, HEADER - 8));
+    store8_le(bytes + size - 8, checksum(bytes, (size_t)size - 8));
+}
+
+/* Bytes that no writer wrote, though their checksums match: what opens is in order and complete. */
+static void test_what_the_checksums_do_not_cover(void) {
+    static uint64_t values[600], decoded[600];
+    make_values(0, values, 600);
+    for (ndd_codec codec = NDD_HUFFMAN; codec <= NDD_ELIAS_FANO; codec++) {
+        ndd_compressed *made, *opened;
+        const char *reason = "";
+        CHECK(ndd_compress(codec, values, 600, &made) == NDD_OK);
+        uint64_t size = made->size, refused = 0;
+        uint8_t *copy = malloc(size);
+        CHECK(copy != NULL);
+        memcpy(copy, made->bytes, size);
+        for (uint64_t bit = 8 * 16; bit < 8 * (size - 8); bit++) {
+            if (bit / 8 >= HEADER - 8 && bit / 8 < HEADER) continue;
+            copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            put_checksums_right(copy, size);
+            if (ndd_compressed_open(copy, size, &opened, &reason) == NDD_OK) {
+                CHECK(opened->count == 600);
+                ndd_compressed_decode(opened, decoded);
+                for (int i = 1; i < 600; i++) CHECK(decoded[i - 1] <= decoded[i]);
+                ndd_compressed_close(opened);
+            } else {
+                refused++;
+            }
+            copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+        CHECK(refused > 8 * 100);
+        if (codec == NDD_HUFFMAN) { /* two blocks in each other's place */
+            uint8_t *keys = copy + HEADER + LENGTHS, *blocks = keys + 8 * made->numbers[0], other[BLOCK_BYTES];
+            CHECK(made->numbers[0] >= 2);
+            memcpy(other, keys, 8);
+            memcpy(keys, keys + 8, 8);
+            memcpy(keys + 8, other, 8);
+            memcpy(other, blocks, BLOCK_BYTES);
+            memcpy(blocks, blocks + BLOCK_BYTES, BLOCK_BYTES);
+            memcpy(blocks + BLOCK_BYTES, other, BLOCK_BYTES);
+            put_checksums_right(copy, size);
+            CHECK(ndd_compressed_open(copy, size, &opened, &reason) == NDD_DAMAGED);
+            CHECK(strcmp(reason, "the blocks are out of order") == 0);
+        }
+        ndd_compressed_close(made);
+        free(copy);
+    }
+}
+
+/* However crowded, a search ends; and on numbers that are spread evenly it guesses well. */
+static void test_interpolation_of_many(void) {
+    static uint64_t values[1 << 16];
+    for (size_t i = 0; i < 1 << 16; i++) values[i] = i;
+    values[(1 << 16) - 1] = UINT64_MAX;
+    for (uint64_t wanted = 0; wanted < 1 << 16; wanted += 997) {
+        reads = 0;
+        CHECK(interpolate(values, 1 << 16, wanted, 0) == wanted);
+        CHECK(reads <= GUESSES + 16);
+    }
+    make_values(0, values, 1 << 16);
+    reads = 0;
+    for (int round = 0; round < 1000; round++) {
+        (void)interpolate(values, 1 << 16, random_bits(&random_state), 0);
+    }
+    CHECK(reads < 5 * 1000); /* halving alone takes 13 */
+}
+
 static void test_interpolation(void) {
     static uint64_t values[3000];
     for (int kind = 0; kind < KINDS; kind++) {
         for (size_t n = 0; n <= 3000; n = n < 20 ? n + 1 : n * 3) {
             make_values(kind, values, n);
             for (int round = 0; round < 200; round++) {
-                uint64_t wanted = round == 0 ? 0 : round == 1 ? UINT64_MAX : near(values, n);
+                uint64_t wanted = round == 0 ? 0 : round == 1 ? UINT64_MAX : make_query(values, n);
+                reads = 0;
                 size_t at = interpolate(values, n, wanted, 0);
+                CHECK(reads <= GUESSES + 12); /* 3000 < 2^12 */
                 CHECK(at == 0 || values[at - 1] < wanted);
                 CHECK(at == n || values[at] >= wanted);
             }
@@ -178,7 +276,7 @@ static void check_tables(const uint64_t *values, size_t n, uint32_t k, const uin
     if (codec == NDD_UNCOMPRESSED) CHECK(bytes == 8 * n * tables);
     static ndd_match matches[4000];
     for (int round = 0; round < 60; round++) {
-        uint64_t query = near(values, n), offsets[2], candidates;
+        uint64_t query = make_query(values, n), offsets[2], candidates;
         CHECK(ndd_permuted_probe(permuted, &query, 1, offsets, matches, 4000, &candidates) == NDD_OK);
         size_t expected = 0;
         for (size_t i = 0; i < n; i++) {
@@ -243,12 +341,59 @@ static void test_the_design_of_a_table(void) {
     CHECK(ndd_design_get(1000, 16, blocks, 64, &count) == NDD_BAD_DISTANCE);
 }
 
+/* Without memory at any moment: the status says so, and nothing is left behind. */
+static void test_without_memory(void) {
+    static uint64_t values[1000];
+    static ndd_match matches[1000];
+    for (uint64_t i = 0; i < 1000; i++) values[i] = i; /* crowded: 176 within 3 of each */
+    uint32_t levels[] = {4, 4};
+    for (ndd_codec codec = NDD_UNCOMPRESSED; codec <= NDD_ELIAS_FANO; codec++) {
+        ndd_permuted *permuted = NULL;
+        ndd_status status = NDD_NO_MEMORY;
+        int64_t failed = 0;
+        for (; status == NDD_NO_MEMORY; failed++) {
+            allocations_left = failed;
+            status = ndd_permuted_open(values, 1000, 3, levels, 2, codec, &permuted);
+            allocations_left = -1;
+            CHECK((permuted == NULL) == (status != NDD_OK));
+        }
+        CHECK(status == NDD_OK && failed > 16);
+        uint64_t offsets[2], candidates; /* that many near values take more memory than is at hand */
+        allocations_left = 0;
+        status = ndd_permuted_probe(permuted, values, 1, offsets, matches, 1000, &candidates);
+        allocations_left = -1;
+        CHECK(status == (codec == NDD_UNCOMPRESSED ? NDD_OK : NDD_NO_MEMORY));
+        ndd_permuted_close(permuted);
+        if (codec == NDD_UNCOMPRESSED) continue;
+        ndd_compressed *made = NULL, *opened = NULL;
+        for (status = NDD_NO_MEMORY, failed = 0; status == NDD_NO_MEMORY; failed++) {
+            allocations_left = failed;
+            status = ndd_compress(codec, values, 1000, &made);
+            allocations_left = -1;
+        }
+        CHECK(status == NDD_OK && failed > 2);
+        const char *reason = NULL;
+        for (status = NDD_NO_MEMORY, failed = 0; status == NDD_NO_MEMORY; failed++) {
+            allocations_left = failed;
+            status = ndd_compressed_open(made->bytes, made->size, &opened, &reason);
+            allocations_left = -1;
+            CHECK(status == NDD_OK || (opened == NULL && reason != NULL));
+        }
+        CHECK(status == NDD_OK && failed > 1);
+        ndd_compressed_close(opened);
+        ndd_compressed_close(made);
+    }
+}
+
 int main(void) {
     test_round_trips();
     test_a_code_of_limited_length();
     test_what_is_refused();
+    test_what_the_checksums_do_not_cover();
     test_interpolation();
+    test_interpolation_of_many();
     test_designs();
     test_the_design_of_a_table();
+    test_without_memory();
     return 0;
 }
