@@ -19,8 +19,10 @@ from pathlib import Path
 
 import fuzzing
 import hostile
+import numpy as np
 import oracle
 
+from dedup.compressed import compress
 from dedup.demo.site import Site
 from dedup.table import Table
 
@@ -82,6 +84,12 @@ def table_seeds() -> Iterator[Seed]:
             table.insert_many(numbers, [i % 50 if i % 5 else i for i in range(count)])
             table.save(path, note=count)
             yield "load", bytes([k | 16 * (count % 2)]) + path.read_bytes()
+    for codec, kind, count in itertools.product(
+        ("huffman", "elias-fano"), ("spread", "clusters", "crowded", "extremes"), sizes
+    ):
+        numbers = np.sort(np.array(values(kind, count), dtype=np.uint64))
+        yield "compressed", b"\0" + bytes(compress(numbers, codec).bytes)
+        yield "compressed", b"\2" + numbers[:200].tobytes()
     rng = random.Random(3)
     for i in range(60):
         size = 4 << i % 9
