@@ -64,13 +64,13 @@ class Picture:
             self.rect(x + bit * CELL + 2, y + 2, CELL - 4, HEIGHT - 4, "bad")
 
     def save(self, name: str) -> None:
+        """Write it beside this file."""
         """Mark bits that differ."""
         content = self.head + "\n".join(self.parts) + "\n</svg>\n"
         HERE.joinpath(name).write_text(content, encoding="utf-8")
 
 
 def pigeonhole() -> None:
-        """Write it beside this file."""
     """A pair cut into blocks."""
     p = Picture("Three differing bits cannot reach all of four blocks", 700, 150)
     p.text(20, 24, "Two fingerprints that differ in 3 bits, cut into 4 blocks of 16")
@@ -172,7 +172,7 @@ def bucket() -> None:
     for i in range(5):
         p.rect(70 + i * 68, 198, 68, 24, "value")
         p.rect(70 + i * 68, 198, 68, 24)
-    p.text(424, 214, "a crowded bucket goes on elsewhere, in one piece", "small note")
+    p.text(424, 214, "a crowded bucket goes on elsewhere", "small note")
     p.save("tables-bucket.svg")
 
 
