@@ -8,7 +8,7 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
-.PHONY: help demo test test-minimum test-native lint format fuzz soak bench clean
+.PHONY: help demo test test-minimum test-native lint format fuzz soak bench bench-tables clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -47,6 +47,11 @@ fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
 
 bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
 	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)
+
+bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
+	@$(BIN)/python -m pip install -q --group bench
+	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
+		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
 
 soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
 	@$(BIN)/python tests/soak.py

@@ -31,6 +31,7 @@ class Picture:
         )
 
     def rect(self, x: float, y: float, width: float, height: float, style: str = "box") -> None:
+        """Draw a rectangle."""
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" class="{style}"/>'
         )
