@@ -9,7 +9,7 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
 .PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
-	fuzz soak bench clean
+	fuzz soak bench bench-tables clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -61,6 +61,11 @@ fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600
 
 bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
 	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)
+
+bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
+	@$(BIN)/python -m pip install -q --group bench
+	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
+		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
 
 soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
 	@$(BIN)/python tests/soak.py

@@ -13,6 +13,7 @@ from dedup.bench import tables_contenders
 from dedup.bench.tables import _Running
 from dedup.bench.tables_contenders import CONTENDERS, Entry, find
 from dedup.bench.tables_data import brute_force, make_data
+from dedup.bench.tables_page import BEGIN, END
 from dedup.bench.tables_process import Build, Check, Died, start, write_data
 from dedup.cli import main
 from dedup.errors import UsageError
@@ -221,6 +222,32 @@ def test_json_and_plot_are_written(tmp_path: Path) -> None:
     assert "300 uniform fingerprints, k = 3" in result.stdout
     assert json.loads(json_file.read_bytes())["settings"][0]["size"] == 300
     assert all(f">{name}<" in plot_file.read_text() for name in OURS)
+
+
+def test_a_page_takes_the_figures_between_its_marks(tmp_path: Path) -> None:
+    """--page replaces what stands between the marks, again and again, and nothing else."""
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    arguments = ["--sizes", "300", "--distances", "3", "--data", "uniform", "--no-peers"]
+    for _ in range(2):
+        result = run(*arguments, "--page", str(page))
+        assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert text.startswith(f"before\n{BEGIN}\n")
+    assert text.endswith(f"\n{END}\nafter\n")
+    assert "old" not in text
+    assert text.count("### 300 uniform, k = 3") == 1
+    assert text.count("| 0 of 200 |") == len(OURS)
+
+
+def test_a_page_without_marks_is_refused_at_once(tmp_path: Path) -> None:
+    """A page that has no place for figures is left as it is."""
+    page = tmp_path / "page.md"
+    page.write_text("words")
+    result = run("--page", str(page))
+    assert result.exit_code != 0
+    assert "no place for figures" in result.output + str(result.exception)
+    assert page.read_text() == "words"
 
 
 def test_a_plot_of_another_kind_is_refused_at_once() -> None:

@@ -182,14 +182,20 @@ def _start(plan: Plan, entry: Entry, process: Process, kind: str, size: int) -> 
             raise Died("takes texts, not fingerprints, so that its values are always uniform")
         tried = min(_TRIAL_VALUES, size)
         trial = process.trial(tried)
-        seconds, grown = trial.seconds * size / tried, (trial.grown_bytes or 0) * size / tried
+        seconds = trial.seconds * size / tried
         if seconds > plan.build_seconds:
             raise Died(f"would take {seconds:,.0f} s to build, more than {plan.build_seconds:,.0f}")
-        if grown > plan.build_bytes:
+        if _grown(trial, size / tried) > plan.build_bytes:  # or what is large is its empty form
+            trial, tried = process.trial(size // 10 or 1), size // 10 or 1
+        if (grown := _grown(trial, size / tried)) > plan.build_bytes:
             raise Died(
                 f"would take {grown / 1e9:,.1f} GB, more than {plan.build_bytes / 1e9:,.1f} GB"
             )
     return _Running(process, process.build())
+
+
+def _grown(trial: Build, times: float) -> float:
+    return (trial.grown_bytes or 0) * times
 
 
 def _each(

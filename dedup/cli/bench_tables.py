@@ -81,6 +81,11 @@ def _numbers(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the batched probes: .svg or .png.",
 )
+@click.option(
+    "--page",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A Markdown page whose figures are replaced, between its two marks.",
+)
 def tables(
     data: tuple[str, ...],
     sizes: list[int] | None,
@@ -93,6 +98,7 @@ def tables(
     quick: bool,
     json_file: str | None,
     plot_file: Path | None,
+    page: Path | None,
 ) -> None:
     """Measure how fast fingerprints within k bits are found, by ours and by other tables.
 
@@ -106,6 +112,10 @@ def tables(
         from dedup.evaluate.plot import check_plot
 
         check_plot(plot_file)
+    if page is not None:
+        from dedup.bench.tables_page import check_page, write_page
+
+        check_page(page)
     kinds = data or ("uniform", "clustered")
     usual = [1_000_000] if quick else [1_000_000, 10_000_000]
     found = all(kind in {"uniform", "clustered"} for kind in kinds)
@@ -125,6 +135,8 @@ def tables(
         from dedup.bench.tables_plot import plot
 
         plot(result, plot_file)
+    if page is not None:
+        write_page(result, page)
     if json_file is not None:
         import msgspec
 
@@ -175,30 +187,22 @@ def _setting_lines(setting: "Setting") -> list[str]:
 
 
 def _row(contender: "Contender") -> tuple[str, ...]:
+    from dedup.bench.tables_page import rate, short
+
     size = contender.grown_bytes if contender.grown_bytes is not None else contender.own_bytes
     inserts, wrong = contender.insert_per_second, contender.mistakes
     return (
         contender.name,
-        _short(contender.probe_us.median),
-        _short(contender.batch_us.median),
+        short(contender.probe_us.median),
+        short(contender.batch_us.median),
         _ratio(contender.batch_ratio),
         "-" if size is None else f"{size:,.0f}",
-        _rate(contender.build_per_second),
-        _rate(inserts.median if inserts else None),
-        _rate(contender.load_per_second),
+        rate(contender.build_per_second),
+        rate(inserts.median if inserts else None),
+        rate(contender.load_per_second),
         f"{wrong} of {contender.checked} WRONG" if wrong else f"{contender.checked} right",
     )
 
 
 def _ratio(ratio: "Samples") -> str:
     return ratio.text(2 if ratio.median < 10 else 0)
-
-
-def _short(number: float) -> str:
-    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
-
-
-def _rate(number: float | None) -> str:
-    if number is None:
-        return "-"
-    return f"{number / 1e6:,.2f} M" if number >= 1e6 else f"{number / 1e3:,.0f} k"
