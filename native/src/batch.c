@@ -31,16 +31,18 @@
 #define LEAST_BITS 20        /* a smaller bitmap is no faster */
 #define DENSITY_WANTED 0.008 /* share of a bitmap's bits that are set */
 #define PASSING_MOST 0.6     /* a filter that lets more pass is not worth its reads */
-#define SETS_MOST 1e9        /* bits to set; more takes longer than most streams */
+#define SETS_MOST 1.5e9       /* bits to set; more takes longer than most streams */
 #define AHEAD 32             /* fingerprints whose bits are asked for */
 #define BLOCK 4096           /* fingerprints filtered at once */
-#define CROWDED 64           /* queries compared before the table is asked instead */
+#define GROUP 64             /* fingerprints whose neighbours are looked for at once */
+#define CROWDED 32           /* more queries of one key: the table is asked instead */
 
 struct half {
-    uint64_t *bits;       /* 2^key_bits, or none */
-    uint64_t *sorted;     /* the queries by this half; none where halves are not compared */
+    uint64_t *bits;       /* of keys near a query: 2^key_bits, or none */
+    uint64_t *present;    /* of what the halves of queries begin with: 2^present_bits */
+    uint64_t *sorted;     /* the queries by this half */
     uint32_t *starts;     /* queries whose half begins with the bits i: sorted[starts[i]] and on */
-    struct memory memory;
+    struct memory memory; /* of all that */
     uint32_t threshold;
 };
 
@@ -49,9 +51,26 @@ struct ndd_queries {
     struct half halves[HALVES];
     uint32_t used; /* halves with a bitmap; 0: no filter */
     uint32_t key_bits;
+    uint32_t present_bits;
     uint32_t start_bits;
     uint32_t k;
     uint64_t count;
+};
+
+/* Queries to compare with a fingerprint: those from `at` on of a half. */
+struct candidates {
+    const uint64_t *sorted;
+    uint32_t at;
+    uint32_t end;
+    uint32_t of; /* the fingerprint's place in its group */
+};
+
+/* A group of fingerprints that passed, and whether a query may be near each. */
+struct group {
+    uint64_t values[GROUP];
+    uint8_t near[GROUP];
+    struct candidates found[GROUP * HALVES * (HALF_BITS + 1)];
+    size_t count;
 };
 
 /* What one thread works with. */
@@ -62,6 +81,7 @@ struct ndd_hits {
     uint64_t values[2 * BLOCK]; /* what is probed next */
     uint64_t positions[2 * BLOCK];
     size_t waiting;
+    struct group group;
 };
 
 /* A half of a value, at the top of 64 bits. */
@@ -146,28 +166,41 @@ static void set_starts(const struct ndd_queries *queries, struct half *half, uin
     while (next <= count) half->starts[next++] = (uint32_t)queries->count;
 }
 
+/* All of a half lies in one piece of memory, as that is in huge pages. */
+static ndd_status place_half(const struct ndd_queries *queries, struct half *half) {
+    size_t bits = ((size_t)1 << queries->key_bits) / 8;
+    size_t present = ((size_t)1 << queries->present_bits) / 8;
+    size_t sorted = (size_t)queries->count * sizeof *half->sorted;
+    size_t starts = (((size_t)1 << queries->start_bits) + 1) * sizeof *half->starts;
+    if (!memory_open(&half->memory, bits + present + sorted + starts)) return NDD_NO_MEMORY;
+    uint8_t *at = half->memory.at;
+    half->bits = (uint64_t *)(void *)at;
+    half->present = (uint64_t *)(void *)(at + bits);
+    half->sorted = (uint64_t *)(void *)(at + bits + present);
+    half->starts = (uint32_t *)(void *)(at + bits + present + sorted);
+    return NDD_OK;
+}
+
 static ndd_status open_half(struct ndd_queries *queries, const uint64_t *values, uint32_t which) {
     struct half *half = &queries->halves[which];
     size_t n = (size_t)queries->count;
-    uint32_t bits = queries->start_bits;
-    if (!memory_open(&half->memory, ((size_t)1 << queries->key_bits) / 8)) return NDD_NO_MEMORY;
-    half->bits = half->memory.at;
-    half->starts = malloc((((size_t)1 << bits) + 1) * sizeof *half->starts);
-    uint64_t *copy = malloc(n * sizeof *copy + 1), *scratch = malloc(n * sizeof *copy + 1);
-    if (half->starts == NULL || copy == NULL || scratch == NULL) {
-        free(copy);
-        free(scratch);
-        return NDD_NO_MEMORY;
+    uint64_t *scratch = malloc(n * sizeof *scratch + 1);
+    ndd_status status = scratch == NULL ? NDD_NO_MEMORY : place_half(queries, half);
+    if (status == NDD_OK) {
+        uint32_t low = which == 0 ? HALF_BITS : 0, shift = 64 - queries->present_bits;
+        const struct block block = {.mask = (uint64_t)UINT32_MAX << low, .bits = HALF_BITS,
+                                    .runs = 1, .run = {{UINT32_MAX, low}}};
+        if (n > 0) memcpy(half->sorted, values, n * sizeof *values);
+        uint64_t *sorted = radix_sort(half->sorted, scratch, n, &block);
+        if (sorted == scratch) memcpy(half->sorted, sorted, n * sizeof *sorted);
+        set_starts(queries, half, which);
+        for (size_t i = 0; i < n; i++) {
+            set_bit(half->present, half_of(half->sorted[i], which) >> shift);
+        }
+        set_all(queries, half, which, 0, queries->key_bits, half->threshold);
     }
-    uint32_t shift = which == 0 ? HALF_BITS : 0;
-    const struct block block = {.mask = (uint64_t)UINT32_MAX << shift, .bits = HALF_BITS, .runs = 1,
-                                .run = {{UINT32_MAX, shift}}};
-    if (n > 0) memcpy(copy, values, n * sizeof *copy);
-    half->sorted = radix_sort(copy, scratch, n, &block);
-    free(half->sorted == copy ? scratch : copy);
-    set_starts(queries, half, which);
-    set_all(queries, half, which, 0, queries->key_bits, half->threshold);
-    return NDD_OK;
+    free(scratch);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------- opening */
@@ -195,8 +228,9 @@ ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64
     if (opened == NULL) return NDD_NO_MEMORY;
     opened->k = k;
     opened->count = n;
-    opened->start_bits = 4; /* two places for a query */
-    while (opened->start_bits < 30 && (UINT64_C(1) << opened->start_bits) < 2 * n) opened->start_bits++;
+    opened->start_bits = LINE_BITS; /* a place for each query, and 16 bits */
+    while (opened->start_bits < 28 && (UINT64_C(1) << opened->start_bits) < n) opened->start_bits++;
+    opened->present_bits = opened->start_bits + 4;
     choose_filter(opened, memory);
     ndd_status status = fill_table(opened, values);
     for (uint32_t h = 0; h < opened->used && status == NDD_OK; h++) {
@@ -214,8 +248,6 @@ void ndd_queries_close(ndd_queries *queries) {
     if (queries == NULL) return;
     for (uint32_t h = 0; h < HALVES; h++) {
         memory_close(&queries->halves[h].memory);
-        free(queries->halves[h].sorted);
-        free(queries->halves[h].starts);
     }
     ndd_table_close(queries->table);
     free(queries);
@@ -231,10 +263,7 @@ void ndd_queries_stats_get(const ndd_queries *queries, ndd_queries_stats *stats)
         .k = queries->k,
         .filter_bits = queries->used == 0 ? 0 : queries->key_bits,
     };
-    for (uint32_t h = 0; h < queries->used; h++) {
-        stats->bytes += queries->halves[h].memory.bytes + 8 * queries->count +
-                        4 * ((UINT64_C(1) << queries->start_bits) + 1);
-    }
+    for (uint32_t h = 0; h < queries->used; h++) stats->bytes += queries->halves[h].memory.bytes;
 }
 
 ndd_status ndd_hits_open(ndd_hits **hits) {
@@ -282,42 +311,90 @@ static size_t filter_values(const struct ndd_queries *queries, const uint64_t *v
     return count;
 }
 
-/* Whether a query may be near among those whose half begins with these bits; *left bounds the
- * comparisons. */
-static inline int near_start(const struct ndd_queries *queries, const struct half *half,
-                             uint64_t value, uint64_t start, uint32_t *left) {
-    uint32_t at = half->starts[start], end = half->starts[start + 1];
-    if (end - at > *left) return 1;
-    *left -= end - at;
-    for (; at < end; at++) {
-        if (count_bits(half->sorted[at] ^ value) <= (int)queries->k) return 1;
-    }
-    return 0;
-}
-
-static inline int near_half(const struct ndd_queries *queries, uint32_t which, uint64_t value) {
-    const struct half *half = &queries->halves[which];
+static inline int passes(const struct ndd_queries *queries, uint32_t which, uint64_t value) {
     uint64_t key = half_of(value, which) >> (64 - queries->key_bits);
-    if (!(half->bits[key >> 6] >> (key & 63) & 1)) return 0;
-    if (half->threshold > 1) return 1; /* more lookups than the table takes */
-    uint32_t left = CROWDED;
-    uint64_t start = half_of(value, which) >> (64 - queries->start_bits);
-    if (near_start(queries, half, value, start, &left)) return 1;
-    for (uint32_t bit = 0; bit < queries->start_bits && half->threshold > 0; bit++) {
-        if (near_start(queries, half, value, start ^ UINT64_C(1) << bit, &left)) return 1;
-    }
-    return 0;
+    return (int)(queries->halves[which].bits[key >> 6] >> (key & 63) & 1);
 }
 
+static void prefetch_near(const struct ndd_queries *queries, uint64_t value) {
+    for (uint32_t h = 0; h < queries->used; h++) {
+        const struct half *half = &queries->halves[h];
+        if (half->threshold > 1 || !passes(queries, h, value)) continue;
+        uint64_t key = half_of(value, h) >> (64 - queries->present_bits);
+        prefetch(&half->present[key >> 6]);
+        for (uint32_t bit = LINE_BITS; bit < queries->present_bits && half->threshold > 0; bit++) {
+            prefetch(&half->present[(key ^ UINT64_C(1) << bit) >> 6]);
+        }
+    }
+}
+
+static inline void look_for(const struct ndd_queries *queries, const struct half *half,
+                            uint64_t key, uint32_t of, struct group *group) {
+    if (!(half->present[key >> 6] >> (key & 63) & 1)) return;
+    uint32_t start = (uint32_t)(key >> (queries->present_bits - queries->start_bits));
+    prefetch(&half->starts[start]);
+    group->found[group->count++] = (struct candidates){half->sorted, start, 0, of};
+}
+
+static void look_near(const struct ndd_queries *queries, uint32_t which, uint32_t of,
+                      struct group *group) {
+    const struct half *half = &queries->halves[which];
+    if (group->near[of] || !passes(queries, which, group->values[of])) return;
+    if (half->threshold > 1) { /* more lookups than the table takes */
+        group->near[of] = 1;
+        return;
+    }
+    uint64_t key = half_of(group->values[of], which) >> (64 - queries->present_bits);
+    look_for(queries, half, key, of, group);
+    for (uint32_t bit = 0; bit < queries->present_bits && half->threshold > 0; bit++) {
+        look_for(queries, half, key ^ UINT64_C(1) << bit, of, group);
+    }
+}
+
+/* Finds out which fingerprints of a group may be near a query: in steps, so that what a step reads
+ * was asked for in the one before. */
 COUNTS_BITS
+static void compare_group_halves(const struct ndd_queries *queries, struct group *group, size_t n) {
+    memset(group->near, 0, sizeof group->near);
+    group->count = 0;
+    for (uint32_t i = 0; i < n; i++) prefetch_near(queries, group->values[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t h = 0; h < queries->used; h++) look_near(queries, h, i, group);
+    }
+    for (size_t i = 0; i < group->count; i++) {
+        struct candidates *found = &group->found[i];
+        const uint32_t *starts = queries->halves[0].sorted == found->sorted
+                                     ? queries->halves[0].starts : queries->halves[1].starts;
+        uint32_t start = found->at;
+        found->at = starts[start];
+        found->end = starts[start + 1];
+        if (found->end - found->at > CROWDED) {
+            group->near[found->of] = 1;
+            found->end = found->at;
+        }
+        prefetch(&found->sorted[found->at]);
+    }
+    for (size_t i = 0; i < group->count; i++) {
+        const struct candidates *found = &group->found[i];
+        for (uint32_t at = found->at; at < found->end; at++) {
+            int distance = count_bits(found->sorted[at] ^ group->values[found->of]);
+            group->near[found->of] |= distance <= (int)queries->k;
+        }
+    }
+}
+
+/* Leaves of those that passed the ones that may be near a query. */
 static size_t keep_near(const struct ndd_queries *queries, const uint64_t *values, uint32_t *passed,
-                        size_t n) {
+                        size_t n, struct group *group) {
     size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t value = values[passed[i]];
-        int near = near_half(queries, 0, value) || (queries->used > 1 && near_half(queries, 1, value));
-        passed[count] = passed[i];
-        count += (size_t)near;
+    for (size_t from = 0; from < n; from += GROUP) {
+        size_t members = n - from < GROUP ? n - from : GROUP;
+        for (size_t i = 0; i < members; i++) group->values[i] = values[passed[from + i]];
+        compare_group_halves(queries, group, members);
+        for (size_t i = 0; i < members; i++) {
+            passed[count] = passed[from + i];
+            count += group->near[i];
+        }
     }
     return count;
 }
@@ -360,7 +437,7 @@ ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values,
         size_t to = n - from < BLOCK ? n : from + BLOCK, count = to - from;
         if (queries->used > 0) {
             count = filter_values(queries, values, from, to, n, passed);
-            count = keep_near(queries, values + from, passed, count);
+            count = keep_near(queries, values + from, passed, count, &hits->group);
         } else {
             for (uint32_t i = 0; i < count; i++) passed[i] = i;
         }
