@@ -79,6 +79,11 @@ def _text(result: "BatchBench") -> str:
             "million fingerprints a second of a core",
         ),
         (f"2^33 fingerprints {took}", f"{result.paper_seconds:,.0f}", "s"),
+        (
+            f"  its CPU time alone, on {terminal.count(result.threads, 'core')}",
+            f"{result.cpu_ns * PAPER_STORED / 1e9 / result.threads:,.0f}",
+            "s",
+        ),
         (f"the paper, {PAPER_MAPPERS} mappers", f"{PAPER_SECONDS:,}", "s"),
     ]
     return "\n".join(

@@ -31,7 +31,7 @@
 #define LEAST_BITS 20        /* a smaller bitmap is no faster */
 #define DENSITY_WANTED 0.008 /* share of a bitmap's bits that are set */
 #define PASSING_MOST 0.6     /* a filter that lets more pass is not worth its reads */
-#define SETS_MOST 1.5e9       /* bits to set; more takes longer than most streams */
+#define SETS_MOST 1.1e9       /* bits to set; more takes longer than most streams */
 #define AHEAD 32             /* fingerprints whose bits are asked for */
 #define BLOCK 4096           /* fingerprints filtered at once */
 #define GROUP 64             /* fingerprints whose neighbours are looked for at once */
