@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -89,8 +89,8 @@ class _Checkpoint(msgspec.Struct, frozen=True):
     queries: int
     k: int
     checksum: int
-    done: int
-    written: int
+    done: Annotated[int, msgspec.Meta(ge=0)]
+    written: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Queries:
@@ -249,7 +249,7 @@ class Queries:
                 f"{path}: not a checkpoint ({error}); remove it to begin anew"
             ) from error
         wanted = _Checkpoint(1, **self._identity, done=found.done, written=found.written)
-        if found != wanted or found.done < 0:
+        if found != wanted:
             raise UsageError(
                 f"{path}: a checkpoint of other queries or another version; remove it to begin anew"
             )

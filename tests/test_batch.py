@@ -303,6 +303,11 @@ def test_record_without_a_checkpoint_begins_anew(tmp_path):
         (b"", StoreDamaged, "not a checkpoint"),
         (b"{}", StoreDamaged, "not a checkpoint"),
         (b'{"format":1', StoreDamaged, "not a checkpoint"),
+        (
+            b'{"format":1,"queries":2,"k":3,"checksum":0,"done":0,"written":-1}',
+            StoreDamaged,
+            "not a checkpoint",
+        ),
         (None, UsageError, "a checkpoint of other queries"),
     ],
 )
