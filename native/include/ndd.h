@@ -136,6 +136,10 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  */
 typedef struct ndd_table ndd_table;
 
+/* What a table saves, memory or time; auto: time while it is small, more and more memory as it
+ * grows. Decides how fast a probe is, never what it finds. */
+typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1, NDD_FAST = 2 } ndd_preset;
+
 typedef struct ndd_match {
     uint64_t document;
     uint64_t value;
@@ -153,11 +157,17 @@ typedef struct ndd_table_stats {
     uint32_t reserved;   /* 0 */
 } ndd_table_stats;
 
+/* An empty table; without a preset, NDD_AUTO. */
 ndd_status ndd_table_open(uint32_t k, ndd_table **table);
+ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table);
 void ndd_table_close(ndd_table *table);
 
 /* Makes room for so many distinct values in one step. Optional. */
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values);
+
+/* A hint that so many pairs are inserted soon, by several calls: where the table must grow, it grows
+ * for as many of them as were new so far. */
+void ndd_table_expect(ndd_table *table, uint64_t pairs);
 
 /* Stores n pairs; *inserted counts those that were not there before. On NDD_NO_MEMORY the first
  * *inserted new pairs stay. */
@@ -176,12 +186,14 @@ ndd_status ndd_answer_open(ndd_answer **answer);
 void ndd_answer_close(ndd_answer *answer);
 
 /* Finds, for each of n values, every pair whose value lies within the table's k; nearest first,
- * then by document. limit > 0 keeps the first limit matches of each. The matches of query i are
+ * then by document. limit > 0 keeps the first limit matches of each, and ndd_answer_cut tells where
+ * it left some out: one byte for each query, 1 if so, else 0. The matches of query i are
  * matches[offsets[i]] to matches[offsets[i + 1] - 1]; the memory is the answer's and holds until
  * its next use. After an error the answer holds nothing. */
 ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
                            uint64_t limit, ndd_answer *answer);
 void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets, const ndd_match **matches);
+const uint8_t *ndd_answer_cut(const ndd_answer *answer);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
@@ -197,6 +209,8 @@ ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes,
  * (static, never NULL after an error) says what was found. */
 ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
                           uint64_t *note, const char **reason);
+ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
+                             ndd_table **table, uint64_t *note, const char **reason);
 
 /* ------------------------------------------------------------------------------- all pairs */
 

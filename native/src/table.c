@@ -21,14 +21,21 @@
 #include <stdlib.h>
 
 #define SCANNED 512 /* so many values are compared sooner than a design is looked for */
-#define AHEAD_MAP 16 /* pairs whose values are looked up soon, */
-#define AHEAD_LINES 8 /* and those whose lines are */
+#define AHEAD_MAP 32 /* pairs whose values are looked up soon, */
+#define AHEAD_LINES 20 /* those whose lines are, */
+#define AHEAD_BEYOND 8 /* and those for which what lies beyond their lines is */
 
 ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
+    return ndd_table_open_as(k, NDD_AUTO, table);
+}
+
+ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table) {
     if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
     ndd_table *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return NDD_NO_MEMORY;
     opened->k = k;
+    opened->preset = preset;
     opened->index_limit = SCANNED;
     numbers_open(&opened->values);
     *table = opened;
@@ -45,7 +52,7 @@ void ndd_table_close(ndd_table *table) {
 
 static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
     struct index index;
-    ndd_status status = index_open(&index, &table->values, room, table->k);
+    ndd_status status = index_open(&index, &table->values, room, table->k, table->preset);
     if (status != NDD_OK) return status;
     index_close(&table->index);
     table->index = index;
@@ -60,19 +67,41 @@ ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
     return status;
 }
 
-static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document) {
-    ndd_status status = numbers_make_room(&table->values);
-    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
+/* How many values there will be when the pairs expected are in, if as many of them are new as were
+ * of those before; or some more than now. */
+static uint64_t values_soon(const ndd_table *table, uint64_t least) {
+    uint64_t left = table->expected > table->seen ? table->expected - table->seen : 0;
+    uint64_t count = table->values.count, most = 16 * count; /* in case it turns out otherwise */
+    if (left == 0 || table->seen < 64) return least;
+    uint64_t soon = count + (uint64_t)((double)left * (double)table->seen_new / (double)table->seen);
+    if (soon > most) soon = most;
+    return soon > least ? soon : least;
+}
+
+/* Room for one value more, in the arrays and by the design. */
+static ndd_status make_room(ndd_table *table) {
+    uint64_t count = table->values.count, soon;
+    if (count == table->values.capacity) {
+        soon = values_soon(table, 0);
+        if (soon > count) (void)numbers_reserve(&table->values, soon); /* or else for one more */
+        ndd_status status = numbers_make_room(&table->values);
+        if (status != NDD_OK) return status;
+    }
+    ndd_status status = documents_reserve(&table->documents, table->values.capacity);
     if (status != NDD_OK) return status;
-    uint64_t count = table->values.count;
-    if (count >= table->index_limit && rebuild_index(table, 2 * count) != NDD_OK) {
+    if (count >= table->index_limit &&
+        rebuild_index(table, values_soon(table, 2 * count)) != NDD_OK) {
         table->index_limit = count + count / 4; /* the old design goes on; try again then */
     }
-    status = index_make_room(&table->index, value);
+    return NDD_OK;
+}
+
+static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document) {
+    ndd_status status = make_room(table);
+    if (status == NDD_OK) status = index_put(&table->index, value);
     if (status != NDD_OK) return status;
     documents_append(&table->documents, table->values.count, document);
     numbers_append(&table->values, value);
-    index_put(&table->index, value);
     return NDD_OK;
 }
 
@@ -85,22 +114,42 @@ static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t documen
     return insert_value(table, value, document);
 }
 
+void ndd_table_expect(ndd_table *table, uint64_t pairs) {
+    table->expected = pairs;
+    table->seen = table->seen_new = 0;
+}
+
+/* Asks for what the pairs some steps after this one need. */
+static void ask_ahead(const ndd_table *table, const uint64_t *values, size_t left) {
+    if (left > AHEAD_MAP) numbers_prefetch(&table->values, values[AHEAD_MAP]);
+    if (left > AHEAD_LINES) {
+        (void)numbers_guess(&table->values, values[AHEAD_LINES]);
+        index_prefetch(&table->index, values[AHEAD_LINES]);
+    }
+    if (left > AHEAD_BEYOND) index_prefetch_overflow(&table->index, values[AHEAD_BEYOND]);
+}
+
 ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
                             size_t n, uint64_t *inserted) {
     if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
     uint64_t count = 0;
     ndd_status status = NDD_OK;
+    int alone = table->expected <= table->seen; /* nothing was said of other calls */
+    if (alone) ndd_table_expect(table, n);
     for (size_t i = 0; i < n && status == NDD_OK; i++) {
         int added = 0;
-        if (n - i > AHEAD_MAP) numbers_prefetch(&table->values, values[i + AHEAD_MAP]);
-        if (n - i > AHEAD_LINES) index_prefetch(&table->index, values[i + AHEAD_LINES]);
+        uint32_t before = table->values.count;
+        ask_ahead(table, values + i, n - i);
         status = insert_pair(table, values[i], documents[i], &added);
+        table->seen++;
+        table->seen_new += table->values.count - before;
         if (status == NDD_OK) {
             table->pairs += (uint64_t)added;
             count += (uint64_t)added;
         }
     }
     *inserted = count; /* also after an error, as the header says */
+    if (alone) table->expected = 0;
     return status;
 }
 

@@ -208,7 +208,7 @@ static void test_designs_find_every_difference_of_up_to_k_bits(void) {
     for (uint32_t k = 0; k <= MAX_DISTANCE; k++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct design probes, pairs;
-            CHECK(design_for_probes(&probes, sizes[i], k) == NDD_OK);
+            CHECK(design_for_probes(&probes, sizes[i], k, (ndd_preset)(i % 3)) == NDD_OK);
             CHECK(design_for_pairs(&pairs, sizes[i], UINT64_MAX, k) == NDD_OK);
             for (uint32_t b = 0; b < probes.count; b++) {
                 CHECK(probes.blocks[b].bits <= MAX_KEY_BITS);
@@ -230,9 +230,9 @@ static void test_designs_find_every_difference_of_up_to_k_bits(void) {
         }
     }
     struct design design;
-    CHECK(design_for_probes(&design, 1000000, 3) == NDD_OK && design.count > 0);
+    CHECK(design_for_probes(&design, 1000000, 3, NDD_AUTO) == NDD_OK && design.count > 0);
     design_close(&design);
-    CHECK(design_for_probes(&design, 10, 3) == NDD_OK && design.count == 0);
+    CHECK(design_for_probes(&design, 10, 3, NDD_AUTO) == NDD_OK && design.count == 0);
 }
 
 static void test_a_design_for_few_free_bits_uses_only_those(void) {
