@@ -112,10 +112,10 @@ void design_close(struct design *design) {
 /* ------------------------------------------------------------------------------------ probes */
 
 #define SCAN_NS 1.2 /* comparing with one value */
-#define FULL_LINE_NS 3.0 /* comparing with the entries of a line */
-#define NEXT_LINE_NS 3.0 /* reading one more line beside another */
-#define BEYOND_NS 15.0 /* going to what lies beyond the lines of a bucket, */
-#define CANDIDATE_NS 0.6 /* and reading an entry there */
+#define FULL_LINE_NS 4.0 /* comparing with the entries of a line */
+#define NEXT_LINE_NS 8.0 /* reading one more line beside another */
+#define BEYOND_NS 20.0 /* going to what lies beyond the lines of a bucket, */
+#define CANDIDATE_NS 2.0 /* and reading an entry there */
 #define MAX_DOUBLED 3
 #define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
 #define OTHER_BYTES 8.0 /* what else a value takes, at least */
@@ -154,8 +154,8 @@ static struct expected expect(double values, uint32_t bits, uint32_t doubled) {
 
 /* Reading one line at random of so many bytes, while other reads are on their way. */
 static double line_ns(double bytes) {
-    double ns = 4;
-    for (double cached = 1 << 20; cached < bytes && ns < 45; cached *= 2) ns += 3;
+    double ns = 6;
+    for (double cached = 1 << 22; cached < bytes && ns < 30; cached *= 2) ns += 1.5;
     return ns;
 }
 
@@ -183,7 +183,7 @@ static struct visits best_visits(double values, uint32_t bits, double byte_cost)
         double line = line_ns(2 * at.bytes), lines = (double)(1 << doubled);
         double visit = line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +
                        at.overflow * (line + BEYOND_NS) + at.beyond * CANDIDATE_NS;
-        double copy = UPDATES * line * (1 + 2 * at.overflow) + byte_cost * at.bytes / values;
+        double copy = UPDATES * (line + at.overflow * (2 * line + BEYOND_NS)) + byte_cost * at.bytes / values;
         /* A table is visited a few times, or more: its memory counts as one visit does. */
         if (doubled == 0 || 8 * visit + copy < 8 * best.visit + best.copy) {
             best = (struct visits){visit, copy, doubled};

@@ -265,16 +265,22 @@ static int is_first(const struct design *design, uint32_t block, uint64_t differ
 #define INLINE static inline
 #endif
 
+#if defined(__GNUC__) || defined(__clang__)
+INLINE uint32_t count_lane_bits(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
+#else
+INLINE uint32_t count_lane_bits(uint32_t x) { return (uint32_t)count_bits(x); }
+#endif
+
 /* Whether one of 16 numbers is within `most` bits of another. A loop that compilers turn into a few
  * instructions, where the processor has them. */
-INLINE int any_near(const uint32_t *numbers, uint32_t other, int most) {
-    int any = 0;
-    for (int i = 0; i < LINE_LANES; i++) any |= count_bits(numbers[i] ^ other) <= most;
-    return any;
+INLINE int any_near(const uint32_t *numbers, uint32_t other, uint32_t most) {
+    uint32_t any = 0;
+    for (int i = 0; i < LINE_LANES; i++) any |= count_lane_bits(numbers[i] ^ other) <= most;
+    return any != 0;
 }
 
 /* Takes the values within k of n entries of an array that is made for `room`. */
-static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uint32_t room,
+INLINE ndd_status take_near(const ndd_table *table, const uint32_t *entries, uint32_t room,
                             uint32_t from, uint32_t n, const struct visit *visit, uint64_t query,
                             ndd_answer *answer) {
     const struct flip *flip = &table->index.flips[visit->flip];
@@ -294,7 +300,7 @@ static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
 
 /* The same for all n entries of an array, by lines; those of which none is near are passed over. */
 INLINE ndd_status take_near_lines(const ndd_table *table, const uint32_t *entries, uint32_t room,
-                                  uint32_t n, const struct visit *visit, uint64_t query, int most,
+                                  uint32_t n, const struct visit *visit, uint64_t query, uint32_t most,
                                   ndd_answer *answer) {
     ndd_status status = NDD_OK;
     uint32_t i = 0;
@@ -311,7 +317,7 @@ INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
     const struct flip *flip = &table->index.flips[visit->flip];
     const struct lines *lines = &table->index.lines[flip->block];
     const struct overflow *overflow = line_overflow(visit->line);
-    int most = (int)table->k - (int)flip->bits;
+    uint32_t most = table->k - flip->bits;
     uint32_t inside = line_inside(lines, visit->line), first = inside;
     uint64_t query = queries[visit->query];
     ndd_status status = NDD_OK;
@@ -360,7 +366,10 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
         /* What lies beyond the lines of a bucket is asked for before it is read, too. */
         if (asked < entered && (query == n || entered - asked > ASKED)) {
             const struct overflow *overflow = line_overflow(queue[asked++ % QUEUE].line);
-            if (overflow != NULL) prefetch(overflow);
+            if (overflow != NULL) {
+                prefetch(overflow);
+                prefetch(overflow->entries + LINE_LANES);
+            }
         }
         if (left < asked && (query == n || entered - left == QUEUE)) {
             ndd_status status = read_bucket(table, queries, &queue[left++ % QUEUE], answer);
