@@ -163,7 +163,7 @@ static double line_ns(double bytes) {
  * made least: time * bytes^weight. */
 static double memory_weight(ndd_preset preset, double values) {
     if (preset == NDD_FAST) return 0.25;
-    if (preset == NDD_COMPACT) return 2;
+    if (preset == NDD_COMPACT) return 2.5;
     double weight = 0.35; /* auto: the more values, the more their memory counts */
     for (double n = 4e6; n < values && weight < 2; n *= 2) weight += 0.15;
     return weight;

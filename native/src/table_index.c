@@ -172,7 +172,7 @@ static const char *validate_block(const struct index *index, uint32_t block,
         const struct overflow *overflow = line_overflow(line);
         uint32_t inside = line_inside(lines, line), beyond = overflow == NULL ? 0 : overflow->count;
         total += (uint64_t)inside + beyond;
-        if (inside > lines->inside) return "a line is fuller than it can be";
+        if (inside > lines->inside) return "a bucket is fuller than its lines";
         if (overflow != NULL) {
             if (beyond > overflow->capacity) return "a bucket is fuller than its memory";
             overflow_bytes += overflow_size(lines, overflow->capacity);

@@ -10,7 +10,7 @@ static uint32_t far_bytes_of(uint32_t key_bits) {
 }
 
 uint32_t lines_inside(uint32_t key_bits, uint32_t doubled) {
-    return ((LINE_LANES << doubled) - 2) * 4 / (4 + far_bytes_of(key_bits));
+    return (((uint32_t)LINE_LANES << doubled) - 2) * 4 / (4 + far_bytes_of(key_bits));
 }
 
 uint64_t overflow_size(const struct lines *lines, uint32_t capacity) {

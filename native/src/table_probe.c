@@ -173,15 +173,15 @@ static ndd_status add_documents(const ndd_table *table, ndd_answer *answer, stru
     return status;
 }
 
-#define AHEAD_MAP 24 /* found values whose place in the map is asked for, */
-#define AHEAD_PLACE 12 /* and those whose documents are */
+#define FOUND_MAP 24 /* found values whose place in the map is asked for, */
+#define FOUND_PLACE 12 /* and those whose documents are */
 
 static void ask_for(const ndd_table *table, const ndd_answer *answer, size_t i) {
-    if (i + AHEAD_MAP < answer->found_count) {
-        numbers_prefetch(&table->values, answer->found[i + AHEAD_MAP].value);
+    if (i + FOUND_MAP < answer->found_count) {
+        numbers_prefetch(&table->values, answer->found[i + FOUND_MAP].value);
     }
-    if (i + AHEAD_PLACE < answer->found_count) {
-        uint32_t guess = numbers_guess(&table->values, answer->found[i + AHEAD_PLACE].value);
+    if (i + FOUND_PLACE < answer->found_count) {
+        uint32_t guess = numbers_guess(&table->values, answer->found[i + FOUND_PLACE].value);
         if (guess != NUMBERS_MAX) documents_prefetch(&table->documents, guess);
     }
 }
@@ -221,7 +221,7 @@ static ndd_status finish_group(const ndd_table *table, ndd_answer *answer, uint6
         for (end = i + 1; end < count && found[end].query == found[i].query;) end++;
         if (end - i > 1) qsort(found + i, end - i, sizeof *found, compare_found);
     }
-    for (size_t i = 0; i < count && i < AHEAD_MAP; i++) {
+    for (size_t i = 0; i < count && i < FOUND_MAP; i++) {
         numbers_prefetch(&table->values, found[i].value);
     }
     for (size_t j = 0, i = 0; j < n; j++) {
