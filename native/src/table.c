@@ -21,9 +21,9 @@
 #include <stdlib.h>
 
 #define SCANNED 512 /* so many values are compared sooner than a design is looked for */
-#define AHEAD_MAP 32 /* pairs whose values are looked up soon, */
-#define AHEAD_LINES 20 /* those whose lines are, */
-#define AHEAD_BEYOND 8 /* and those for which what lies beyond their lines is */
+#define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
+#define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
+#define AHEAD_BEYOND 6 /* and what lies beyond their lines */
 
 ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
     return ndd_table_open_as(k, NDD_AUTO, table);
@@ -96,22 +96,26 @@ static ndd_status make_room(ndd_table *table) {
     return NDD_OK;
 }
 
-static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document) {
+static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document,
+                               struct spots *spots) {
+    const struct lines *before = table->index.lines;
     ndd_status status = make_room(table);
-    if (status == NDD_OK) status = index_put(&table->index, value);
+    if (table->index.lines != before) index_find(&table->index, value, spots);
+    if (status == NDD_OK) status = index_put(&table->index, value, spots);
     if (status != NDD_OK) return status;
     documents_append(&table->documents, table->values.count, document);
     numbers_append(&table->values, value);
     return NDD_OK;
 }
 
-static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t document, int *added) {
+static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t document,
+                              struct spots *spots, int *added) {
     uint32_t place;
     if (numbers_find(&table->values, value, &place)) {
         return documents_add(&table->documents, place, document, added);
     }
     *added = 1;
-    return insert_value(table, value, document);
+    return insert_value(table, value, document, spots);
 }
 
 void ndd_table_expect(ndd_table *table, uint64_t pairs) {
@@ -119,28 +123,59 @@ void ndd_table_expect(ndd_table *table, uint64_t pairs) {
     table->seen = table->seen_new = 0;
 }
 
-/* Asks for what the pairs some steps after this one need. */
-static void ask_ahead(const ndd_table *table, const uint64_t *values, size_t left) {
-    if (left > AHEAD_MAP) numbers_prefetch(&table->values, values[AHEAD_MAP]);
-    if (left > AHEAD_LINES) {
-        (void)numbers_guess(&table->values, values[AHEAD_LINES]);
-        index_prefetch(&table->index, values[AHEAD_LINES]);
+/* The pairs of a call on their way in: what each needs is asked for some steps before. */
+struct arriving {
+    const uint64_t *values;
+    size_t n;
+    struct spots spots[AHEAD_SPOTS]; /* of the values from the one at hand, in turn */
+};
+
+static struct spots *spots_of(struct arriving *arriving, size_t i) {
+    return &arriving->spots[i % AHEAD_SPOTS];
+}
+
+static void find_spots(const ndd_table *table, struct arriving *arriving, size_t i) {
+    if (i >= arriving->n) return;
+    (void)numbers_guess(&table->values, arriving->values[i]);
+    index_find(&table->index, arriving->values[i], spots_of(arriving, i));
+}
+
+/* Before the pair at i: its spots are found; afterwards those of the pair that takes their place. */
+static void ask_ahead(const ndd_table *table, struct arriving *arriving, size_t i) {
+    if (i + AHEAD_MAP < arriving->n) {
+        numbers_prefetch(&table->values, arriving->values[i + AHEAD_MAP]);
     }
-    if (left > AHEAD_BEYOND) index_prefetch_overflow(&table->index, values[AHEAD_BEYOND]);
+    if (i + AHEAD_BEYOND < arriving->n) {
+        index_prefetch(&table->index, spots_of(arriving, i + AHEAD_BEYOND));
+    }
+}
+
+static void find_first_spots(const ndd_table *table, struct arriving *arriving, size_t from) {
+    for (size_t i = from; i < from + AHEAD_SPOTS; i++) find_spots(table, arriving, i);
 }
 
 ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
                             size_t n, uint64_t *inserted) {
     if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
+    struct arriving arriving;
     uint64_t count = 0;
     ndd_status status = NDD_OK;
     int alone = table->expected <= table->seen; /* nothing was said of other calls */
     if (alone) ndd_table_expect(table, n);
+    arriving.values = values;
+    arriving.n = n;
+    find_first_spots(table, &arriving, 0);
     for (size_t i = 0; i < n && status == NDD_OK; i++) {
         int added = 0;
         uint32_t before = table->values.count;
-        ask_ahead(table, values + i, n - i);
-        status = insert_pair(table, values[i], documents[i], &added);
+        const struct lines *index = table->index.lines;
+        ask_ahead(table, &arriving, i);
+        status = insert_pair(table, values[i], documents[i], spots_of(&arriving, i), &added);
+        if (table->index.lines == index) {
+            find_spots(table, &arriving, i + AHEAD_SPOTS);
+        } else { /* another index, other spots */
+            find_first_spots(table, &arriving, i + 1);
+        }
         table->seen++;
         table->seen_new += table->values.count - before;
         if (status == NDD_OK) {

@@ -104,28 +104,25 @@ ndd_status index_open(struct index *index, const struct numbers *values, uint64_
     return status;
 }
 
-void index_prefetch(const struct index *index, uint64_t value) {
+void index_find(const struct index *index, uint64_t value, struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        lines_prefetch(&index->lines[i], index_line(index, i, value));
+        spots->lines[i] = index_line(index, i, value);
+        lines_prefetch(&index->lines[i], spots->lines[i]);
     }
 }
 
-void index_prefetch_overflow(const struct index *index, uint64_t value) {
-    for (uint32_t i = 0; i < index->design.count; i++) {
-        prefetch_overflow(index_line(index, i, value));
-    }
+void index_prefetch(const struct index *index, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) prefetch_overflow(spots->lines[i]);
 }
 
-ndd_status index_put(struct index *index, uint64_t value) {
-    union line *lines[MAX_BLOCKS];
+ndd_status index_put(struct index *index, uint64_t value, const struct spots *spots) {
     uint32_t count = index->design.count;
     for (uint32_t i = 0; i < count; i++) {
-        lines[i] = index_line(index, i, value);
-        ndd_status status = lines_make_room(&index->lines[i], lines[i]);
+        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i]);
         if (status != NDD_OK) return status;
     }
     for (uint32_t i = 0; i < count; i++) {
-        lines_put(&index->lines[i], lines[i], lines_rest(&index->lines[i], value));
+        lines_put(&index->lines[i], spots->lines[i], lines_rest(&index->lines[i], value));
     }
     return NDD_OK;
 }

@@ -42,12 +42,18 @@ ndd_status index_open(struct index *index, const struct numbers *values, uint64_
                       ndd_preset preset);
 void index_close(struct index *index);
 
-/* Hints that this value is put in soon, and sooner. */
-void index_prefetch(const struct index *index, uint64_t value);
-void index_prefetch_overflow(const struct index *index, uint64_t value);
+/* Where a value belongs in each block table. Holds until the index is closed. */
+struct spots {
+    union line *lines[MAX_BLOCKS];
+};
 
-/* Puts in a value; after an error nothing is put in. */
-ndd_status index_put(struct index *index, uint64_t value);
+/* Finds the spots of a value that is put in soon, and asks for them; then, later, for what lies
+ * beyond their lines. */
+void index_find(const struct index *index, uint64_t value, struct spots *spots);
+void index_prefetch(const struct index *index, const struct spots *spots);
+
+/* Puts in a value, whose spots these are; after an error nothing is put in. */
+ndd_status index_put(struct index *index, uint64_t value, const struct spots *spots);
 void index_remove(struct index *index, uint64_t value);
 
 /* Buckets visited by a probe. */
