@@ -147,21 +147,24 @@ class Table:
                 "there must be one document for each value"
             )
         pointers = pointer(value_array), pointer(document_array)
-        return self._insert(*pointers, len(value_array))
+        insert = self._insert if len(value_array) <= INSERT_STEP else self._insert_in_steps
+        return insert(*pointers, len(value_array))
+
+    def _insert_in_steps(self, values: Any, documents: Any, count: int) -> int:
+        with self._lock.writing:
+            lib.ndd_table_expect(self._handle, count)
+        steps = range(0, count, INSERT_STEP)
+        return sum(
+            self._insert(values + start, documents + start, min(INSERT_STEP, count - start))
+            for start in steps
+        )
 
     def _insert(self, values: Any, documents: Any, count: int) -> int:
-        inserted, total = ffi.new("uint64_t *"), 0
-        for start in range(0, count, INSERT_STEP):
-            step = min(INSERT_STEP, count - start)
-            with self._lock.writing:
-                if start == 0 and count > step:
-                    lib.ndd_table_expect(self._handle, count)
-                status = lib.ndd_table_insert(
-                    self._handle, values + start, documents + start, step, inserted
-                )
-            check(status, "inserting into a table")
-            total += int(inserted[0])
-        return total
+        inserted = ffi.new("uint64_t *")
+        with self._lock.writing:
+            status = lib.ndd_table_insert(self._handle, values, documents, count, inserted)
+        check(status, "inserting into a table")
+        return int(inserted[0])
 
     def remove(self, value: int, document: int) -> bool:
         """Remove a pair; return whether it was there."""
@@ -182,10 +185,13 @@ class Table:
         answer = self._probe(query, 1, _limit(limit))
         found = answer.matches[0]
         matches = Matches(
-            Match(found[i].document, found[i].value, found[i].distance)
-            for i in range(answer.offsets[0][1])
+            [
+                Match(found[i].document, found[i].value, found[i].distance)
+                for i in range(answer.offsets[0][1])
+            ]
         )
-        matches.cut = bool(lib.ndd_answer_cut(answer.handle)[0])
+        if limit is not None:
+            matches.cut = bool(lib.ndd_answer_cut(answer.handle)[0])
         self._give_back(answer, len(matches))
         return matches
 

@@ -18,62 +18,36 @@ class Turns:
     """The lock: `with turns.reading:` or `with turns.writing:`."""
 
     def __init__(self) -> None:
-        self.reading, self.writing = _Turn(self, writes=False), _Turn(self, writes=True)
-        self._mutex = threading.Lock()  # for what follows, never held while waiting
-        self._readers = 0  # inside
-        self._writer = False  # inside
-        self._waiting: dict[bool, deque[_Ticket]] = {False: deque(), True: deque()}
+        self.reading, self.writing = _Reading(self), _Writing(self)
+        self.mutex = threading.Lock()  # for what follows, never held while waiting
+        self.readers = 0  # inside
+        self.writer = False  # inside
+        self.waiting: dict[bool, deque[_Ticket]] = {False: deque(), True: deque()}
 
-    def enter(self, writes: bool) -> None:
-        """Come in, as the writer or a reader, and wait for that as long as it takes."""
-        with self._mutex:
-            if self._free(writes) and not self._waiting[True]:
-                self._admit(writes)
-                return
-            ticket = _Ticket()
-            self._waiting[writes].append(ticket)
+    def wait(self, ticket: "_Ticket", writes: bool) -> None:
+        """Wait until the ticket, which is in its queue, is called."""
         try:
             ticket.called.acquire()
-        except BaseException:  # an interrupt while waiting
-            self._give_up(ticket, writes)
+        except BaseException:  # an interrupt
+            with self.mutex:
+                waited = ticket in self.waiting[writes]
+                if waited:
+                    self.waiting[writes].remove(ticket)
+                    if not self.waiting[True]:
+                        self.call(writes=False)  # who waited behind a writer that is gone
+            if not waited:  # it was called meanwhile
+                (self.writing if writes else self.reading).__exit__()
             raise
 
-    def leave(self, writes: bool) -> None:
-        """Go out, and admit who is next."""
-        with self._mutex:
+    def call(self, writes: bool) -> None:
+        """Admit who waits for this, as far as there is room; the mutex is held."""
+        waiting = self.waiting[writes]
+        while waiting and not self.writer and not (writes and self.readers):
             if writes:
-                self._writer = False
-                self._call(writes=False)
-                self._call(writes=True)
+                self.writer = True
             else:
-                self._readers -= 1
-                self._call(writes=True)
-
-    def _free(self, writes: bool) -> bool:
-        return not self._writer and not (writes and self._readers)
-
-    def _admit(self, writes: bool) -> None:
-        if writes:
-            self._writer = True
-        else:
-            self._readers += 1
-
-    def _call(self, writes: bool) -> None:
-        """Let in who waits for this, as far as there is room."""
-        waiting = self._waiting[writes]
-        while waiting and self._free(writes):
-            self._admit(writes)
+                self.readers += 1
             waiting.popleft().called.release()
-
-    def _give_up(self, ticket: "_Ticket", writes: bool) -> None:
-        with self._mutex:
-            waited = ticket in self._waiting[writes]
-            if waited:
-                self._waiting[writes].remove(ticket)
-                if not self._writer and not self._waiting[True]:
-                    self._call(writes=False)  # who waited behind a writer that is gone
-        if not waited:  # it was called meanwhile
-            self.leave(writes)
 
 
 class _Ticket:
@@ -82,12 +56,45 @@ class _Ticket:
         self.called.acquire()
 
 
-class _Turn:
-    def __init__(self, lock: Turns, writes: bool) -> None:
-        self._lock, self._writes = lock, writes
+class _Reading:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
 
     def __enter__(self) -> None:
-        self._lock.enter(self._writes)
+        turns = self._turns
+        with turns.mutex:
+            if not turns.writer and not turns.waiting[True]:
+                turns.readers += 1
+                return
+            ticket = _Ticket()
+            turns.waiting[False].append(ticket)
+        turns.wait(ticket, writes=False)
 
     def __exit__(self, *error: object) -> None:
-        self._lock.leave(self._writes)
+        turns = self._turns
+        with turns.mutex:
+            turns.readers -= 1
+            if not turns.readers:
+                turns.call(writes=True)
+
+
+class _Writing:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        turns = self._turns
+        with turns.mutex:
+            if not turns.writer and not turns.readers and not turns.waiting[True]:
+                turns.writer = True
+                return
+            ticket = _Ticket()
+            turns.waiting[True].append(ticket)
+        turns.wait(ticket, writes=True)
+
+    def __exit__(self, *error: object) -> None:
+        turns = self._turns
+        with turns.mutex:
+            turns.writer = False
+            turns.call(writes=False)
+            turns.call(writes=True)

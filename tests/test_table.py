@@ -695,10 +695,10 @@ def test_a_writer_that_comes_back_lets_waiting_readers_in_first() -> None:
     threads = []
     with turns.writing:
         for kind in ("writer", "reader", "writer", "reader"):
-            waiting = sum(map(len, turns._waiting.values()))
+            waiting = sum(map(len, turns.waiting.values()))
             threads.append(threading.Thread(target=come_in, args=(kind,)))
             threads[-1].start()
-            while sum(map(len, turns._waiting.values())) == waiting:
+            while sum(map(len, turns.waiting.values())) == waiting:
                 time.sleep(0.001)
     for thread in threads:
         thread.join()
