@@ -116,14 +116,14 @@ static void must_probe(const ndd_table *table, const struct list *list, uint64_t
 }
 
 /* Each operation is 4 bytes: what, a document, and two that choose bits of the value. */
-static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k) {
+static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k, ndd_preset preset) {
     static struct list list;
     ndd_table *table;
     ndd_answer *answer;
     uint64_t one;
     int removed;
     list.count = 0;
-    MUST(ndd_table_open(k, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
+    MUST(ndd_table_open_as(k, preset, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
     for (size_t i = 0; i + 4 <= n && i < 4 * 4096; i += 4) {
         uint64_t document = bytes[i + 1] & 15;
         uint64_t value = UINT64_C(1) << (bytes[i + 2] & 63) | UINT64_C(1) << (bytes[i + 3] & 63);
@@ -194,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     switch (bytes[0] & 3) {
     case 0: fuzz_load(bytes + 2, n - 2, k, 0); break;
     case 1: fuzz_load(bytes + 2, n - 2, k, 1); break;
-    case 2: fuzz_operations(bytes + 2, n - 2, k); break;
+    case 2: fuzz_operations(bytes + 2, n - 2, k, (ndd_preset)((bytes[0] >> 2) % 3)); break;
     default: fuzz_pairs(bytes + 2, n - 2 < 400 ? n - 2 : 400, k);
     }
     return 0;
@@ -232,7 +232,7 @@ uint8_t *fuzz_seed(size_t i, size_t *n) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[j] = (uint8_t)(state >> 56);
     }
-    bytes[0] = (uint8_t)(i % 3 == 0 ? 3 : 2);
+    bytes[0] = (uint8_t)(i % 3 == 0 ? 3 : 2 + 4 * (i % 3));
     bytes[1] = (uint8_t)(i % 5 * 3);
     if (i == 10 && *n > 8) bytes[2] = 255; /* with an index from the start */
     return bytes;

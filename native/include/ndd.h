@@ -132,7 +132,10 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * with all its documents; any 64-bit numbers may be either.
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
- * while one thread is inside another function, no other thread may be inside the same table.
+ * while one thread is inside another function, no other thread may be inside the same table. No
+ * lock is held here: who shares a table between threads holds one for many readers or one writer,
+ * as dedup/table.py does, and lets go of it between the parts of a large insert. A probe changes
+ * nothing but its answer, so probes of several threads share no memory that is written.
  */
 typedef struct ndd_table ndd_table;
 

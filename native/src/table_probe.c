@@ -251,19 +251,19 @@ struct visit {
     uint32_t query;
 };
 
-/* A value within k counts in the first block that finds it. */
-static int is_first(const struct design *design, uint32_t block, uint64_t difference) {
-    for (uint32_t i = 0; i < block; i++) {
-        if (block_finds(&design->blocks[i], difference)) return 0;
-    }
-    return 1;
-}
-
 #if defined(__GNUC__) || defined(__clang__)
 #define INLINE static inline __attribute__((always_inline))
 #else
 #define INLINE static inline
 #endif
+
+/* A value within k counts in the first block that finds it. */
+INLINE int is_first(const struct design *design, uint32_t block, uint64_t difference) {
+    for (uint32_t i = 0; i < block; i++) {
+        if (block_finds(&design->blocks[i], difference)) return 0;
+    }
+    return 1;
+}
 
 #if defined(__GNUC__) || defined(__clang__)
 INLINE uint32_t count_lane_bits(uint32_t x) { return (uint32_t)__builtin_popcount(x); }
