@@ -279,14 +279,26 @@ INLINE int any_near(const uint32_t *numbers, uint32_t other, uint32_t most) {
     return any != 0;
 }
 
-/* Takes the values within k of n entries of an array that is made for `room`. */
-INLINE ndd_status take_near(const ndd_table *table, const uint32_t *entries, uint32_t room,
+/* Which of n numbers, at most 16, are: a bit for each. */
+INLINE uint32_t which_near(const uint32_t *numbers, uint32_t n, uint32_t other, uint32_t most) {
+    uint32_t near = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        near |= (uint32_t)(count_lane_bits(numbers[i] ^ other) <= most) << i;
+    }
+    return near;
+}
+
+/* Takes the values within k of n entries, at most 16, those from `from` on. Seldom called, and apart,
+ * so that what is called always stays small. */
+COUNTS_BITS
+static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uint32_t room,
                             uint32_t from, uint32_t n, const struct visit *visit, uint64_t query,
                             ndd_answer *answer) {
     const struct flip *flip = &table->index.flips[visit->flip];
     const struct lines *lines = &table->index.lines[flip->block];
-    for (uint32_t i = from; i < n; i++) {
-        if (count_bits(entries[i] ^ (uint32_t)visit->rest) + flip->bits > (int)table->k) continue;
+    uint32_t near = which_near(entries + from, n, (uint32_t)visit->rest, table->k - flip->bits);
+    for (; near != 0; near &= near - 1) {
+        uint32_t i = from + lowest_bit(near);
         uint64_t rest = (uint64_t)entry_far(entries, room, lines->far_bytes, i) << 32 | entries[i];
         uint32_t distance = (uint32_t)count_bits(rest ^ visit->rest) + flip->bits;
         if (distance > table->k) continue;
@@ -298,42 +310,33 @@ INLINE ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
     return NDD_OK;
 }
 
-/* The same for all n entries of an array, by lines; those of which none is near are passed over. */
-INLINE ndd_status take_near_lines(const ndd_table *table, const uint32_t *entries, uint32_t room,
-                                  uint32_t n, const struct visit *visit, uint64_t query, uint32_t most,
-                                  ndd_answer *answer) {
-    ndd_status status = NDD_OK;
-    uint32_t i = 0;
-    for (; n - i >= LINE_LANES && status == NDD_OK; i += LINE_LANES) {
-        if (!any_near(entries + i, (uint32_t)visit->rest, most)) continue;
-        status = take_near(table, entries, room, i, i + LINE_LANES, visit, query, answer);
-    }
-    if (status != NDD_OK || i == n) return status;
-    return take_near(table, entries, room, i, n, visit, query, answer);
-}
-
 INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
                               const struct visit *visit, ndd_answer *answer) {
     const struct flip *flip = &table->index.flips[visit->flip];
     const struct lines *lines = &table->index.lines[flip->block];
     const struct overflow *overflow = line_overflow(visit->line);
-    uint32_t most = table->k - flip->bits;
-    uint32_t inside = line_inside(lines, visit->line), first = inside;
+    const uint32_t *lanes = visit->line->lanes;
+    uint32_t most = table->k - flip->bits, low = (uint32_t)visit->rest;
+    uint32_t inside = line_inside(lines, visit->line), first = 0, after = LINE_LANES - 2;
     uint64_t query = queries[visit->query];
-    ndd_status status = NDD_OK;
-    /* The lanes that hold no entry may look near; only entries are taken. */
-    for (uint32_t from = 0, lane = 0; from < inside && status == NDD_OK; from += first) {
-        const uint32_t *line = visit->line->lanes + lane;
-        first = from == 0 ? LINE_LANES - 2 : LINE_LANES;
-        lane += LINE_LANES;
-        if (!any_near(line, (uint32_t)visit->rest, most)) continue;
-        uint32_t end = inside - from < first ? inside : from + first;
-        status = take_near(table, line_lows(visit->line), lines->inside, from, end, visit, query,
-                           answer);
+    /* The lanes that hold no entry may look near; only entries are taken. The first line has two
+     * lanes less for them. */
+    for (; first < inside; lanes += LINE_LANES, first = after, after += LINE_LANES) {
+        if (!any_near(lanes, low, most)) continue;
+        uint32_t end = after < inside ? after : inside;
+        ndd_status status = take_near(table, line_lows(visit->line), lines->inside, first,
+                                      end - first, visit, query, answer);
+        if (status != NDD_OK) return status;
     }
-    if (overflow == NULL || status != NDD_OK) return status;
-    return take_near_lines(table, overflow->entries, overflow->capacity, overflow->count, visit,
-                           query, most, answer);
+    if (overflow == NULL) return NDD_OK;
+    for (uint32_t i = 0; i < overflow->count; i += LINE_LANES) {
+        uint32_t left = overflow->count - i;
+        if (left >= LINE_LANES && !any_near(overflow->entries + i, low, most)) continue;
+        ndd_status status = take_near(table, overflow->entries, overflow->capacity, i,
+                                      left < LINE_LANES ? left : LINE_LANES, visit, query, answer);
+        if (status != NDD_OK) return status;
+    }
+    return NDD_OK;
 }
 
 /* Finds the values of n queries, a group of at most GROUP. */
