@@ -98,6 +98,19 @@ static int compare_found(const void *a, const void *b) {
     return (left->value > right->value) - (left->value < right->value);
 }
 
+static void sort_found(struct found *found, size_t n) {
+    if (n > 16) {
+        qsort(found, n, sizeof *found, compare_found);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        struct found one = found[i];
+        size_t j = i;
+        for (; j > 0 && compare_found(&one, &found[j - 1]) < 0; j--) found[j] = found[j - 1];
+        found[j] = one;
+    }
+}
+
 static void sort_matches(ndd_match *matches, size_t n) {
     if (n > 16) {
         qsort(matches, n, sizeof *matches, compare_matches);
@@ -219,7 +232,7 @@ static ndd_status finish_group(const ndd_table *table, ndd_answer *answer, uint6
     size_t count = answer->found_count;
     for (size_t i = 0, end; i < count; i = end) { /* those of a query lie together */
         for (end = i + 1; end < count && found[end].query == found[i].query;) end++;
-        if (end - i > 1) qsort(found + i, end - i, sizeof *found, compare_found);
+        sort_found(found + i, end - i);
     }
     for (size_t i = 0; i < count && i < FOUND_MAP; i++) {
         numbers_prefetch(&table->values, found[i].value);
