@@ -409,6 +409,29 @@ static void test_a_probe_of_a_larger_table_finds_what_a_scan_finds(void) {
     }
 }
 
+static void test_every_processor_finds_the_same_values(void) {
+    enum { N = 30000, QUERIES = 200 };
+    static uint64_t values[N];
+    uint64_t queries[QUERIES];
+    for (uint32_t k = 1; k <= 7; k += 2) {
+        ndd_answer *plain, *best;
+        make_values(1, values, N);
+        for (size_t i = 0; i < N; i++) values[i] ^= i << 40; /* mostly distinct */
+        ndd_table *table = table_of(values, N, k);
+        finder *find = best_finder(table);
+        CHECK(table->index.design.count > 0);
+        CHECK(ndd_answer_open(&plain) == NDD_OK && ndd_answer_open(&best) == NDD_OK);
+        for (int i = 0; i < QUERIES; i++) queries[i] = flipped(values[below(N)], (uint32_t)below(k + 2));
+        CHECK(find_values_plain(table, queries, QUERIES, plain) == NDD_OK);
+        CHECK(find(table, queries, QUERIES, best) == NDD_OK);
+        CHECK(plain->found_count > 0 && plain->found_count == best->found_count);
+        CHECK(memcmp(plain->found, best->found, plain->found_count * sizeof *plain->found) == 0);
+        ndd_answer_close(plain);
+        ndd_answer_close(best);
+        ndd_table_close(table);
+    }
+}
+
 static void test_inserts_and_removals_keep_every_rule(void) {
     for (int kind = 0; kind < 5; kind++) {
         for (uint32_t k = 0; k <= 9; k += 3) {
@@ -866,6 +889,7 @@ int main(void) {
     test_presets_weigh_memory_against_time();
     test_a_probe_finds_what_a_scan_finds();
     test_a_probe_of_a_larger_table_finds_what_a_scan_finds();
+    test_every_processor_finds_the_same_values();
     test_inserts_and_removals_keep_every_rule();
     test_one_value_may_have_very_many_documents();
     test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved();
