@@ -8,7 +8,8 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
-.PHONY: help demo test test-minimum test-native lint format fuzz soak bench clean
+.PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
+	fuzz soak bench bench-tables clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -26,9 +27,24 @@ test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
-		-DNDD_SANITIZE=address,undefined -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
+		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
-	@$(BIN)/ctest --test-dir build/native --output-on-failure
+	@$(BIN)/python tests/make_corpus.py build/corpus
+	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
+
+test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
+	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
+
+dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
+	@rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/abi3audit --strict dist/*.whl
+
+test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
+	$(BIN)/python tests/installed.py $(TEST_FLAGS)
+
+test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
+	$(BIN)/python tests/installed.py --every-python $(TEST_FLAGS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
@@ -40,13 +56,16 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: test-native ## fuzz the native core for FUZZ_SECONDS (3600) a harness
-	@set -e; for harness in build/native/fuzz_*; do \
-		[ -x $$harness ] && [ -f $$harness ] || continue; \
-		echo "$$harness"; FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} $$harness; done
+fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
+	@$(BIN)/python native/fuzz/run.py
 
 bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
 	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)
+
+bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
+	@$(BIN)/python -m pip install -q --group bench
+	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
+		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
 
 soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
 	@$(BIN)/python tests/soak.py
@@ -55,8 +74,9 @@ clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist
 
 # The virtual environment, with the build tools; .ci/setup finds or installs what that needs.
-$(VENV)/made: .ci/setup
-	@sh .ci/setup $(VENV)
+# (An sdist comes without .ci.)
+$(VENV)/made: $(wildcard .ci/setup)
+	@if [ -f .ci/setup ]; then sh .ci/setup $(VENV); else python3 -m venv $(VENV); fi
 	@$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	@touch $@
 

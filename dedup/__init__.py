@@ -30,6 +30,7 @@ from dedup.fingerprint import (
     token_hashes,
 )
 from dedup.names import document_key
+from dedup.plan import Design, plan
 from dedup.recipes import Recipe, recipe_of
 from dedup.table import Match, Table, find_all, find_clusters
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
@@ -38,6 +39,7 @@ __version__ = _version("crawl-dedup")
 
 __all__ = [
     "DedupError",
+    "Design",
     "Detector",
     "Document",
     "EventInvalid",
@@ -60,6 +62,7 @@ __all__ = [
     "fingerprint_text",
     "near_duplicate",
     "open",
+    "plan",
     "recipe_of",
     "simhash",
     "token_hashes",

@@ -76,7 +76,7 @@ def fingerprint(
               that a copy under another path keeps its links
     recipe    a recipe, or the id of one; default the newest
 
-    Reading takes time linear in the page's size and no more memory than about 12 times it. Raises
+    Reading takes time linear in the page's size and no more memory than about 14 times it. Raises
     UsageError for an unknown encoding, RecipeMismatch for an unknown recipe.
     """
     return read_page(html, encoding=encoding, url=url, recipe=recipe).fingerprint

@@ -41,7 +41,7 @@ class Recipe(msgspec.Struct, frozen=True):
     min_features: int = 20
     guard_links: int = 8
     guard_features: int = 24
-    guard_distance: int = 20
+    guard_distance: int = 16
 
     def guarded(self, features: Any, link_count: Any) -> Any:
         """Whether the listing guard looks at a page of so many features and links.

@@ -320,11 +320,11 @@ def test_the_listing_guard_keeps_new_links(detector, inserted):
         detector.insert(original)
     dropped = "near_duplicate" if inserted else "pending"
     for links, links_in_page, features, status in (
-        (21, 8, 100, "exempt"),
-        (20, 8, 100, dropped),
-        (21, 7, 100, dropped),
-        (21, 8, 192, "exempt"),
-        (21, 8, 193, dropped),  # many words a link: a text, with other links beside it
+        (17, 8, 100, "exempt"),
+        (16, 8, 100, dropped),
+        (17, 7, 100, dropped),
+        (17, 8, 192, "exempt"),
+        (17, 8, 193, dropped),  # many words a link: a text, with other links beside it
     ):
         listing = page(links=bits(links), link_count=links_in_page, features=features)
         verdict = detector.reserve(listing, B)
@@ -332,7 +332,7 @@ def test_the_listing_guard_keeps_new_links(detector, inserted):
         assert verdict.reason == ("new_links" if status == "exempt" else "")
         assert (verdict.token is not None) == (status == "exempt")
         detector.release(verdict)
-    unguarded = page(links=bits(21), link_count=8)
+    unguarded = page(links=bits(17), link_count=8)
     assert detector.reserve(unguarded, B, guard=False).status == dropped
 
 
@@ -764,7 +764,7 @@ class Crawl(RuleBasedStateMachine):
         stored = self.near(fingerprint, key, list(self.inserted.items()))
         flying = self.near(fingerprint, key, alive)
         new_links = fingerprint.features / 24 <= fingerprint.link_count >= 8 and all(
-            (fingerprint.links ^ links).bit_count() > 20 for *_, links in stored + flying
+            (fingerprint.links ^ links).bit_count() > 16 for *_, links in stored + flying
         )
         if exempt:
             expected = ("exempt", exempt, None)
@@ -799,7 +799,7 @@ class Crawl(RuleBasedStateMachine):
             verdict = self.verdicts.pop(choice % len(self.verdicts))
             stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
             guarded = verdict.page.features / 24 <= verdict.page.link_count >= 8 and all(
-                (verdict.page.links ^ links).bit_count() > 20 for *_, links in stored
+                (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
             )
             late.append(verdict.status == "unique" and bool(stored) and not guarded)
             verdicts.append(verdict)

@@ -21,10 +21,10 @@ def test_the_newest_recipe_is_the_default() -> None:
 
 
 def test_a_recipe_has_the_distances_of_the_specification() -> None:
-    """k is 7, the total 18, a short page has fewer than 20 features, the guard is 8, 24 and 20."""
+    """k is 7, the total 18, a short page has fewer than 20 features, the guard is 8, 24 and 16."""
     recipe = recipe_of()
     assert (recipe.distance, recipe.total_distance, recipe.min_features) == (7, 18, 20)
-    assert (recipe.guard_links, recipe.guard_features, recipe.guard_distance) == (8, 24, 20)
+    assert (recipe.guard_links, recipe.guard_features, recipe.guard_distance) == (8, 24, 16)
 
 
 def test_the_native_core_follows_the_newest_recipe() -> None:

@@ -336,7 +336,7 @@ MANY = {f"/{n}": article(3000 + n) for n in range(40)}
 def together(tmp_path_factory):
     pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="copy")}
     cases = {
-        "asked": Case(pages, settings={"DEDUP_WAIT_SECONDS": 0}),
+        "asked": Case(pages, settings={"DEDUP_WAIT_SECONDS": 1}),
         "many": Case({"/": hub(*MANY), **MANY}),
         "refused": Case({"/": hub(*MANY), **MANY}),
     }

@@ -244,3 +244,55 @@ def test_export_leaves_out_a_damaged_document(tmp_path):
     assert result.exit_code == 1
     assert result.stderr.startswith(f"dedup: {file}: document 1: ")
     assert [json.loads(line)["key"] for line in result.stdout.splitlines()] == ["first", "third"]
+
+
+def test_an_export_that_fails_leaves_the_file_of_before(tmp_path):
+    """A disk that is full, or a store that is in use: the old file stays, nothing lies beside it."""
+    fill(tmp_path / "a", *(document(f"http://example.com/{i}") for i in range(5000)))
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "out" / "documents.jsonl"
+    file.write_text("before")
+    code = (
+        "import resource, sys; from dedup.cli import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY)); "
+        "main(sys.argv[1:])"
+    )
+    arguments = ["store", "export", str(tmp_path / "a"), "--output", str(file)]
+    full = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert full.returncode == 1, full.stderr
+    assert "File too large" in full.stderr
+    with Store.open(tmp_path / "a", "spider"):
+        held = call(*arguments)
+    assert held.exit_code == 1
+    assert f"{file} was not written" in held.stderr
+    assert (file.read_text(), list(file.parent.iterdir())) == ("before", [file])
+    assert call(*arguments).exit_code == 0
+    assert len(file.read_text().splitlines()) == 5000
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_an_export_goes_through_a_link_and_into_a_pipe(tmp_path):
+    """A link to a file stays a link; what is no file is written to as it is."""
+    fill(tmp_path / "a", document("k"))
+    link, file = tmp_path / "link", tmp_path / "file"
+    link.symlink_to(file)
+    assert call("store", "export", tmp_path / "a", "--output", link).exit_code == 0
+    assert link.is_symlink()
+    assert json.loads(file.read_text())["key"] == "k"
+    assert call("store", "export", tmp_path / "a", "--output", "/dev/null").exit_code == 0
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["prune", "dry run"])
+def test_prune_refuses_a_store_with_a_damaged_document(tmp_path, dry):
+    """The document is named, the exit code is 1, and the store keeps all it held."""
+    fill(tmp_path, *(document(f"key {i:04}", i << 20, 1.0) for i in range(1500)))
+    file = tmp_path / "spider" / "documents.mdb"
+    file.write_bytes(file.read_bytes().replace(b"key 0700", b"key X700"))
+    result = call("store", "prune", tmp_path, "--older-than", "1d", *dry)
+    assert result.exit_code == 1
+    assert f"{file}" in result.stderr
+    assert "document 700" in result.stderr
+    report = verify_store(tmp_path, "spider")
+    assert (report.documents, report.problem_count) == (1500, 1)

@@ -7,5 +7,8 @@ repeated with the one command that its report names.
     report      medians, ranges, and what the machine is
     crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process;
                 crawl_steps: where the time goes)
+    tables      the search within k, beside other tables (tables_data: the fingerprints;
+                tables_contenders: who takes part; tables_process: each in a process of its own;
+                tables_plot, tables_page: the outcome as a plot, and in a page)
     pages       from a page to its fingerprint, beside other extractors (page_sets: the pages)
 """

@@ -32,6 +32,7 @@ _COMMANDS = {
     "find-all": _Entry("find", "find_all", "List all pairs of fingerprints within a distance."),
     "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
     "evaluate": _Entry("evaluate", "evaluate", "Measure precision and recall on labelled pages."),
+    "plan": _Entry("plan", "plan", "List the table designs for a number of documents."),
     "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(
         "store", "store", "Look after a store: info, verify, report, export, import ..."

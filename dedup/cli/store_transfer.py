@@ -5,6 +5,7 @@ a line is said with its number, and the line left out; what is wrong with the wh
 """
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -29,7 +30,9 @@ FAULTS_SHOWN = 20  # of an input or a store; the rest are only counted
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
-    A line is a document, with the fields of an insert event (docs/store-format.md).
+    A line is a document, with the fields of an insert event (docs/store-format.md). FILE appears
+    when it is complete and on disk; when a store cannot be read there is none, and a FILE of before
+    stays. A document that is not readable is named and left out.
     """
     from dedup.store.transfer import export_lines
 
@@ -46,10 +49,13 @@ def export(path: str, output: str) -> None:
         return {}
 
     store_folders(path)  # no output is begun where there is no store
-    with click.open_file(output, "wb") as file:
+    with _whole(output) as file:
         _, failed = each(path, write)
-        file.flush()
-    if failed or left_out:
+        if failed and output != "-":
+            raise DedupError(
+                f"{output} was not written, for it would not hold all stores of {path}"
+            )
+    if left_out or failed:
         click.get_current_context().exit(1)
 
 
@@ -119,6 +125,33 @@ class _Faults:
         """Say how many were not named."""
         if (more := self.count - FAULTS_SHOWN) > 0:
             terminal.error(f"{self._where}: and {more:,} more {self._fate}")
+
+
+@contextlib.contextmanager
+def _whole(output: str) -> Iterator[IO[bytes]]:
+    """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
+    target = Path(output).resolve()  # through a link, so that the link stays
+    if output == "-" or (target.exists() and not target.is_file()):
+        with click.open_file(output, "wb") as file:
+            yield file
+            file.flush()
+        return
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    if os.name != "nt":  # a folder has no handle to flush there
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 @contextlib.contextmanager

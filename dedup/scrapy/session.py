@@ -103,11 +103,13 @@ class Session:
             key = key_of(request)
             start = is_start(request) and "start" in self.config.exempt
             verdict = self._reserve(detector, reading, key, response, "start" if start else None)
+        if verdict.of is not None and _parsed_anew(verdict.of):
+            self._commit_all()  # what the original said before, it says no more
+            with self._meter:
+                verdict = self._reserve(detector, reading, key, response, None)
         pause, waited = _FIRST_WAIT_SECONDS, 0.0
         while verdict.status == "pending":
-            for session in list(_sessions.values()):  # spiders of one process share their stores
-                session.commit()
-                session.release_lost()
+            self._commit_all()
             with self._meter:
                 verdict = self._reserve(detector, reading, key, response, None)
             if verdict.status != "pending" or waited >= self.config.wait_seconds:
@@ -218,10 +220,10 @@ class Session:
             return
         if accepted:
             self._parsed.setdefault(detector, []).append(verdict)
-            if self._timer is None:
-                self._set_timer()
-            elif len(self._parsed[detector]) >= COMMIT_PAGES:
+            if len(self._parsed[detector]) >= COMMIT_PAGES:
                 self.commit()
+            elif self._timer is None:
+                self._set_timer()
             return
         try:
             with self._meter:
@@ -256,6 +258,13 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    @staticmethod
+    def _commit_all() -> None:
+        """Bring every crawl of the process up to date: their spiders may share their stores."""
+        for session in list(_sessions.values()):
+            session.commit()
+            session.release_lost()
 
     def _insert(self, detector: Detector, verdicts: list[Verdict]) -> None:
         try:
@@ -350,6 +359,16 @@ class _Meter:
 
     def __exit__(self, *_: object) -> None:
         self.seconds += thread_time() - self._start
+
+
+def _parsed_anew(key: str) -> bool:
+    """Whether a page with this key is to be inserted at the next commit."""
+    return any(
+        verdict.key == key
+        for session in _sessions.values()
+        for verdicts in session._parsed.values()  # noqa: SLF001
+        for verdict in verdicts
+    )
 
 
 def _has_asyncio() -> bool:

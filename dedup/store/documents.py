@@ -13,6 +13,7 @@ import contextlib
 import errno
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +45,7 @@ MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
 MAP_BYTES_LIMIT = 1 << 46
 RECENT = 4096  # documents kept in memory after reading them for a probe
 WORD = 2**64 - 1
+_LEAST_FREE_BYTES = 1 << 16  # with less, what the disk did not take was too much for it
 
 _DAMAGE = (
     lmdb.CorruptedError,
@@ -381,6 +383,11 @@ class Documents:
             except (lmdb.Error, ValueError) as error:
                 raise self._error(error) from error
 
+    def _disk_is_full(self) -> bool:
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(self._path).free < _LEAST_FREE_BYTES
+        return False
+
     def _error(self, error: Exception) -> Exception:
         """Return the error that people are told: damage, or what the disk refused."""
         if isinstance(error, DedupError):
@@ -389,4 +396,6 @@ class Documents:
             return self.damaged(str(error))
         code = next((c for t, c in _CODES.items() if isinstance(error, t)), errno.EIO)
         text = f"{error}; what was stored before is safe"
+        if code == errno.EIO and self._disk_is_full():  # LMDB says so when only a part fitted
+            code, text = errno.ENOSPC, f"No space left on device ({text})"
         return OSError(code, text, os.fspath(self._path))

@@ -145,12 +145,21 @@ def decode_state(record: bytes) -> State:
     body = record[CHECKSUM_BYTES:]
     if _checksum(STATE_ID, body) != record[:CHECKSUM_BYTES]:
         raise ValueError("the state's checksum does not fit")
-    version = msgspec.msgpack.decode(body)[0]
+    fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
+    if not isinstance(fields, list) or not fields:
+        raise ValueError("the state is no list")
+    version = fields[0]
     if version != FORMAT:
-        raise DedupError(
-            f"format {version}, where this release reads format {FORMAT}: use the release that "
-            "wrote the store, or upgrade crawl-dedup"
+        # Opening never rewrites a store of another format: the way over is the text form.
+        newer = isinstance(version, int) and version > FORMAT
+        advice = (
+            "upgrade crawl-dedup; or take it over as text, with `dedup store export` of the release "
+            "that wrote it and `dedup store import` of this one"
+            if newer
+            else "take it over as text, with `dedup store export` of the release that wrote it and "
+            "`dedup store import` of this one"
         )
+        raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
     return _decode_state(body)
 
 

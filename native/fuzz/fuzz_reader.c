@@ -1,43 +1,176 @@
-/* Any bytes as a page and as text: no fault, no endless run, the same answer twice. */
-#include <stdlib.h>
-#include <string.h>
+/*
+ * Any bytes as a page and as text.
+ *
+ *     input = flags (1 byte), length of the directory (1 byte), the directory, the page
+ *
+ * What must hold: the same page gives the same, whatever was read before, wherever it lies in
+ * memory, with its words kept or not; its fingerprints are those that its words come to by plain
+ * arithmetic; memory stays within a multiple of the page.
+ */
+#include "../src/hash.h"
+#include "fuzz.h"
 
-#include "ndd.h"
+enum { AS_TEXT = 1, WITH_KEY = 2, NO_DIRECTORY = 4 }; /* and 3 bits of alignment above */
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-uint8_t *fuzz_seed(size_t i, size_t *n);
+#define WEIGHT_CAP 480      /* docs/fingerprint-spec.md, "Fingerprints" */
+#define MEMORY_FIXED 65536  /* of a reader, however small the page */
+#define MEMORY_MULTIPLE 40  /* of the page's bytes: see native/include/ndd.h */
 
-static const char *const seeds[] = {
-    "<!doctype html><html><head><title>t</title><style>a{}</style></head><body><nav><a href='/a?sid=1&b=2'>a</a>"
-    "</nav><main><article><h1>Head</h1><p>Some words &amp; more &#8212; caf\xc3\xa9 &notit; &eacute</p><ul><li>1<li>2"
-    "</ul><table><tr><td>x<td>y</table></article></main><div class='comments'>no</div><footer>f</footer>",
-    "\xe4\xb8\xad\xe6\x96\x87<b>\xe5\xad\x97</b>\xe0\xb8\x81\xe0\xb8\xa1 <a href=\"//h/p;jsessionid=3?x=1#f\">l</a>",
-    "<script type=application/json>{\"a\":\"</scr\"}</script><svg><path/><title>x</title></svg><!-- - -- --!> <![CDATA[",
-    "<p hidden><div style='display: none'><b><i><div role=main></b></i><textarea></textarea x><select><option>"};
+struct input {
+    const uint8_t *page, *directory;
+    size_t n, directory_length;
+    ndd_key key;
+    int as_text;
+};
 
-uint8_t *fuzz_seed(size_t i, size_t *n) {
-    if (i >= sizeof seeds / sizeof *seeds) return NULL;
-    *n = strlen(seeds[i]);
-    uint8_t *copy = malloc(*n);
-    if (copy != NULL) memcpy(copy, seeds[i], *n);
-    return copy;
+static ndd_page read_with(ndd_reader *reader, const struct input *input) {
+    ndd_page page;
+    ndd_status status =
+        input->as_text ? ndd_read_text(reader, input->page, input->n, input->key, &page)
+                       : ndd_read_html(reader, input->page, input->n, input->directory,
+                                       input->directory_length, input->key, &page);
+    MUST(status == NDD_OK);
+    return page;
+}
+
+static int same(const ndd_page *a, const ndd_page *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+/* ---------------------------------------------------------------------------- plain arithmetic */
+
+struct feature {
+    uint64_t hash;
+    uint64_t weight;
+};
+
+static int by_hash(const void *a, const void *b) {
+    const struct feature *left = a, *right = b;
+    return left->hash < right->hash ? -1 : left->hash > right->hash;
+}
+
+/* Puts equal hashes together, their weights summed up to the cap; returns how many are left. */
+static size_t unite(struct feature *features, size_t n, uint64_t cap) {
+    size_t made = 0;
+    if (n > 1) qsort(features, n, sizeof *features, by_hash);
+    for (size_t i = 0; i < n; i++) {
+        if (made == 0 || features[made - 1].hash != features[i].hash) features[made++] = features[i];
+        else features[made - 1].weight += features[i].weight;
+        if (features[made - 1].weight > cap) features[made - 1].weight = cap;
+    }
+    return made;
+}
+
+static uint64_t plain_simhash(const struct feature *features, size_t n) {
+    uint64_t value = 0;
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t set = 0, all = 0;
+        for (size_t i = 0; i < n; i++) {
+            all += features[i].weight;
+            if (features[i].hash >> bit & 1) set += features[i].weight;
+        }
+        if (2 * set > all) value |= UINT64_C(1) << bit;
+    }
+    return value;
+}
+
+/* The page's words, a line for each block ("weight TAB token token ..."), give its fingerprints. */
+static void must_follow_from_words(const ndd_page *page, const uint8_t *words, size_t n, ndd_key key) {
+    struct feature *features = malloc((n + 1) * sizeof *features);
+    struct feature *shingles = malloc((n + 1) * sizeof *shingles);
+    MUST(features != NULL && shingles != NULL);
+    size_t count = 0, at = 0, bytes = 0;
+    while (at < n) {
+        uint64_t weight = 0;
+        for (; at < n && words[at] != '\t'; at++) {
+            MUST(words[at] >= '0' && words[at] <= '9');
+            weight = 10 * weight + (uint64_t)(words[at] - '0');
+        }
+        MUST(at < n && weight >= 2 && weight <= 30);
+        do { /* a token */
+            size_t start = ++at;
+            while (at < n && words[at] != ' ' && words[at] != '\n') at++;
+            MUST(at < n && at > start && at - start <= 128);
+            features[count].hash = ndd_hash_token(words + start, at - start, key);
+            features[count++].weight = weight;
+            bytes += at - start;
+        } while (words[at] == ' ');
+        at++;
+    }
+    MUST(bytes <= page->text_bytes);
+    size_t runs = count > 2 ? count - 2 : count > 0;
+    for (size_t i = 0; i < runs; i++) {
+        uint64_t second = count > 1 ? features[i + 1].hash : 0;
+        uint64_t third = count > 2 ? features[i + 2].hash : 0;
+        shingles[i] = (struct feature){hash_shingle(features[i].hash, second, third), 1};
+    }
+    count = unite(features, count, WEIGHT_CAP);
+    runs = unite(shingles, runs, 1);
+    MUST(page->features == count);
+    MUST(page->value == plain_simhash(features, count));
+    MUST(page->check == plain_simhash(shingles, runs));
+    free(features);
+    free(shingles);
+}
+
+/* ------------------------------------------------------------------------------------- harness */
+
+static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
+    ndd_reader *reader;
+    const uint8_t *words;
+    size_t n;
+    fuzz_count_memory();
+    MUST(ndd_reader_open(&reader) == NDD_OK);
+    ndd_reader_keep_words(reader, keep_words);
+    ndd_page page = read_with(reader, input);
+    MUST(fuzz_memory_taken() <= MEMORY_FIXED + MEMORY_MULTIPLE * input->n);
+    MUST(page.text_bytes <= 8 * input->n + 8 && page.data_bytes <= input->n);
+    MUST(page.link_count <= input->n / 2);
+    if (keep_words) {
+        MUST(ndd_reader_words(reader, &words, &n) == NDD_OK);
+        must_follow_from_words(&page, words, n, input->key);
+    } else {
+        MUST(ndd_reader_words(reader, &words, &n) == NDD_BAD_ARGUMENT);
+    }
+    ndd_reader_close(reader);
+    return page;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static ndd_reader *reader;
-    static const ndd_key key = {0, 0};
-    if (reader == NULL && ndd_reader_open(&reader) != NDD_OK) abort();
-    ndd_page once, twice;
-    size_t folder = n < 7 ? n : 7;
-    ndd_reader_keep_words(reader, 1);
-    if (ndd_read_html(reader, bytes, n, bytes, folder, key, &once) != NDD_OK) abort();
-    const uint8_t *words;
-    size_t length;
-    if (ndd_reader_words(reader, &words, &length) != NDD_OK) abort();
-    if (length > 9 * n + 9) abort(); /* memory is bounded by the input */
-    ndd_reader_keep_words(reader, 0);
-    if (ndd_read_html(reader, bytes, n, bytes, folder, key, &twice) != NDD_OK) abort();
-    if (memcmp(&once, &twice, sizeof once) != 0) abort();
-    if (ndd_read_text(reader, bytes, n, key, &once) != NDD_OK) abort();
+    static ndd_reader *used; /* by every page before */
+    if (used == NULL) MUST(ndd_reader_open(&used) == NDD_OK);
+    if (n < 2) return 0;
+    int flags = bytes[0];
+    size_t shift = (size_t)flags >> 3 & 7, length = bytes[1];
+    bytes += 2, n -= 2;
+    if (length > n) length = n;
+    uint8_t *directory = fuzz_exact(bytes, length, 0);
+    bytes += length, n -= length;
+    uint8_t *page = fuzz_exact(bytes, n, shift);
+    struct input input = {page, (flags & NO_DIRECTORY) ? NULL : directory, n, length, {0, 0}, flags & AS_TEXT};
+    if (flags & WITH_KEY) input.key = (ndd_key){UINT64_C(0x0706050403020100), UINT64_C(0xf0debc9a78563412)};
+
+    ndd_page first = must_read_in_bounds(&input, 1), other = must_read_in_bounds(&input, 0);
+    MUST(same(&first, &other));
+    other = read_with(used, &input);
+    MUST(same(&first, &other));
+
+    uint8_t *moved = fuzz_exact(bytes, n, 7 - shift);
+    struct input elsewhere = input;
+    elsewhere.page = moved;
+    other = read_with(used, &elsewhere);
+    MUST(same(&first, &other));
+
+    elsewhere.directory = NULL; /* decides about links only */
+    other = read_with(used, &elsewhere);
+    other.links = first.links, other.link_count = first.link_count;
+    MUST(same(&first, &other));
+
+    if (memchr(bytes, '<', n) == NULL && memchr(bytes, '&', n) == NULL) { /* then all is text */
+        elsewhere.as_text = !input.as_text;
+        other = read_with(used, &elsewhere);
+        MUST(same(&first, &other));
+    }
+    fuzz_drop(moved, 7 - shift);
+    fuzz_drop(page, shift);
+    fuzz_drop(directory, 0);
     return 0;
 }

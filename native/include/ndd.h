@@ -13,7 +13,8 @@
  *   - Handles are opaque. What ..._open made, ..._close frees; closing NULL does nothing.
  *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
  *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
- *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it.
+ *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it (40 for
+ *     pages, words kept included; 24 for saved tables).
  */
 #ifndef NDD_H
 #define NDD_H
@@ -132,10 +133,11 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * with all its documents; any 64-bit numbers may be either.
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
- * while one thread is inside another function, no other thread may be inside the same table. No
- * lock is held here: who shares a table between threads holds one for many readers or one writer,
- * as dedup/table.py does, and lets go of it between the parts of a large insert. A probe changes
- * nothing but its answer, so probes of several threads share no memory that is written.
+ * while one thread is inside another function, no other thread may be inside the same table. A
+ * table holds no lock; who shares one brings a lock of many readers or one writer, as dedup/table.py
+ * does, and lets go of it between the parts of a large insert. A probe changes nothing but its
+ * answer, so probes of several threads share no memory that is written. Different handles have
+ * nothing in common.
  */
 typedef struct ndd_table ndd_table;
 
@@ -233,6 +235,83 @@ void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *co
 /* Connected components of the graph of those pairs: labels[i] is the smallest index of a value in
  * the component of values[i]. Components chain: two members may lie further apart than k. */
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
+
+/* --------------------------------------------- the paper's designs, and compressed fingerprints */
+
+/* One block table of a design: what a probe of it looks up (native/src/design.h). */
+typedef struct ndd_block {
+    uint64_t mask;      /* the bits of its key */
+    uint64_t flips;     /* those that a probe flips, */
+    uint32_t threshold; /* at most so many at once */
+    uint32_t bits;      /* of its key */
+    double bytes;       /* expected memory of the block table, of values spread evenly */
+    double visit_ns;    /* estimated time of one key among many, on one common machine */
+} ndd_block;
+
+/* The design that a table of so many values has: up to `capacity` of its block tables; *count is how
+ * many there are, 0 when a probe had better compare with every value. */
+ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
+                          size_t capacity, uint32_t *count);
+
+typedef enum ndd_codec {
+    NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */
+    NDD_HUFFMAN = 1,      /* the paper's, section 3.2: blocks of 1024 bytes */
+    NDD_ELIAS_FANO = 2    /* smaller, and faster to decode */
+} ndd_codec;
+
+/* The reference: sorted tables of permuted fingerprints, in a design of Manku, Jain and Das Sarma
+ * (WWW 2007, section 3.1). It cuts the 64 bits into levels[0] blocks and has a table for each choice
+ * of levels[0] - k of them to come first; of what is left out, levels[1] blocks are made and chosen
+ * from in the same way, and so on. Every level has more than k blocks and no more than there are
+ * bits left. At most NDD_PERMUTED_TABLES tables, else NDD_TOO_LARGE. A codec keeps them compressed.
+ * Immutable; any number of threads may probe at once. */
+#define NDD_PERMUTED_TABLES 4096
+
+typedef struct ndd_permuted ndd_permuted;
+
+/* The values should be distinct: one that occurs twice is found twice. */
+ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
+                             size_t level_count, ndd_codec codec, ndd_permuted **permuted);
+void ndd_permuted_close(ndd_permuted *permuted);
+
+/* The prefix of up to `capacity` tables, as a mask of a fingerprint; *count is how many there are, and
+ * *bytes their memory. */
+void ndd_permuted_get(const ndd_permuted *permuted, uint64_t *prefixes, size_t capacity,
+                      uint32_t *count, uint64_t *bytes);
+
+/* Finds, for each of n values, the stored ones within k, each once, in no order; their document is 0.
+ * The matches of query i are offsets[i] to offsets[i + 1] - 1 of n + 1 offsets; those from `capacity`
+ * on are counted and not written. *candidates counts the fingerprints compared. */
+ndd_status ndd_permuted_probe(const ndd_permuted *permuted, const uint64_t *values, size_t n,
+                              uint64_t *offsets, ndd_match *matches, size_t capacity,
+                              uint64_t *candidates);
+
+/* Sorted fingerprints as few bytes, searched as they are; equal ones are kept. */
+typedef struct ndd_compressed ndd_compressed;
+
+/* Compresses n fingerprints, which are in order, or NDD_BAD_ARGUMENT. */
+ndd_status ndd_compress(ndd_codec codec, const uint64_t *values, size_t n,
+                        ndd_compressed **compressed);
+
+/* Opens such bytes in place; they must stay while the handle does. All of them are checked: what is
+ * cut, altered, or of another format or version is refused with the matching status, and *reason
+ * (static, never NULL after an error) says what was found. */
+ndd_status ndd_compressed_open(const uint8_t *bytes, uint64_t size, ndd_compressed **compressed,
+                               const char **reason);
+void ndd_compressed_close(ndd_compressed *compressed);
+
+/* The bytes, how many, the codec, and the number of fingerprints. */
+void ndd_compressed_get(const ndd_compressed *compressed, const uint8_t **bytes, uint64_t *size,
+                        ndd_codec *codec, uint64_t *count);
+
+/* All fingerprints, in order. */
+void ndd_compressed_decode(const ndd_compressed *compressed, uint64_t *values);
+
+/* The fingerprints that share the first prefix_bits (0..64) bits of a value and lie within k (0..64)
+ * of it, in order: *count of them; those from `capacity` on are not written. */
+ndd_status ndd_compressed_probe(const ndd_compressed *compressed, uint64_t value, uint32_t k,
+                                uint32_t prefix_bits, uint64_t *values, size_t capacity,
+                                size_t *count);
 
 /* cffi: end */
 

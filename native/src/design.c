@@ -176,13 +176,18 @@ struct visits {
     uint32_t doubled;
 };
 
+/* Reading a bucket, whatever key led to it. */
+static double visit_ns(struct expected at, uint32_t doubled) {
+    double line = line_ns(2 * at.bytes), lines = (double)(1 << doubled);
+    return line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +
+           at.overflow * (line + BEYOND_NS) + at.beyond * CANDIDATE_NS;
+}
+
 static struct visits best_visits(double values, uint32_t bits, double byte_cost) {
     struct visits best = {0, 0, 0};
     for (uint32_t doubled = 0; doubled <= MAX_DOUBLED; doubled++) {
         struct expected at = expect(values, bits, doubled);
-        double line = line_ns(2 * at.bytes), lines = (double)(1 << doubled);
-        double visit = line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +
-                       at.overflow * (line + BEYOND_NS) + at.beyond * CANDIDATE_NS;
+        double line = line_ns(2 * at.bytes), visit = visit_ns(at, doubled);
         double copy = UPDATES * (line + at.overflow * (2 * line + BEYOND_NS)) + byte_cost * at.bytes / values;
         /* A table is visited a few times, or more: its memory counts as one visit does. */
         if (doubled == 0 || 8 * visit + copy < 8 * best.visit + best.copy) {
@@ -190,6 +195,11 @@ static struct visits best_visits(double values, uint32_t bits, double byte_cost)
         }
     }
     return best;
+}
+
+struct block_costs block_costs(const struct block *block, uint64_t values) {
+    struct expected at = expect((double)values, block->bits, block->doubled);
+    return (struct block_costs){at.bytes, visit_ns(at, block->doubled)};
 }
 
 /* A cost a byte weighs memory against time. */

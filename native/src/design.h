@@ -61,6 +61,14 @@ static inline int block_finds(const struct block *block, uint64_t difference) {
 ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
                              ndd_preset preset);
 
+/* What a block table of so many values is expected to take: bytes of memory, and nanoseconds for each
+ * key that is looked up in it. */
+struct block_costs {
+    double bytes;
+    double visit_ns;
+};
+struct block_costs block_costs(const struct block *block, uint64_t values);
+
 /* The design for finding all pairs of so many values that differ only in the bits of `free`. Its
  * blocks flip nothing: the pairs to compare are those with equal keys. */
 ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t free_bits,

@@ -12,9 +12,8 @@
  *
  * The rule kept: a value has a place exactly while it has a document; then it is in every block
  * table once. All memory is made before the first thing changes, so a call that fails changed
- * nothing. As the table grows beyond what its design was made for, the index is made anew in the
- * design for twice as many; if there is no memory for that, the old one stays, which is slower but
- * no less exact.
+ * nothing. As the table grows beyond what its design serves for, the index is made anew in another;
+ * if there is no memory for that, the old one goes on, or none, which is slower but no less exact.
  */
 #include "table.h"
 
@@ -50,20 +49,29 @@ void ndd_table_close(ndd_table *table) {
     free(table);
 }
 
+/* Makes the index anew, in the design for `room` values. The old one goes first, as there may not be
+ * memory for both; if there is too little for the new one, it is made again, and if that fails, too,
+ * values are compared until the next time. */
 static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
-    struct index index;
-    ndd_status status = index_open(&index, &table->values, room, table->k, table->preset);
-    if (status != NDD_OK) return status;
+    uint32_t k = table->k;
     index_close(&table->index);
-    table->index = index;
-    table->index_limit = room;
-    return NDD_OK;
+    table->index_made++;
+    ndd_status status = index_open(&table->index, &table->values, room, k, table->preset);
+    if (status == NDD_OK) {
+        table->index_room = room;
+    } else {
+        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset);
+    }
+    return status;
 }
 
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
     ndd_status status = numbers_reserve(&table->values, values);
     if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
-    if (status == NDD_OK && values > table->index_limit) status = rebuild_index(table, values);
+    if (status == NDD_OK && values > table->index_limit) {
+        status = rebuild_index(table, values);
+        if (status == NDD_OK) table->index_limit = values;
+    }
     return status;
 }
 
@@ -78,6 +86,16 @@ static uint64_t values_soon(const ndd_table *table, uint64_t least) {
     return soon > least ? soon : least;
 }
 
+/* The design for so many as are soon there; when nobody knows how many, for somewhat more than now,
+ * and it serves until there are twice as many. */
+static void grow_index(ndd_table *table) {
+    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    uint64_t limit = soon > 2 * count ? soon : 2 * count;
+    uint64_t room = soon > count + count / 4 ? soon : count + count / 4;
+    if (rebuild_index(table, room) != NDD_OK) limit = count + count / 4; /* try again then */
+    table->index_limit = limit;
+}
+
 /* Room for one value more, in the arrays and by the design. */
 static ndd_status make_room(ndd_table *table) {
     uint64_t count = table->values.count, soon;
@@ -89,18 +107,15 @@ static ndd_status make_room(ndd_table *table) {
     }
     ndd_status status = documents_reserve(&table->documents, table->values.capacity);
     if (status != NDD_OK) return status;
-    if (count >= table->index_limit &&
-        rebuild_index(table, values_soon(table, 2 * count)) != NDD_OK) {
-        table->index_limit = count + count / 4; /* the old design goes on; try again then */
-    }
+    if (count >= table->index_limit) grow_index(table);
     return NDD_OK;
 }
 
 static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document,
                                struct spots *spots) {
-    const struct lines *before = table->index.lines;
+    uint64_t before = table->index_made;
     ndd_status status = make_room(table);
-    if (table->index.lines != before) index_find(&table->index, value, spots);
+    if (table->index_made != before) index_find(&table->index, value, spots);
     if (status == NDD_OK) status = index_put(&table->index, value, spots);
     if (status != NDD_OK) return status;
     documents_append(&table->documents, table->values.count, document);
@@ -168,10 +183,10 @@ ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint
     for (size_t i = 0; i < n && status == NDD_OK; i++) {
         int added = 0;
         uint32_t before = table->values.count;
-        const struct lines *index = table->index.lines;
+        uint64_t index = table->index_made;
         ask_ahead(table, &arriving, i);
         status = insert_pair(table, values[i], documents[i], spots_of(&arriving, i), &added);
-        if (table->index.lines == index) {
+        if (table->index_made == index) {
             find_spots(table, &arriving, i + AHEAD_SPOTS);
         } else { /* another index, other spots */
             find_first_spots(table, &arriving, i + 1);

@@ -205,7 +205,7 @@ static ndd_status load_documents(ndd_table *table, uint32_t place, const uint8_t
         }
         ndd_status status = documents_add(&table->documents, place, load_number(bytes + 8 * i),
                                           &added);
-        if (status != NDD_OK) return refuse(status, reason, ndd_strerror(status));
+        if (status != NDD_OK) return refuse(status, reason, ndd_strerror((int)status));
     }
     table->pairs += n;
     return NDD_OK;
@@ -277,7 +277,7 @@ ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, nd
     if (status != NDD_OK) {
         /* A document set that is being filled is closed with the places in use. */
         ndd_table_close(loaded);
-        *reason = words[0] != '\0' ? words : ndd_strerror(status);
+        *reason = words[0] != '\0' ? words : ndd_strerror((int)status);
         return status;
     }
     *table = loaded;

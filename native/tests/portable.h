@@ -29,6 +29,7 @@
 #define ndd_unicode_version portable_unicode_version
 #define reader_link portable_reader_link
 #define reader_scan portable_reader_scan
+#define repeats_leave portable_repeats_leave
 #define scratch_drop portable_scratch_drop
 #define scratch_grow portable_scratch_grow
 #define scratch_trim portable_scratch_trim

@@ -13,10 +13,14 @@
 #include "check.h"
 
 static int64_t allocations_left = -1; /* before one fails, and all after it; negative: none fails */
+static int only_one_fails;            /* and those after it do not */
 
 static int may_allocate(void) {
     if (allocations_left < 0) return 1;
-    if (allocations_left == 0) return 0;
+    if (allocations_left == 0) {
+        if (only_one_fails) allocations_left = -1;
+        return 0;
+    }
     allocations_left--;
     return 1;
 }
@@ -763,6 +767,44 @@ static void test_a_table_without_memory_for_a_better_design_keeps_its_own(void) 
     free(oracle.pairs);
 }
 
+/* Whatever fails while an index is made anew, the pair is in, and what is within k is found. */
+static void test_growth_without_memory_loses_nothing(void) {
+    enum { N = 1400 };
+    static uint64_t values[N];
+    make_values(0, values, N);
+    int scanned = 0, kept = 0, grown = 0;
+    for (int left = 0; left < 48; left++) {
+        only_one_fails = left & 1;
+        struct oracle oracle = {0};
+        ndd_table *table;
+        CHECK(ndd_table_open(3, &table) == NDD_OK);
+        CHECK(numbers_reserve(&table->values, N) == NDD_OK);
+        CHECK(documents_reserve(&table->documents, N) == NDD_OK);
+        uint64_t made = 0;
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t inserted;
+            int grows = table->values.count == table->index_limit && table->index.design.count > 0;
+            if (grows) {
+                made = table->index_room;
+                allocations_left = left / 2;
+            }
+            CHECK(ndd_table_insert(table, &values[i], &i, 1, &inserted) == NDD_OK && inserted == 1);
+            allocations_left = -1;
+            CHECK(oracle_insert(&oracle, values[i], i));
+            if (!grows) continue;
+            scanned += table->index.design.count == 0;
+            kept += table->index.design.count > 0 && table->index_room == made;
+            grown += table->index_room > made;
+            check_valid(table);
+        }
+        check_probes(table, &oracle, values + 300, 10, 3);
+        ndd_table_close(table);
+        free(oracle.pairs);
+    }
+    only_one_fails = 0;
+    CHECK(scanned > 0 && kept > 0 && grown > 0);
+}
+
 /* --------------------------------------------------------------------------------- validate */
 
 static const char *broken_rule(const ndd_table *table) {
@@ -899,6 +941,7 @@ int main(void) {
     test_an_insert_without_memory_keeps_what_it_counts();
     test_every_other_call_without_memory_leaves_its_handles_as_they_were();
     test_a_table_without_memory_for_a_better_design_keeps_its_own();
+    test_growth_without_memory_loses_nothing();
     test_validate_names_the_rule_that_is_broken();
     test_all_pairs_and_clusters_are_those_of_a_scan();
     return 0;

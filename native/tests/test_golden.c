@@ -1,0 +1,168 @@
+/*
+ * The golden vectors (tests/golden, docs/table-format.md), held against this build of the core.
+ *
+ * The rule they prove: a fingerprint and a saved table are the same on every machine, compiler and
+ * endianness. `make test-endian` runs this for a big-endian processor.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "hash.h"
+#include "ndd.h"
+
+struct bytes {
+    const uint8_t *at;
+    size_t n;
+};
+
+struct golden_token {
+    struct bytes token;
+    uint64_t hash, keyed;
+};
+
+struct golden_simhash {
+    struct bytes hashes, weights; /* little-endian */
+    int weighted;
+    uint64_t value;
+};
+
+struct golden_target {
+    struct bytes page, directory, target;
+};
+
+struct golden_page {
+    struct bytes content, directory;
+    ndd_page found, keyed;
+};
+
+#include "golden.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const ndd_key no_key = {0, 0};
+static ndd_reader *reader;
+
+static void test_tokens(void) {
+    for (size_t i = 0; i < COUNT(golden_tokens); i++) {
+        const struct golden_token *v = &golden_tokens[i];
+        CHECK(ndd_hash_token(v->token.at, v->token.n, no_key) == v->hash);
+        CHECK(ndd_hash_token(v->token.at, v->token.n, golden_key) == v->keyed);
+    }
+}
+
+static void test_simhashes(void) {
+    uint64_t hashes[128] = {0};
+    uint32_t weights[128] = {0};
+    for (size_t i = 0; i < COUNT(golden_simhashes); i++) {
+        const struct golden_simhash *v = &golden_simhashes[i];
+        size_t n = v->hashes.n / 8;
+        uint64_t value = 0;
+        CHECK(n <= COUNT(hashes));
+        for (size_t j = 0; j < n; j++) {
+            hashes[j] = load_le(v->hashes.at + 8 * j, 8);
+            if (v->weighted) weights[j] = (uint32_t)load_le(v->weights.at + 4 * j, 4);
+        }
+        if (v->weighted) {
+            CHECK(ndd_simhash_weighted(hashes, weights, n, &value) == NDD_OK);
+        } else {
+            value = ndd_simhash(hashes, n);
+        }
+        CHECK(value == v->value);
+    }
+}
+
+static void test_targets(void) {
+    for (size_t i = 0; i < COUNT(golden_targets); i++) {
+        const struct golden_target *v = &golden_targets[i];
+        ndd_page page;
+        CHECK(ndd_read_html(reader, v->page.at, v->page.n, v->directory.at, v->directory.n, no_key,
+                            &page) == NDD_OK);
+        CHECK(page.link_count == (v->target.at != NULL));
+        CHECK(page.link_count == 0 || page.links == ndd_hash_token(v->target.at, v->target.n, no_key));
+    }
+}
+
+static int same_page(const ndd_page *a, const ndd_page *b) {
+    return a->value == b->value && a->check == b->check && a->links == b->links &&
+           a->features == b->features && a->link_count == b->link_count;
+}
+
+static void test_texts(void) {
+    for (size_t i = 0; i < COUNT(golden_texts); i++) {
+        const struct golden_page *v = &golden_texts[i];
+        ndd_page page;
+        CHECK(ndd_read_text(reader, v->content.at, v->content.n, no_key, &page) == NDD_OK);
+        CHECK(same_page(&page, &v->found));
+        CHECK(ndd_read_text(reader, v->content.at, v->content.n, golden_key, &page) == NDD_OK);
+        CHECK(same_page(&page, &v->keyed));
+    }
+}
+
+static void test_pages(void) {
+    for (size_t i = 0; i < COUNT(golden_pages); i++) {
+        const struct golden_page *v = &golden_pages[i];
+        ndd_page page;
+        CHECK(ndd_read_html(reader, v->content.at, v->content.n, v->directory.at, v->directory.n,
+                            no_key, &page) == NDD_OK);
+        CHECK(same_page(&page, &v->found));
+        CHECK(page.text_bytes == v->found.text_bytes && page.data_bytes == v->found.data_bytes);
+        CHECK(ndd_read_html(reader, v->content.at, v->content.n, v->directory.at, v->directory.n,
+                            golden_key, &page) == NDD_OK);
+        CHECK(same_page(&page, &v->keyed));
+    }
+}
+
+/* The example of docs/table-format.md is what its table is saved as, and is read. */
+static void test_saved_table(void) {
+    static const uint64_t values[3] = {UINT64_MAX, 1, 1}, documents[3] = {0, 9, 7};
+    uint8_t saved[256];
+    ndd_table *table, *loaded;
+    uint64_t inserted, note;
+    const char *reason;
+    CHECK(ndd_table_open(7, &table) == NDD_OK);
+    CHECK(ndd_table_insert(table, values, documents, 3, &inserted) == NDD_OK && inserted == 3);
+    CHECK(ndd_table_saved_size(table) == golden_table.n && golden_table.n <= sizeof saved);
+    CHECK(ndd_table_save(table, 5, saved, golden_table.n) == NDD_OK);
+    CHECK(memcmp(saved, golden_table.at, golden_table.n) == 0);
+    CHECK(ndd_table_load(golden_table.at, golden_table.n, 3, &loaded, &note, &reason) == NDD_OK);
+    CHECK(note == 5);
+    ndd_table_close(loaded);
+    ndd_table_close(table);
+}
+
+/* A greater table: its bytes have the hash they had on the machine where this was written. */
+static void test_saved_table_of_many(void) {
+    enum { N = 20000 };
+    static uint64_t values[N], documents[N];
+    unsigned long long state = 11;
+    for (size_t i = 0; i < N; i++) {
+        values[i] = i % 7 == 6 ? values[i - 3] : random_bits(&state);
+        documents[i] = i % 5 == 4 ? random_bits(&state) : i;
+    }
+    ndd_table *table;
+    uint64_t inserted;
+    CHECK(ndd_table_open(6, &table) == NDD_OK);
+    CHECK(ndd_table_insert(table, values, documents, N, &inserted) == NDD_OK && inserted == N);
+    uint64_t size = ndd_table_saved_size(table);
+    uint8_t *saved = malloc((size_t)size);
+    CHECK(saved != NULL && ndd_table_save(table, N, saved, size) == NDD_OK);
+    uint64_t found = ndd_hash_fnv1a(saved, (size_t)size);
+    CHECK(found == UINT64_C(0xce6324ae6cda2d3e));
+    free(saved);
+    ndd_table_close(table);
+}
+
+int main(void) {
+    CHECK(strcmp(ndd_recipe(), GOLDEN_RECIPE) == 0);
+    CHECK(ndd_reader_open(&reader) == NDD_OK);
+    test_tokens();
+    test_simhashes();
+    test_targets();
+    test_texts();
+    test_pages();
+    test_saved_table();
+    test_saved_table_of_many();
+    ndd_reader_close(reader);
+    return 0;
+}

@@ -1,0 +1,50 @@
+"""Files that are not what was written: the harnesses of fuzzing.py on chance mutations.
+
+The chance is the same in every run; `make fuzz` looks further, guided by coverage.
+"""
+
+import random
+from pathlib import Path
+
+import fuzzing
+import make_corpus
+import pytest
+
+COUNTS = {"documents": 1_000, "records": 20_000, "lines": 1_500, "page": 700}
+
+
+@pytest.fixture(scope="module")
+def seeds():
+    found: dict[str, list[bytes]] = {}
+    for name, data in (*fuzzing.seeds(), *make_corpus.reader_seeds(), *make_corpus.regressions()):
+        found.setdefault(name, []).append(data)
+    return found
+
+
+@pytest.mark.parametrize("name", fuzzing.HARNESSES)
+def test_promise_7_any_bytes_are_safe_where_files_are_read(seeds, name):
+    """What was damaged is refused by name or comes to what was stored; pages to the oracle's."""
+    inputs = [data for data in seeds[name] if name != "page" or len(data) < 1500]
+    rng = random.Random(f"files {name}")
+    rng.shuffle(inputs)
+    fuzzing.fuzz(name, inputs[: COUNTS[name] // 2], rng, COUNTS[name])
+
+
+def test_a_harness_sees_a_store_that_lies(monkeypatch):
+    """A store that gives another document than was stored is a finding."""
+    base = fuzzing.base(2)
+    lie = {i: fuzzing.document(i + 1) for i in base.states[0]}
+    monkeypatch.setattr(base, "states", [lie, lie])
+    with pytest.raises(AssertionError, match="not what was stored"):
+        fuzzing.documents(b"\2")
+
+
+def test_the_corpus_has_seeds_for_every_harness(tmp_path: Path):
+    """Each C and Python harness has seeds, and the dictionary is what libFuzzer reads."""
+    make_corpus.main(tmp_path)
+    sources = (make_corpus.ROOT / "native" / "fuzz").glob("fuzz_*.c")
+    names = {path.stem.removeprefix("fuzz_") for path in sources} | set(fuzzing.HARNESSES)
+    assert {path.name for path in tmp_path.iterdir() if any(path.glob("*"))} == names
+    lines = (tmp_path / "html.dict").read_text(encoding="ascii").splitlines()
+    assert '"<article>"' in lines
+    assert all(line[0] == line[-1] == '"' for line in lines)
