@@ -236,6 +236,54 @@ void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *co
  * the component of values[i]. Components chain: two members may lie further apart than k. */
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
 
+/* ----------------------------------------------------------------------------------- batch */
+
+/*
+ * Many queries, known at once, against a stream of fingerprints that is never held: the batch
+ * problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, exactly (native/src/batch.c tells
+ * how). Any number of threads may probe the same queries at once, each with hits of its own.
+ */
+typedef struct ndd_queries ndd_queries;
+
+typedef struct ndd_queries_stats {
+    uint64_t queries;
+    uint64_t bytes;       /* memory held */
+    double passing;       /* share of a uniform stream that passes the filter by chance; 1: no filter */
+    uint32_t k;
+    uint32_t filter_bits; /* of a key of the filter; 0: no filter */
+} ndd_queries_stats;
+
+typedef struct ndd_hit {
+    uint64_t query;    /* index of the query */
+    uint64_t position; /* of the fingerprint in the stream */
+    uint32_t distance;
+    uint32_t reserved; /* 0 */
+} ndd_hit;
+
+/* n queries, fewer than 2^31, repeated ones too. memory is what the filter may take, in bytes; the
+ * table of the queries comes on top. */
+ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
+                            ndd_queries **queries);
+void ndd_queries_close(ndd_queries *queries);
+void ndd_queries_stats_get(const ndd_queries *queries, ndd_queries_stats *stats);
+
+/* The matches of a piece of the stream; reused from call to call. One thread at a time. */
+typedef struct ndd_hits ndd_hits;
+
+ndd_status ndd_hits_open(ndd_hits **hits);
+void ndd_hits_close(ndd_hits *hits);
+
+/* Finds every pair of a query and one of the next n fingerprints that lie within k of each other;
+ * values[0] has the position `first`. Sorted by position, then distance, then query. The memory is
+ * the handle's and holds until its next use. After an error it holds nothing. */
+ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values, size_t n,
+                             uint64_t first, ndd_hits *hits);
+void ndd_hits_get(const ndd_hits *hits, const ndd_hit **items, uint64_t *count);
+
+/* Numbers first .. first + n - 1 of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
+ * from a seed: spread evenly, all different, any of them at once. For measuring and testing. */
+void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
+
 /* --------------------------------------------- the paper's designs, and compressed fingerprints */
 
 /* One block table of a design: what a probe of it looks up (native/src/design.h). */
