@@ -1,6 +1,6 @@
 """What a page is written in: its bytes become UTF-8, once, unless they are that already.
 
-The rule kept here: a byte order mark, the caller, and the page's own declaration decide, in this
+The rule kept here: the caller, a byte order mark, and the page's own declaration decide, in this
 order, and no detector is asked. Only a page that says nothing and does not read as UTF-8 is guessed
 at, from a bounded sample of it; nothing that a page holds can make it fail.
 """
@@ -17,7 +17,7 @@ from w3lib.encoding import (
 from dedup.errors import UsageError
 from dedup.native import ffi, lib
 
-__all__ = ["as_utf8", "guessed_utf8"]
+__all__ = ["as_utf8", "guessed_utf8", "plain_text"]
 
 SAMPLE_BYTES = 65_536  # what a detector sees of a page, from its first byte beyond ASCII on
 LEAD_BYTES = 16  # and so many before that: the letters a word begins with
@@ -65,10 +65,7 @@ def as_utf8(html: bytes | str, encoding: str | None) -> tuple[bytes, bool]:
     """
     if isinstance(html, str):
         return html.encode("utf-8", "surrogatepass"), True
-    given = None if encoding is None else _page_encoding(encoding)
-    if encoding is not None and given is None:
-        raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
-    name = read_bom(html)[0] or given
+    name = _said(html, encoding)
     if name is None:
         if lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
             return html, False
@@ -81,21 +78,40 @@ def guessed_utf8(html: bytes) -> bytes:
 
     The bytes as they are, where the page declares UTF-8, or reads as UTF-8 more than it does not.
     """
-    if _declared(html) == "utf-8":
-        return html
-    text = html.decode("utf-8", "replace")
+    return _decoded(html, _declared(html) or _guess(html))
+
+
+def plain_text(data: bytes, encoding: str | None) -> str:
+    """Return the text of a file that is no page. Raises UsageError as as_utf8() does."""
+    return _text(data, _said(data, encoding) or _guess(data)).removeprefix("\ufeff")
+
+
+def _said(data: bytes, encoding: str | None) -> str | None:
+    """Return the encoding that the caller gives, or else the byte order mark."""
+    if encoding is None:
+        return read_bom(data)[0]
+    name = "utf-8" if encoding == "utf-8" else _page_encoding(encoding)
+    if name is None:
+        raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
+    return name
+
+
+def _guess(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
     replaced = text.count("\ufffd")
     valid = len(text) - len(text.encode("ascii", "ignore")) - replaced
-    invalid = replaced - html.count("\ufffd".encode())
-    return html if valid >= 2 * invalid else _decoded(html, _detected(html))
+    invalid = replaced - data.count("\ufffd".encode())
+    return "utf-8" if valid >= 2 * invalid else _detected(data)
 
 
 def _decoded(html: bytes, name: str) -> bytes:
-    if name == "utf-8":
-        return html
-    if name in ("utf-16", "utf-32"):  # no mark says which
-        name += "-le"
-    return to_unicode(html, name).encode("utf-8", "surrogatepass")
+    return html if name == "utf-8" else _text(html, name).encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes, name: str) -> str:
+    if name in ("utf-16", "utf-32") and read_bom(data)[0] is None:
+        name += "-le"  # as on the web, on every machine
+    return to_unicode(data, name)
 
 
 def _page_encoding(label: str) -> str | None:

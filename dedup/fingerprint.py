@@ -60,9 +60,9 @@ def fingerprint(
 ) -> PageFingerprint:
     """Return the fingerprint of an HTML page.
 
-    html      the page; bytes are decoded by byte order mark, as encoding says, by meta charset, or
-              else as UTF-8; if they are not, their encoding is guessed from the text. Bytes that
-              do not decode separate words
+    html      the page; bytes are decoded as encoding says, or else by byte order mark, meta
+              charset, or as UTF-8; if they are not UTF-8 and nothing was said, their encoding is
+              guessed from the text. Bytes that do not decode separate words
     encoding  its encoding, as the HTTP header gives it
     url       where it came from: link targets in its own folder then count relative to it, so
               that a copy under another path keeps its links

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from w3lib.encoding import html_body_declared_encoding
 
 from dedup import encodings
-from dedup.encodings import SAMPLE_BYTES
+from dedup.encodings import SAMPLE_BYTES, plain_text
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint, main_words, read_page
 from dedup.native import ffi, lib
@@ -191,11 +191,10 @@ def test_utf_16_by_name_alone(label: str, codec: str) -> None:
     assert fingerprint(text.encode(codec), encoding=label) == fingerprint(text)
 
 
-@pytest.mark.parametrize("given", [None, "utf-8", "windows-1252"])
 @pytest.mark.parametrize(
     "encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-8-sig"]
 )
-def test_a_byte_order_mark_decides(encoding: str, given: str | None) -> None:
+def test_a_byte_order_mark_decides(encoding: str) -> None:
     """A page with a byte order mark is read by it, and the mark is no part of a word."""
     marks = {
         "utf-16-le": codecs.BOM_UTF16_LE,
@@ -205,7 +204,7 @@ def test_a_byte_order_mark_decides(encoding: str, given: str | None) -> None:
     }
     text = "слова and words and 言葉"
     html = marks.get(encoding, b"") + text.encode(encoding)
-    assert fingerprint(html, encoding=given) == fingerprint(text)
+    assert fingerprint(html) == fingerprint(html, encoding=encoding) == fingerprint(text)
 
 
 LABELS = {
@@ -373,6 +372,20 @@ def test_promise_7_damaged_pages_that_say_nothing_are_safe(
     at = numbers.randrange(len(raw))
     raw[at : at + numbers.randrange(400)] = junk
     assert fingerprint(bytes(raw)) == fingerprint(bytes(raw))
+
+
+@pytest.mark.parametrize(
+    ("language", "encoding"), [*ENCODED, ("russian", "utf-8"), ("thai", "utf-16")]
+)
+def test_plain_text_is_decoded_too(language: str, encoding: str) -> None:
+    """A text file by its name, its mark, as UTF-8, or by what it looks like."""
+    raw = encoded(TEXTS[language], encoding)
+    assert plain_text(raw, encoding) == raw.decode(PYTHON.get(encoding, encoding))
+    if encoding in ("utf-8", "utf-16"):
+        assert plain_text(raw, None) == TEXTS[language]
+    elif language not in MISTAKEN | {"japanese"}:
+        pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
+        assert plain_text(raw, None) == raw.decode(PYTHON.get(encoding, encoding))
 
 
 # ------------------------------------------------------------------------- what a page declares
