@@ -29,6 +29,7 @@ from dedup.errors import RecipeMismatch, StoreLocked
 from dedup.fingerprint import PageReading, read_page
 from dedup.names import check_namespace, namespace_of
 from dedup.scrapy.config import Config
+from dedup.scrapy.journal import Journal
 from dedup.scrapy.pages import exemption, explores, is_start, key_of
 from dedup.scrapy.summary import summary
 from dedup.values import Verdict
@@ -60,6 +61,7 @@ class Session:
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._namespace = config.namespace
         self._counts: dict[str, int] = {}  # to be added to the stats by commit()
+        self.journal = None if config.report is None else Journal()
         self._said: set[str] = set()
         self._meter = _Meter()
         self._lost: deque[str] = deque()  # tokens whose requests nobody holds any more
@@ -121,6 +123,8 @@ class Session:
             if verdict.status == "pending":
                 verdict = self._reserve(detector, reading, key, response, "in_flight")
             self._note(detector, request, verdict)
+            if self.journal is not None:
+                self.journal.judged(verdict, response, detector.recipe)
         return verdict
 
     def _detector(self, request: Request) -> Detector | None:
@@ -344,6 +348,22 @@ class Session:
             logger.info("%s", summary(self.crawler.stats.get_stats(), self.config, documents))
         except Exception as error:
             self.fault(error, "there is no summary")
+            self.commit()
+        if self.journal is not None:
+            self._report(self.journal)
+
+    def _report(self, journal: Journal) -> None:
+        path, stats = self.config.report, self.crawler.stats
+        assert path is not None
+        assert stats is not None
+        try:
+            from dedup.scrapy.report import write_report
+
+            name = self.crawler.spider.name if self.crawler.spider is not None else ""
+            write_report(path, name, stats.get_stats(), self.config, journal)
+            logger.info("dedup: the report of this crawl is in %s", path)
+        except Exception as error:
+            self.fault(error, f"there is no report in {path}")
             self.commit()
 
 
