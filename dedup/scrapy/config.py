@@ -12,7 +12,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import inside_project, project_data_dir
 
-from dedup.detector import Scope
+from dedup.policy import Scope
 from dedup.errors import UsageError
 from dedup.names import check_namespace
 
