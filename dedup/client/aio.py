@@ -15,8 +15,8 @@ from dedup.client.commands import (
     Commands,
     Kind,
     NoToken,
-    fault_verdict,
     facts_of,
+    fault_verdict,
     is_fault,
     neighbours_of,
     verdict_of,
@@ -125,8 +125,9 @@ class AsyncServiceDetector:
         An error is raised once every page that could be inserted is.
         """
         errors = await self.end_many("insert", verdicts, pin=pin)
-        for error in filter(None, errors):
-            raise error
+        failed = next(filter(None, errors), None)
+        if failed is not None:
+            raise failed
         return [False] * len(verdicts)
 
     async def release(self, verdict: Verdict) -> bool:

@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal, cast, get_args
 
-from dedup.policy import Policy
 from dedup.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
+from dedup.policy import Policy
 from dedup.recipes import same_recipe
 from dedup.values import Neighbour, PageFingerprint, Status, Verdict, hex_fingerprint
 

@@ -56,7 +56,7 @@ class Link(asyncio.Protocol):
         if len(self._waiting) >= WAITING_LIMIT:
             raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
         future: asyncio.Future[Any] = self._loop.create_future()
-        packed = hiredis.pack_command(command)
+        packed = hiredis.pack_command(command)  # type: ignore[arg-type]
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(packed)

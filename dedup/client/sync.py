@@ -142,8 +142,8 @@ class ServiceDetector:
                     errors.append(answer)
             except Exception as error:
                 errors.append(error)
-        for error in errors:
-            raise error
+        if errors:
+            raise errors[0]
         return [False] * len(verdicts)
 
     def release(self, verdict: Verdict) -> bool:
@@ -239,7 +239,7 @@ class _End:
         """Return the answers, or the errors that they stand for. Raises what redis-py raises."""
         pipeline = self.client.pipeline(transaction=False)
         for command in commands:
-            pipeline.execute_command(*command)
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
         return [
             error_of(_line(answer)) if isinstance(answer, redis.ResponseError) else answer
             for answer in pipeline.execute(raise_on_error=False)
