@@ -26,9 +26,10 @@ import msgspec
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
 from dedup.names import check_namespace, registrable_domain
+from dedup.numbers import Numbers, many
 from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
-from dedup.reservations import Reservations
+from dedup.reservations import Ending, Reservations
 from dedup.store import Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
@@ -67,6 +68,11 @@ class Detector:
         """Return the number of documents in the store."""
         return len(self._store)
 
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
     def fingerprint(
         self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
     ) -> PageFingerprint:
@@ -87,6 +93,32 @@ class Detector:
         with self._lock:
             self._check_open()
             return self._inserted(page, domain or "", None)
+
+    def probe_many(
+        self,
+        values: Numbers,
+        checks: Sequence[int],
+        recipe: str,
+        *,
+        domain: str | None = None,
+        limit: int | None = None,
+    ) -> dict[int, list[Neighbour]]:
+        """Probe pages given by value and check, as probe() does; return neighbours by index.
+
+        Pages without any are left out of the dictionary. Raises as probe() does, and UsageError if
+        more than `limit` documents were to be looked at.
+        """
+        same_recipe(self.recipe.id, recipe)
+        array = many(values, "values")
+        with self._lock:
+            self._check_open()
+            near = self._store.near_many(array, self.policy.distance, limit)
+        found: dict[int, list[Neighbour]] = {}
+        for i, documents in near.items():
+            page = PageFingerprint(int(array[i]), checks[i], 0, 2**32 - 1, 0, recipe)
+            if neighbours := self._near_duplicates(page, domain or "", None, documents):
+                found[i] = neighbours
+        return found
 
     def reserve(
         self,
@@ -223,6 +255,39 @@ class Detector:
             ended = self._reservations.end(verdict.token, "released")
             return ended is not None and ended.expires > now
 
+    def held(self, token: str) -> Verdict | None:
+        """Return the verdict that a reservation was taken with, or None if it is not held here.
+
+        That is what insert() and release() need of it; its status is "unique" or "exempt". An
+        expired reservation is there until it is taken out.
+        """
+        with self._lock:
+            held = self._reservations.get(token)
+        if held is None:
+            return None
+        status: Status = "unique" if held.judged is not None else "exempt"
+        return Verdict(status, "", held.key, None, None, None, held.page, token, held.domain)
+
+    def ending(self, token: str) -> Ending | None:
+        """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
+        with self._lock:
+            return self._reservations.ending(token)
+
+    def pin(self, token: str) -> bool:
+        """Keep a reservation until it is ended; False if it is not held here.
+
+        For a page whose insert is on its way to the store by other means.
+        """
+        with self._lock:
+            self._check_open()
+            return self._reservations.pin(token)
+
+    def get(self, key: str) -> Document | None:
+        """Return the document with this key, or None. Raises StoreDamaged."""
+        with self._lock:
+            self._check_open()
+            return self._store.get(key)
+
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
 
@@ -260,7 +325,7 @@ class Detector:
             domain,
             now=now,
             seconds=self.policy.reservation_seconds,
-            judged=(self.policy, self._shared.inserts),
+            judged=(self.policy, self._shared.inserts) if status == "unique" else None,
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
