@@ -184,7 +184,7 @@ def _service(settings: BaseSettings) -> tuple[str, ...]:
     try:
         urls = tuple(settings.getlist("DEDUP_SERVICE"))
     except TypeError:
-        urls = (settings.get("DEDUP_SERVICE"),)
+        urls = (settings.get("DEDUP_SERVICE"),)  # not a list
     if urls:
         try:
             from dedup.client.address import addresses_of

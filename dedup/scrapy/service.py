@@ -7,6 +7,7 @@ could not be judged is kept, and remembered all the same as soon as the service 
 
 from dedup.client import AsyncServiceDetector
 from dedup.client.address import addresses_of
+from dedup.client.commands import is_fault
 from dedup.client.opening import asked_of
 from dedup.client.service import Service
 from dedup.errors import DedupError, ServiceUnavailable
@@ -91,6 +92,9 @@ class ServicePages:
 
     def release(self, verdict: Verdict) -> None:
         """Give a page back, soon."""
+        if is_fault(verdict):
+            self._counts.add("released")
+            return
         self.endings.add("release", verdict.key, verdict)
 
     def forget(self, key: str) -> None:
