@@ -33,6 +33,7 @@ from dedup.store.records import (
     decode_state,
     encode_offsets,
     encode_record,
+    encode_records,
     encode_state,
     key_digest,
     pack_number,
@@ -295,11 +296,14 @@ class Documents:
         numbers = np.arange(first, first + count, dtype=np.uint64)
         packed = numbers.astype(">u8").tobytes()
         names = [packed[i : i + 8] for i in range(0, 8 * count, 8)]
-        records = [*map(encode_record, range(first, first + count), documents)]
-        keys_sum, records_sum = _sums(digests, records, numbers)
-        filed = dict(zip(digests, keys, strict=True))
+        records = encode_records(names, documents)
+        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)
+        keys_sum = int(key_sums(halves[:, 0], halves[:, 1], numbers))
+        records_sum = _records_sum(records)
+        order = np.argsort(halves[:, 0]).tolist()  # that of the tree's pages
+        entries = [(digests[i], names[i]) for i in order]
+        filed = {digests[i]: keys[i] for i in order}
         filed.update((key_digest(key), key) for key in forgotten)
-        entries = sorted(zip(digests, names, strict=True))  # in the order of the tree's pages
 
         def write(txn: Any, state: State) -> tuple[tuple[int, set[str], list[Pair]], State]:
             known: set[str] = set()
@@ -459,10 +463,7 @@ class Documents:
         return OSError(code, text, os.fspath(self._path))
 
 
-def _sums(
-    digests: list[bytes], records: list[bytes], numbers: "np.ndarray[Any, Any]"
-) -> tuple[int, int]:
-    """Return what keys and records add to the state's sums."""
-    halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)
-    sums = np.frombuffer(b"".join([record[:8] for record in records]), ">u8")
-    return int(key_sums(halves[:, 0], halves[:, 1], numbers)), int(np.bitwise_xor.reduce(sums))
+def _records_sum(records: list[bytes]) -> int:
+    """Return the XOR of the records' checksums."""
+    checksums = np.frombuffer(b"".join([record[:8] for record in records]), ">u8")
+    return int(np.bitwise_xor.reduce(checksums))

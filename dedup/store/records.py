@@ -8,7 +8,7 @@ The rule kept here: bytes that are not exactly what was written in this place ar
 docs/store-format.md specifies the fields and their order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Annotated
 
@@ -26,6 +26,7 @@ __all__ = [
     "decode_state",
     "encode_offsets",
     "encode_record",
+    "encode_records",
     "encode_state",
     "key_digest",
     "pack_number",
@@ -108,20 +109,28 @@ def key_digest(key: str) -> bytes:
 
 def encode_record(document_id: int, document: Document) -> bytes:
     """Return the record of a document. The recipe is the store's and is not written again."""
-    page = document.page
-    body = _encode(
-        _Record(
-            document.key,
-            document.domain,
-            document.inserted_seconds,
-            page.value,
-            page.check,
-            page.links,
-            page.features,
-            page.link_count,
+    return encode_records([pack_number(document_id)], [document])[0]
+
+
+def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> list[bytes]:
+    """Return the records of documents whose ids were packed by pack_number()."""
+    records = []
+    for name, document in zip(names, documents, strict=True):
+        page = document.page
+        body = _encode(  # as _Record is encoded, without making one
+            (
+                document.key,
+                document.domain,
+                document.inserted_seconds,
+                page.value,
+                page.check,
+                page.links,
+                page.features,
+                page.link_count,
+            )
         )
-    )
-    return _checksum(document_id, body) + body
+        records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
+    return records
 
 
 def decode_record(document_id: int, record: bytes, recipe: str) -> Document:

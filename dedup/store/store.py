@@ -468,6 +468,10 @@ class Store:
 def _counted(changes: Sequence[tuple[str, Document | None]], known: set[str]) -> Applied:
     """Count what changes do, one by one, where some keys are known."""
     inserted = replaced = forgotten = 0
+    if not known and len({key for key, document in changes if document is not None}) == len(
+        changes
+    ):
+        return Applied(len(changes), 0, 0)  # all new, each once: as a log mostly is
     for key, document in changes:
         if document is None:
             if key in known:
