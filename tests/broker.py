@@ -30,6 +30,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -138,6 +139,10 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+# Linux ends the child with the thread that made it: so that one lives as long as the test run.
+_starter = ThreadPoolExecutor(1, "dedup-kafka-starter")
 
 
 def _end_with_parent() -> None:
@@ -249,7 +254,7 @@ class Cluster:
         for node in self.nodes.values():
             if node.process is None:
                 self._run(node)
-            else:
+            elif node.process.poll() is None:
                 node.process.send_signal(signal.SIGCONT)
         self.wait()
 
@@ -350,14 +355,15 @@ class Cluster:
     def _run(self, node: Node) -> None:
         properties = str(node.folder / "server.properties")
         with node.log.open("ab") as log:
-            node.process = subprocess.Popen(
+            node.process = _starter.submit(
+                subprocess.Popen,
                 self._java_command("384m", "kafka.Kafka", properties),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=node.folder,
                 preexec_fn=_end_with_parent,
-            )
+            ).result()
 
 
 def _tail(path: Path) -> str:
