@@ -116,8 +116,8 @@ class Detector:
     ) -> dict[int, list[Neighbour]]:
         """Probe pages given by value and check, as probe() does; return neighbours by index.
 
-        Pages without any are left out of the dictionary. Raises as probe() does, and UsageError if
-        more than `limit` documents were to be looked at.
+        Pages without any are left out of the dictionary. Raises as probe() does, and TooMany (a
+        UsageError) if more than `limit` documents were to be looked at.
         """
         same_recipe(self.recipe.id, recipe)
         array = many(values, "values")

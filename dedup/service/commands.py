@@ -22,6 +22,7 @@ from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
 __all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
@@ -69,6 +70,8 @@ def code(error: Exception) -> str:
             return error.code
         case RecipeMismatch():
             return "RECIPE"
+        case TooMany():
+            return "LIMIT"
         case StoreDamaged() | StoreLocked() | OSError():
             return "STORE"
         case _:

@@ -95,7 +95,9 @@ class Guard:
         """Whether a Host is a name of ours or an address: those no web page can take for its own."""
         name = host.decode("latin-1").lower()
         if name.startswith("["):
-            name = name[1:].partition("]")[0]
+            name, bracket, _ = name[1:].partition("]")
+            if not bracket:
+                return False
         elif name.count(":") == 1:
             name = name.partition(":")[0]
         if name in self._hosts:

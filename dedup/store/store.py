@@ -30,7 +30,7 @@ from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents
 from dedup.values import Document
 
-__all__ = ["NEAR_LIMIT", "Store", "agreed_recipe"]
+__all__ = ["NEAR_LIMIT", "Store", "TooMany", "agreed_recipe"]
 
 NEAR_LIMIT = 1000  # documents that near() answers at most
 FLUSH_SECONDS = 1.0
@@ -38,6 +38,10 @@ PRUNE_BATCH = 4096  # documents removed in one transaction
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
+
+
+class TooMany(UsageError):
+    """More documents lie near the values of a batch than one answer may hold."""
 
 
 def agreed_recipe(
@@ -204,7 +208,7 @@ class Store:
     ) -> dict[int, list[tuple[Document, int]]]:
         """Return what near() returns for each of a batch of values that has any, by its index.
 
-        Raises StoreDamaged, and UsageError if more than `limit` documents were to be read.
+        Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         with self._lock:
             self._check_open()
@@ -215,7 +219,7 @@ class Store:
             if not len(ids):
                 return {}
             if limit is not None and len(ids) > limit:
-                raise UsageError(
+                raise TooMany(
                     f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
                     f"{limit:,} that one answer may hold: probe fewer at once"
                 )
