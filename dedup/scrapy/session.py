@@ -104,7 +104,10 @@ class Session:
             start = is_start(request) and "start" in self.config.exempt
             exempt = "start" if start else None
             verdict = await self._reserve(pages, reading, key, response, exempt)
-        if verdict.of is not None and _parsed_anew(verdict.of):
+            if verdict.of is None:  # as most pages are
+                self._note(pages, request, verdict)
+                return verdict
+        if _parsed_anew(verdict.of):
             self._commit_all()  # what the original said before, it says no more
             with meter:
                 verdict = await self._reserve(pages, reading, key, response, None)
