@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import msgspec
 
@@ -27,26 +27,15 @@ from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
 from dedup.names import check_namespace, registrable_domain
 from dedup.numbers import Numbers, many
+from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
 from dedup.reservations import Ending, Reservations
 from dedup.store import Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
-__all__ = ["Detector", "Scope", "open"]
-
-Scope = Literal["global", "site"]
+__all__ = ["Detector", "open"]
 
 RECENT = 64  # values inserted last that are compared one by one
-
-
-class Policy(msgspec.Struct, frozen=True):
-    """When two pages are near-duplicates, and how long a page may be in flight."""
-
-    distance: int
-    total_distance: int
-    min_features: int
-    scope: Scope
-    reservation_seconds: float
 
 
 class Detector:
@@ -430,32 +419,18 @@ def open(
     with the path if the folder cannot be used.
     """
     name = os.fspath(target)
-    if name.startswith(("redis://", "rediss://")):
-        raise UsageError(f"target {name!r}: the service client is not available yet; give a folder")
+    if "://" in name:
+        raise UsageError(f"target {name!r} is a URL; give a folder here, or use dedup.open()")
     check_namespace(namespace)
-    _check_number("distance", distance, 0, 15, "bits")
-    _check_number("total_distance", total_distance, 0, 128, "bits")
-    _check_number("min_features", min_features, 0, 2**32 - 1, "features")
-    if scope not in get_args(Scope):
-        raise UsageError(f"scope {scope!r} is not allowed: 'global' or 'site'")
-    if isinstance(reservation_seconds, bool) or not (
-        isinstance(reservation_seconds, int | float) and 0 < reservation_seconds < float("inf")
-    ):
-        raise UsageError(
-            f"reservation_seconds {reservation_seconds!r} is not allowed: a number of seconds > 0"
-        )
+    check_options(distance, total_distance, min_features, scope, reservation_seconds)
     recipe_id = recipe.id if isinstance(recipe, Recipe) else recipe
     shared = _take(Path(name), namespace, distance, recipe_id, secret)
     try:
         agreed = agreed_recipe(shared.store.path, shared.store.recipe, recipe_id, secret)
         if not isinstance(recipe, Recipe):
             recipe = agreed
-        policy = Policy(
-            recipe.distance if distance is None else distance,
-            recipe.total_distance if total_distance is None else total_distance,
-            recipe.min_features if min_features is None else min_features,
-            scope,
-            float(reservation_seconds),
+        policy = policy_of(
+            recipe, distance, total_distance, min_features, scope, reservation_seconds
         )
         with shared.lock:
             shared.store.widen(policy.distance)
@@ -464,15 +439,6 @@ def open(
     except BaseException:
         _give_back(shared)
         raise
-
-
-def _check_number(name: str, value: object, low: int, high: int, unit: str) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise UsageError(
-            f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
-        )
 
 
 class _Shared:

@@ -129,13 +129,19 @@ class Commands:
         return detector
 
     def probe(
-        self, detector: Detector | None, value: int, check: int, recipe: str, domain: str | None
+        self,
+        detector: Detector | None,
+        value: int,
+        check: int,
+        recipe: str,
+        domain: str | None,
+        links: int = 0,
     ) -> list[Neighbour]:
         """Return the stored near-duplicates of a page, nearest first, at most 1000."""
         self.check_ready()
         if detector is None:
             return []
-        page = PageFingerprint(value, check, 0, ANY_FEATURES, 0, recipe)
+        page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
         return detector.probe(page, domain=domain)
 
     def probe_many(
@@ -193,10 +199,12 @@ class Commands:
             ending = None if detector is None else detector.ending(token)
             if ending == "inserted":
                 return None
+            if ending == "released":
+                raise UsageError(f"{key!r} was released: reserve it again to insert it")
             raise Refused(
                 "NOTOKEN",
-                f"this reservation {'was released' if ending else 'is not held here'}: reserve the "
-                "page again with EXEMPT expired, and insert that token",
+                "this reservation is not held here: reserve the page again with EXEMPT expired, "
+                "and insert that token",
             )
         self._same_key(verdict, key)
         if pin:
@@ -246,6 +254,11 @@ class Commands:
                 for name, info in infos
             },
         }
+
+    def namespace_info(self, namespace: str) -> dict[str, Any]:
+        """Return what Detector.info() says of a namespace; of a missing one, that it is empty."""
+        detector = self._existing(namespace)
+        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
 
     def _existing(self, namespace: str) -> Detector | None:
         self.check_ready()

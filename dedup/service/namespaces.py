@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from dedup.detector import Detector, Scope, open
+from dedup.detector import Detector, open
 from dedup.errors import DedupError, UsageError
 from dedup.names import check_namespace
+from dedup.policy import Scope
 from dedup.service.config import USUAL_LIMITS, Limits
 
 __all__ = ["Asked", "Namespaces", "Refused"]
@@ -36,6 +37,7 @@ class Asked(msgspec.Struct, frozen=True):
     total_distance: int | None = None
     min_features: int | None = None
     scope: Scope = "global"
+    reservation_seconds: float | None = None
 
 
 USUAL = Asked()
@@ -173,13 +175,9 @@ class Namespaces:
             total_distance=asked.total_distance,
             min_features=asked.min_features,
             scope=asked.scope,
+            reservation_seconds=asked.reservation_seconds or self._reservation_seconds,
         )
 
     def _detector(self, name: str, **asked: Any) -> Detector:
-        return open(
-            self.path,
-            namespace=name,
-            reservation_seconds=self._reservation_seconds,
-            clock=self._clock,
-            **asked,
-        )
+        asked = {"reservation_seconds": self._reservation_seconds} | asked
+        return open(self.path, namespace=name, clock=self._clock, **asked)

@@ -40,6 +40,7 @@ class Plan(NamedTuple):
     recipe: str
     domain: str | None
     most: int | None
+    links: int | None
 
 
 class Session:
@@ -93,8 +94,8 @@ class Plans:
         detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
         if detector is None:
             return None
-        plan = Plan(detector, recipe, given.domain, given.count)
-        if given.domain is None:  # domains are too many to be kept
+        plan = Plan(detector, recipe, given.domain, given.count, given.links)
+        if given.domain is None and given.links is None:  # too many to be kept
             if len(self._plans) >= PLANS:
                 self._plans.clear()
             self._plans[name] = plan
@@ -130,19 +131,23 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     value, check = wire.value_and_check(arguments[2], arguments[3])
     if plan is None:
         return wire.EMPTY
-    detector, recipe, domain, most = plan
-    found = plans.commands.probe(detector, value, check, recipe, domain)
+    detector, recipe, domain, most, links = plan
+    found = plans.commands.probe(detector, value, check, recipe, domain, links or 0)
+    if links is not None:
+        return wire.whole_neighbours(found if most is None else found[:most])
     return _neighbours(found, most) if found else wire.EMPTY
 
 
 def probes(plans: Plans, run_of: list[list[bytes]]) -> list[bytes]:
     """Carry out some DEDUP.PROBE alike but for value and check."""
     plan = plans.of(run_of[0])
+    if plan is not None and plan.links is not None:
+        return [probe(plans, arguments) for arguments in run_of]
     values = wire.fingerprints([arguments[2] for arguments in run_of])
     checks = wire.fingerprints([arguments[3] for arguments in run_of])
     answers = [wire.EMPTY] * len(run_of)
     if plan is not None:
-        detector, recipe, domain, most = plan
+        detector, recipe, domain, most, _ = plan
         found = plans.commands.probe_many(detector, values, checks.tolist(), recipe, domain)
         for i, near in found.items():
             answers[i] = _neighbours(near, most)
@@ -234,8 +239,14 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 1, 1)
-    lines = (f"{key}:{value}\r\n" for key, value in session.commands.info().items())
+    _arity(arguments, 1, 2)
+    commands = session.commands
+    info = (
+        commands.info()
+        if len(arguments) == 1
+        else commands.namespace_info(wire.text(arguments[1], "namespace"))
+    )
+    lines = (f"{key}:{value}\r\n" for key, value in info.items())
     return bulk("".join(lines).encode())
 
 

@@ -26,6 +26,8 @@ OK = b"+OK\r\n"
 EMPTY = b"*0\r\n"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
+LONGEST_SECONDS = 86_400.0  # a reservation that a client may ask for
+
 _PAIR = Struct(">QQ")
 _DIGITS = re.compile(rb"[0-9]{1,10}")
 _REASON = re.compile(rb"[a-z][a-z_]{0,31}")
@@ -70,6 +72,17 @@ def neighbours(found: Sequence[Neighbour]) -> bytes:
             b"*3\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(key), key, n.distance, n.check_distance)
         )
     return b"".join(parts)
+
+
+def whole_neighbours(found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as [key, distance, check_distance, links_distance, domain]."""
+    distances = [(n.distance, n.check_distance, n.links_distance) for n in found]
+    return array(
+        [
+            array([bulk(n.key.encode()), *map(integer, bits), bulk(n.domain.encode())])
+            for n, bits in zip(found, distances, strict=True)
+        ]
+    )
 
 
 # ------------------------------------------------------------------------------------ arguments
@@ -148,6 +161,18 @@ class Options(msgspec.Struct, frozen=True):
     count: int | None = None
     exempt: str | None = None
     guard: bool = True
+    links: int | None = None
+
+
+def _seconds(argument: bytes) -> float:
+    """Return how long a page may be in flight: as asked, or as long as the service allows."""
+    try:
+        seconds = float(argument)
+    except ValueError:
+        seconds = 0.0
+    if not seconds >= 0.001:
+        raise UsageError(f"SECONDS {argument[:40]!r} is not allowed: a number from 0.001 on")
+    return min(seconds, LONGEST_SECONDS)
 
 
 def _scope(argument: bytes) -> str:
@@ -176,14 +201,18 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
     b"EXEMPT": ("exempt", _reason),
     b"GUARD": ("guard", _switch),
+    b"SECONDS": ("reservation_seconds", _seconds),
+    b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
 }
 
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
 _ALLOWED: dict[str, frozenset[bytes]] = {
-    "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"COUNT")),
+    "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"COUNT", b"LINKS")),
     "MPROBE": frozenset((b"DISTANCE", b"TOTAL", b"COUNT")),
-    "RESERVE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"FEATURES", b"EXEMPT", b"GUARD")),
+    "RESERVE": frozenset(
+        (b"SCOPE", b"DISTANCE", b"TOTAL", b"FEATURES", b"SECONDS", b"EXEMPT", b"GUARD")
+    ),
 }
 
 
