@@ -89,10 +89,13 @@ class Detector:
         of the given domain count; without one, none do.
         Raises RecipeMismatch and StoreDamaged.
         """
-        same_recipe(self.recipe.id, page.recipe)
+        if page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
         with self._lock:
-            self._check_open()
-            return self._inserted(page, domain or "", None)
+            if self._closed:
+                self._check_open()
+            found = self._store.near(page.value, self.policy.distance)
+        return self._near_duplicates(page, domain or "", None, found) if found else []
 
     def probe_many(
         self,

@@ -137,8 +137,10 @@ class Commands:
         domain: str | None,
         links: int = 0,
     ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000."""
-        self.check_ready()
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        detector is what detector() returned.
+        """
         if detector is None:
             return []
         page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
@@ -153,7 +155,6 @@ class Commands:
         domain: str | None,
     ) -> dict[int, list[Neighbour]]:
         """Probe a batch; return the near-duplicates of those that have any, by index."""
-        self.check_ready()
         self.check_batch(len(checks))
         if detector is None:
             return {}

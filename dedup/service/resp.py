@@ -180,12 +180,12 @@ class Connection(asyncio.Protocol):
         deadline = perf_counter() + SLICE_SECONDS
         try:
             while self._may_work():
-                if perf_counter() > deadline:
-                    self._work_soon()
-                    break
                 if self._singly:
                     self._run_one(self._singly.popleft())
                 elif not self._next():
+                    break
+                if perf_counter() > deadline:
+                    self._work_soon()
                     break
         except _NotResp as fault:
             self._refuse(str(fault))
@@ -208,9 +208,18 @@ class Connection(asyncio.Protocol):
         alike: list[list[bytes]] = []
         try:
             command = gets()
-            while trusted and len(alike) < RUN and _is_alike(command, alike):
-                alike.append(command)
-                command = gets()
+            if trusted and _is_probe(command):
+                namespace, options = command[1], command[4:]
+                while True:
+                    alike.append(command)
+                    command = gets()
+                    if (
+                        not _is_probe(command)
+                        or command[1] != namespace
+                        or command[4:] != options
+                        or len(alike) == RUN
+                    ):
+                        break
         except hiredis.HiredisError:
             command = None
         if alike:
@@ -231,16 +240,17 @@ class Connection(asyncio.Protocol):
         """Note how much of the next command is there, and since when."""
         if not self._reader.has_data():
             self._unparsed, self._partial = 0, None
-        elif self._whole:
-            self._unparsed, self._partial = min(self._unparsed, self._read), self._heard
-        elif self._partial is None:
-            self._partial = self._heard
+        else:
+            if self._whole:
+                self._unparsed, self._partial = min(self._unparsed, self._read), self._heard
+            elif self._partial is None:
+                self._partial = self._heard
+            limits = self._limits
+            if self._unparsed > (
+                limits.command_bytes if self._session.trusted else limits.greeting_bytes
+            ):
+                raise _NotResp("a command of so many bytes is not allowed")
         self._whole = False
-        limits = self._limits
-        if self._unparsed > (
-            limits.command_bytes if self._session.trusted else limits.greeting_bytes
-        ):
-            raise _NotResp("a command of so many bytes is not allowed")
         if self._finishing:
             self._end_if_answered()
         elif self._paused:
@@ -250,9 +260,8 @@ class Connection(asyncio.Protocol):
     def _run_alike(self, alike: list[list[bytes]]) -> None:
         """Carry out probes that are alike but for their values."""
         count = len(alike)
-        if count < 2:
-            for command in alike:
-                self._run_one(command)
+        if count == 1:
+            self._run_one(alike[0])
             return
         began = perf_counter()
         try:
@@ -397,15 +406,8 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def _is_alike(command: Any, others: list[list[bytes]]) -> bool:
-    """Whether a command is a probe that goes into one native call with others."""
-    if type(command) is not list or len(command) < 6 or command[0] != PROBE:
-        return False
-    if not others:
-        return True
-    first = others[0]
-    same: bool = command[1] == first[1] and command[4:] == first[4:]
-    return same
+def _is_probe(command: Any) -> bool:
+    return type(command) is list and len(command) > 5 and command[0] == PROBE
 
 
 class _NotResp(Exception):

@@ -28,6 +28,7 @@ from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
 from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents
+from dedup.table import Match
 from dedup.values import Document
 
 __all__ = ["NEAR_LIMIT", "Store", "TooMany", "agreed_recipe"]
@@ -193,8 +194,9 @@ class Store:
             self._check_open()
             if not self._table_fits:
                 self.widen(self._k)
-            bound = self._k if k is None else k
-            matches = [m for m in self._table.probe(value, limit=NEAR_LIMIT) if m.distance <= bound]
+            matches: list[Match] = self._table.probe(value, limit=NEAR_LIMIT)
+            if k is not None and k < self._k:
+                matches = [m for m in matches if m.distance <= k]
             if not matches:
                 return []
             found = self._documents.read([m.document for m in matches])
