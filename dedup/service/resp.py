@@ -15,7 +15,7 @@ import asyncio
 import logging
 import re
 from collections import Counter, deque
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 
 import hiredis
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 RUN = 512  # probes in one native call
 SLICE_SECONDS = 0.005  # of work before other connections have their turn
+SHORT = 200  # bytes of a read that has no two probes
 WRITTEN = 1 << 17  # bytes of answers that are put together before they are written
 
 # hiredis makes room for an array when it has read its length, so that is looked at before. A line
@@ -159,7 +160,7 @@ class Connection(asyncio.Protocol):
         """Take some bytes."""
         if self._closed is not None or self._finishing:
             return
-        self._heard = monotonic()
+        began = self._heard = monotonic()
         long = _LONG_ARRAY if self._session.trusted else _LONG_GREETING
         seen = self._tail + data
         if long.search(seen):
@@ -168,23 +169,46 @@ class Connection(asyncio.Protocol):
         self._tail = seen[-_TAIL:]
         self._read = len(data)
         self._unparsed += len(data)
-        self._reader.feed(data)
-        if self._again is None and not self._paused:
-            self._work()
+        reader = self._reader
+        reader.feed(data)
+        if self._again is not None or self._paused:
+            return
+        if len(data) < SHORT and not self._waiting and self._unparsed == len(data):
+            # one probe and nothing else, as most reads are: the short way through _work()
+            try:
+                command = reader.gets()
+            except hiredis.HiredisError:
+                command = None
+            if _is_probe(command) and self._session.trusted and not reader.has_data():
+                try:
+                    answer = probe(self._session.plans, command)
+                except Exception:
+                    self._singly.append(command)
+                else:
+                    self._unparsed = 0
+                    self._transport.write(answer)
+                    everyone = self._all
+                    everyone.asked[PROBE] += 1
+                    everyone.durations.note(monotonic() - began, 1)
+                    return
+            elif command is not _MISSING:
+                self._whole = True
+                self._singly.append(command)
+        self._work()
 
     # ------------------------------------------------------------------------------------ the work
 
     def _work(self) -> None:
         """Carry out commands until there is none, or others should have their turn."""
         self._again = None
-        deadline = perf_counter() + SLICE_SECONDS
+        deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
                 if self._singly:
                     self._run_one(self._singly.popleft())
                 elif not self._next():
                     break
-                if perf_counter() > deadline:
+                if monotonic() > deadline:
                     self._work_soon()
                     break
         except _NotResp as fault:
@@ -263,7 +287,7 @@ class Connection(asyncio.Protocol):
         if count == 1:
             self._run_one(alike[0])
             return
-        began = perf_counter()
+        began = monotonic()
         try:
             self._answer(b"".join(probes(self._session.plans, alike)))
         except Exception:  # one of them at fault, or too much at once: each for itself
@@ -271,14 +295,14 @@ class Connection(asyncio.Protocol):
             return
         everyone = self._all
         everyone.asked[PROBE] += count
-        everyone.durations.note(perf_counter() - began, count)
+        everyone.durations.note(monotonic() - began, count)
 
     def _run_one(self, command: Any) -> None:
         if type(command) is not list:
             raise _NotResp("a command is an array of bulk strings")
         if not command:
             return
-        began = perf_counter()
+        began = monotonic()
         everyone, session = self._all, self._session
         name = command[0]
         try:
@@ -292,7 +316,7 @@ class Connection(asyncio.Protocol):
             answer = self._fault(fault)
             name = b"refused"
         everyone.asked[name] += 1
-        everyone.durations.note(perf_counter() - began, 1)
+        everyone.durations.note(monotonic() - began, 1)
         if isinstance(answer, bytes):
             self._answer(answer)
         else:
