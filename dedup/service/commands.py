@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.kafka.supervision import KafkaUnavailable
 from dedup.names import registrable_domain
 from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
@@ -72,7 +73,7 @@ def code(error: Exception) -> str:
             return "RECIPE"
         case TooMany():
             return "LIMIT"
-        case StoreDamaged() | StoreLocked() | OSError():
+        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
             return "STORE"
         case _:
             return "ERR"
