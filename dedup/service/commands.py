@@ -11,17 +11,19 @@ it is called on the wire.
 
 from asyncio import Future
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.kafka.supervision import KafkaUnavailable
 from dedup.names import registrable_domain
 from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
 __all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
@@ -69,7 +71,9 @@ def code(error: Exception) -> str:
             return error.code
         case RecipeMismatch():
             return "RECIPE"
-        case StoreDamaged() | StoreLocked() | OSError():
+        case TooMany():
+            return "LIMIT"
+        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
             return "STORE"
         case _:
             return "ERR"
@@ -86,6 +90,7 @@ class Commands:
         self.limits = limits
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
 
     def check_ready(self) -> None:
@@ -134,8 +139,10 @@ class Commands:
         domain: str | None,
         links: int = 0,
     ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000."""
-        self.check_ready()
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        detector is what detector() returned.
+        """
         if detector is None:
             return []
         page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
@@ -150,7 +157,6 @@ class Commands:
         domain: str | None,
     ) -> dict[int, list[Neighbour]]:
         """Probe a batch; return the near-duplicates of those that have any, by index."""
-        self.check_ready()
         self.check_batch(len(checks))
         if detector is None:
             return {}
@@ -244,6 +250,7 @@ class Commands:
             "namespaces": len(infos),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
+            **self.more_info(),
             **{
                 f"namespace_{name}": ",".join(
                     f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")
