@@ -232,7 +232,7 @@ def test_a_replica_ends_within_seconds_while_kafka_is_away(one_broker: Cluster, 
         starting.cancel()
         await asyncio.wait({starting}, timeout=30)
         assert starting.cancelled()
-        one_broker.start()
+        await asyncio.to_thread(one_broker.start)
         assert await drained(config, tmp_path) == {}
 
     asyncio.run(main())
