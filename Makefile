@@ -8,7 +8,7 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
-.PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
+.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
 	fuzz soak bench bench-tables docs clean
 .DELETE_ON_ERROR:
 
@@ -17,6 +17,9 @@ help: ## this list
 
 demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
+
+demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
+	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
 test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
 	$(BIN)/python -m pytest $(TEST_FLAGS)
