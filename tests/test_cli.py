@@ -718,5 +718,5 @@ def test_the_tab_key_completes(typed, offered):
     """What the shell asks for the Tab key is answered: commands, their commands, their options."""
     asked = {"_DEDUP_COMPLETE": "bash_complete", "COMP_WORDS": typed}
     asked["COMP_CWORD"] = str(len(typed.split()) - 1)
-    done = run(env=os.environ | asked)
+    done = run(env=os.environ | asked, text=True)
     assert f"plain,{offered}" in done.stdout.splitlines()
