@@ -290,9 +290,9 @@ class Detector:
         """Flush to disk what was committed. Raises OSError."""
         self._store.sync()
 
-    def snapshot(self) -> None:
-        """Write a snapshot of the table, if enough changed since the last."""
-        self._store.snapshot()
+    def snapshot(self, least: int) -> None:
+        """Write a snapshot of the table if so many documents changed since the last."""
+        self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
         """Give a reservation back: the page was not processed. Never touches an inserted document.

@@ -401,11 +401,11 @@ class Store:
             self._check_open()
             return verify_documents(self._documents, self.path, progress)
 
-    def snapshot(self) -> None:
-        """Write a snapshot if 1000 documents or more changed since the last, as close() does."""
+    def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
+        """Write a snapshot if so many documents or more changed since the last, as close() does."""
         with self._lock:
             self._check_open()
-            if self._table_fits and self._tail() >= TAIL_AT_CLOSE:
+            if self._table_fits and self._tail() >= least:
                 self._save()
 
     def close(self) -> None:
