@@ -202,7 +202,7 @@ def _wait(condition: Callable[[], object], seconds: float) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise DedupError(f"the demo waited {seconds:g} seconds in vain; see its output above")
+            raise DedupError(f"the demo waited {seconds:g} seconds in vain")
         time.sleep(0.05)
 
 
@@ -210,6 +210,10 @@ class _Process:
     """A program of this package, started again and again; it ends with the block."""
 
     process: "subprocess.Popen[bytes] | None" = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = path.with_name(f"{path.name}.log")
 
     def __enter__(self) -> Self:
         self.start()
@@ -242,20 +246,26 @@ class _Process:
         # a project's settings, named by the environment, are not the demo's
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
         environment.pop("DEDUP_TOKEN", None)
-        return subprocess.Popen(
-            [sys.executable, "-m", *command],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the parent, which ends it
-        )
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", *command],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the parent, which ends it
+            )
+
+    def _failed(self, what: str) -> DedupError:
+        said = self._log.read_text(errors="replace").strip()[-2000:]
+        return DedupError(f"{what}; it said: {said}")
 
 
 class _Service(_Process):
     """`dedup serve`; redis and http are its URLs, the same after a start anew."""
 
     def __init__(self, path: Path, config: KafkaConfig) -> None:
-        self.path = path
+        super().__init__(path)
         self.config = config
         self.redis = self.http = ""
 
@@ -276,7 +286,7 @@ class _Service(_Process):
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise DedupError("the demo's service did not start; its error stands above")
+            raise self._failed("the demo's service did not start")
         where = json.loads(line)["listening"]
         self.redis, self.http = where["redis"], where["http"]
         _wait(lambda: self._status("/readyz") == 200, STARTS_WITHIN_SECONDS)
@@ -300,7 +310,7 @@ class _Spider(_Process):
     """A spider, and what it noted, over all its runs."""
 
     def __init__(self, path: Path, number: int, options: list[str]) -> None:
-        self.path = path
+        super().__init__(path)
         self.notes: list[Note] = []
         self._options = [f"--share={number}/{SPIDERS}", f"--path={path}", *options]
         self._thread: threading.Thread | None = None
@@ -326,7 +336,7 @@ class _Spider(_Process):
         assert self.process is not None
         self._listened()
         if self.process.wait() != 0:
-            raise DedupError("a spider of the demo failed; its error stands above")
+            raise self._failed("a spider of the demo failed")
 
     def _listened(self) -> None:
         if self._thread is not None:
