@@ -74,7 +74,7 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
 
-soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
+soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
 	@$(BIN)/python tests/soak.py
 
 clean: ## remove what was built and installed here

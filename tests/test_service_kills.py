@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 
 import pytest
 from crawling import Crawling, serve
@@ -51,3 +52,12 @@ def test_promise_6_what_was_acknowledged_survives_kills(tmp_path, site, tell, nu
     seed = random.randrange(10**9)
     tell(f"service and spiders killed, seed {seed}")
     assert list(wrongs(killed_round(tmp_path, site, seed))) == []
+
+
+def test_promise_6_what_was_acknowledged_survives_kills_of_kafka_too(
+    tmp_path, site, one_broker, tell
+):
+    """The same with insert events through Kafka, whose broker is among those that are killed."""
+    seed, topic = random.randrange(10**9), f"inserts-{uuid.uuid4().hex[:12]}"
+    tell(f"service, spiders and broker killed, seed {seed}")
+    assert list(wrongs(killed_round(tmp_path, site, seed, one_broker, topic))) == []
