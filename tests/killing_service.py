@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "shared"
 SPIDERS = 2
-KILLS = 4
+KILLS = 3
 APPLIED_SECONDS = 60.0  # until the last event is in the service
 
 NOTES = """

@@ -13,7 +13,7 @@ from services import Serving
 
 import dedup
 
-ROUNDS = 2
+ROUNDS = 1
 CONTENTS = 20
 FOUR = 4
 
