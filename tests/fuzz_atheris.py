@@ -14,6 +14,7 @@ import dedup.store.snapshot
 import dedup.store.structure
 import dedup.store.transfer
 import dedup.store.verify
+import dedup.worker.adapters
 
 # Whose branches guide it. An editable install has an import hook of its own, which Atheris's does
 # not go along with; so the functions are instrumented where they are.
@@ -31,7 +32,7 @@ def watch(owner: object, name: str) -> None:
             atheris.instrument_func(member)
 
 
-for module in (*WATCHED, dedup.fingerprint, oracle):
+for module in (*WATCHED, dedup.fingerprint, dedup.worker.adapters, oracle):
     watch(module, module.__name__)
 atheris.Setup([sys.argv[0], *sys.argv[2:]], fuzzing.HARNESSES[sys.argv[1]])
 atheris.Fuzz()
