@@ -164,5 +164,13 @@ class Batch:
             found[place] = max(found.get(place, 0), record.offset + 1)
         return found
 
+    def timestamps(self) -> dict[tuple[str, int], int]:
+        """Return the timestamp of the last record of each partition, Unix time in ms."""
+        found = {}
+        for record in (reading.record for reading in self._readings):
+            if record.timestamp_ms is not None:
+                found[record.topic, record.partition] = record.timestamp_ms
+        return found
+
     def _count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1

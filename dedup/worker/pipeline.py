@@ -12,7 +12,8 @@ Detector and outputs are protocols, and the clock is passed in: nothing here kno
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from dedup.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.values import Verdict
@@ -61,7 +62,8 @@ class Outputs(Protocol):
         """
 
 
-class Events(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Events:
     """What the pipeline tells: a fault (the step, the error), and what happened how often."""
 
     fault: Callable[[str, Exception], None]
