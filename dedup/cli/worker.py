@@ -230,15 +230,15 @@ def _told(stop: asyncio.Event, number: int) -> None:
 
 def _set_up_logs(as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if as_json else _Text())
+    formatter = _Json() if as_json else _Text()
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     for name, level in (("aiokafka", logging.CRITICAL), ("asyncio", logging.WARNING)):
         logging.getLogger(name).setLevel(level)
 
 
 class _Text(logging.Formatter):
-    converter = time.gmtime
-
     def format(self, record: logging.LogRecord) -> str:
         when = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
         said = f"{when} {record.levelname.lower()} {record.getMessage()}"
@@ -246,8 +246,6 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    converter = time.gmtime
-
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",

@@ -123,7 +123,7 @@ class MetricsServer:
 
         self._server = _Server(address, _Quiet)
         self._server.set_app(answer)
-        self.address: tuple[str, int] = self._server.server_address[:2]
+        self.address = (address[0], self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Self:

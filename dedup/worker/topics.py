@@ -134,9 +134,7 @@ def _outcome(sent: "asyncio.Future[Any] | Exception") -> Exception | None:
     if sent.cancelled():
         return KafkaError("the producer was closed")
     error = sent.exception()
-    if error is None or isinstance(error, Exception):
-        return error
-    raise error
+    return error if isinstance(error, Exception) else None
 
 
 async def _stopped(producer: AIOKafkaProducer) -> None:
@@ -145,7 +143,7 @@ async def _stopped(producer: AIOKafkaProducer) -> None:
 
 
 async def ensure_topics(connection: Mapping[str, Any], topics: Topics) -> None:
-    """Make the outputs that are missing, with as many partitions as the input has.
+    """Make the outputs that are missing, with the input's number of partitions and replicas.
 
     Raises UsageError if the input does not exist or an output may not be made, KafkaError if no
     broker answers.
@@ -161,8 +159,11 @@ async def ensure_topics(connection: Mapping[str, Any], topics: Topics) -> None:
                 f"{connection['bootstrap_servers']}; create it, or check --input"
             )
         (described,) = await admin.describe_topics([topics.input])
-        partitions = len(described["partitions"])
-        missing = [NewTopic(name, partitions, -1) for name in outputs if name not in known]
+        partitions = described["partitions"]
+        replicas = len(partitions[0]["replicas"])
+        missing = [
+            NewTopic(name, len(partitions), replicas) for name in outputs if name not in known
+        ]
         if not missing:
             return
         answer = await admin.create_topics(missing)
