@@ -1,10 +1,10 @@
 """Real worker processes on a real Kafka: how the tests start them, feed them, and judge what they did.
 
-    topic = Topic.made(bootstrap, partitions=2)
-    topic.fill(records)
-    with working(topic, "--path", folder) as worker:
-        worker.wait_for("partitions of")
-    read(bootstrap, topic.unique)
+topic = Topic.made(bootstrap, partitions=2)
+topic.fill(records)
+with working(topic, "--path", folder) as worker:
+    worker.wait_for("partitions of")
+read(bootstrap, topic.unique)
 """
 
 from __future__ import annotations
@@ -148,7 +148,10 @@ class WorkerProcess:
         command = [DEDUP, "worker", "--kafka", topic.bootstrap, "--input", topic.name, "--json"]
         self.topic = topic
         self.process = subprocess.Popen(
-            [*command, *map(str, options)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, *map(str, options)],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.lines: list[dict[str, Any]] = []
         self.other: list[str] = []
@@ -230,9 +233,7 @@ def finish(topic: Topic, *options: object) -> WorkerProcess:
 def messages(pages: Sequence[tuple[int, int]], first: int = 0) -> list[Message]:
     """Return a message for each (content, copy), with the URL as its key."""
     return [
-        Message(
-            pagestream.url(*page).encode(), pagestream.value(*page), (("n", b"%d" % number),)
-        )
+        Message(pagestream.url(*page).encode(), pagestream.value(*page), (("n", b"%d" % number),))
         for number, page in enumerate(pages, first)
     ]
 

@@ -46,9 +46,7 @@ log = logging.getLogger("dedup.worker")
 @click.option(
     "--group",
     metavar="NAME",
-    default="dedup-worker",
-    show_default=True,
-    help="Consumer group: its workers share the input's partitions.",
+    help="Consumer group: its workers share the input's partitions. [default: dedup-INPUT]",
 )
 @click.option(
     "--instance",
@@ -161,6 +159,7 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> Any:
         text=options.pop("text_field"),
         body_encoding=options.pop("body_encoding"),
     )
+    options["group"] = options["group"] or f"dedup-{topics.input}"
     options["threads"] = options["threads"] or min(os.cpu_count() or 1, 8)
     return Config(
         connection={"bootstrap_servers": kafka},

@@ -52,7 +52,7 @@ class Config(msgspec.Struct, frozen=True):
     connection: Mapping[str, Any]
     topics: Topics
     format: Format
-    group: str = "dedup-worker"
+    group: str
     instance: str | None = None
     begin: Literal["earliest", "latest"] = "earliest"
     namespace: str = "default"

@@ -43,6 +43,7 @@ log = logging.getLogger("dedup.worker")
 POLL_SECONDS = 0.5
 POLL_RECORDS = 50
 WATCH_SECONDS = 5.0
+UNTIL_END_SECONDS = 0.1
 LIVE_SECONDS = 60.0
 DRAIN_SECONDS = 20.0  # a rebalance waits so long for the batch at hand
 FIRST_BACKOFF_SECONDS = 0.5
@@ -319,7 +320,7 @@ class Worker:
             else:
                 self._health.hindered.pop("kafka", None)
             self._show_lag()
-            await asyncio.sleep(0.1 if self._config.until_end else WATCH_SECONDS)
+            await asyncio.sleep(UNTIL_END_SECONDS if self._config.until_end else WATCH_SECONDS)
 
     async def _own(self, member: Member) -> None:
         """Note where new partitions stand, and what they lost before it was read."""
@@ -337,8 +338,9 @@ class Worker:
 
     async def _look_further(self, member: Member) -> bool:
         """Note positions where nothing is at hand; say whether all of the start's end is done."""
-        if self._config.until_end and self._targets is None and member.assigned():
-            self._targets = await member.ends()
+        ends = await member.ends()  # whether or not it is needed: it shows that the broker answers
+        if self._config.until_end and self._targets is None and ends:
+            self._targets = ends
         epoch, positions = member.epoch, await member.positions()
         if self._at_hand or self._due or epoch != member.epoch or not positions:
             return False
