@@ -36,6 +36,7 @@ _COMMANDS = {
     "worker": _Entry(
         "worker", "worker", "Read pages from Kafka and write them on, duplicates apart."
     ),
+    "serve": _Entry("serve", "serve", "Run the table service: one table for many crawlers."),
     "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(
         "store", "store", "Look after a store: info, verify, report, export, import ..."

@@ -90,9 +90,9 @@ class SpiderMiddleware(CallbackMiddleware):
         """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
         self.session.commit()
 
-    def spider_closed(self) -> None:
+    async def spider_closed(self) -> None:
         """End the session (Scrapy's signal)."""
-        self.session.close()
+        await self.session.close()
 
 
 def _noted(response: Response) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class _Output:
         try:
             self._own = own_urls(response.request, response)
         except Exception as error:
-            session.fault(error, f"{response} is parsed, but not remembered")
+            session.counts.fault(error, f"{response} is parsed, but not remembered")
             session.end(self._token, accepted=False)
 
     def __enter__(self) -> Self:
