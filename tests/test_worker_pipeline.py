@@ -131,8 +131,11 @@ class Worker:
 def working(folder: Path, topics: Topics | None = None, chance: Chance | None = None) -> Iterator:
     chance = chance or Chance(0)
     worker = Worker(folder, topics or Topics(chance), chance)
-    with worker.judge, worker.reader:
-        yield worker
+    with worker.reader:
+        try:
+            yield worker
+        finally:
+            asyncio.run(worker.judge.__aexit__())
 
 
 def header(output: Output, name: str) -> str:

@@ -15,11 +15,12 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dedup.errors import UsageError
+if TYPE_CHECKING:
+    from dedup.worker.config import Config
 
 __all__ = ["worker"]
 
@@ -76,10 +77,10 @@ log = logging.getLogger("dedup.worker")
 @click.option("--path", type=click.Path(path_type=Path), help="Folder of a store of its own.")
 @click.option(
     "--service",
-    "services",
-    metavar="URL",
-    multiple=True,
-    help="A table service, redis://HOST:PORT; again for others in order of preference.",
+    metavar="URL,...",
+    envvar="DEDUP_SERVICE",
+    help="A table service, redis://[:TOKEN@]HOST:PORT, that several workers share; others after it, "
+    "in order of preference. [env: DEDUP_SERVICE]",
 )
 @click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
 @click.option("--distance", type=click.IntRange(0, 15), help="Default: the recipe's.")
@@ -135,14 +136,14 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
 
     Each record goes byte for byte to the unique or the duplicates topic; the headers dedup.status,
     dedup.reason, dedup.of, dedup.distance and dedup.check_distance say why. Records that are no
-    pages go to the dead letters. DEDUP_SECRET keys the fingerprints, DEDUP_TOKEN opens the service.
+    pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
     """
     config = _config(kafka, metrics, options)
     _set_up_logs(as_json)
     asyncio.run(_work(config))
 
 
-def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> Any:
+def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
     from dedup.worker.adapters import format_of
     from dedup.worker.config import Config, listen_address, topics_of
 
@@ -167,13 +168,11 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> Any:
         format=form,
         metrics=listen_address(metrics, "--metrics") if metrics else None,
         secret=os.environ.get("DEDUP_SECRET") or None,
-        token=os.environ.get("DEDUP_TOKEN") or None,
         **options,
     )
 
 
-async def _work(config: Any) -> None:
-    from dedup.worker.judge import EmbeddedJudge
+async def _work(config: "Config") -> None:
     from dedup.worker.metrics import Health, Metrics, MetricsServer
     from dedup.worker.run import Worker
 
@@ -182,41 +181,16 @@ async def _work(config: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _told, stop, number)
     metrics, health = Metrics(), Health()
-    with contextlib.ExitStack() as stack:
-        if config.services:
-            raise UsageError("--service is not available yet in this release; give --path")
-        judge = stack.enter_context(EmbeddedJudge(_detector(config)))
-        address = None
+    async with contextlib.AsyncExitStack() as stack:
+        listening = None
         if config.metrics:
-            address = stack.enter_context(MetricsServer(config.metrics, metrics, health)).address
-        log.info(
-            "worker of %s starts",
-            config.topics.input,
-            extra={
-                "fields": {
-                    "event": "start",
-                    "group": config.group,
-                    "namespace": config.namespace,
-                    "recipe": judge.recipe.id,
-                    "metrics": address and f"{address[0]}:{address[1]}",
-                }
-            },
-        )
-        await Worker(config, judge, metrics, health).run(stop)
-
-
-def _detector(config: Any) -> Any:
-    import dedup
-
-    return dedup.open(
-        config.path,
-        namespace=config.namespace,
-        distance=config.distance,
-        total_distance=config.total_distance,
-        min_features=config.min_features,
-        scope=config.scope,
-        secret=config.secret,
-    )
+            server = stack.enter_context(MetricsServer(config.metrics, metrics, health))
+            listening = "{}:{}".format(*server.address)
+        fields = {"event": "start", "group": config.group, "namespace": config.namespace}
+        fields |= {"metrics": listening} if listening else {}
+        log.info("worker of %s starts", config.topics.input, extra={"fields": fields})
+        worker = Worker(config, metrics, health)
+        await worker.run(stop)
 
 
 def _told(stop: asyncio.Event, number: int) -> None:

@@ -104,27 +104,27 @@ def format_of(
         raise UsageError(
             "a body field and a text field were given; a page is read from one of them"
         )
-    changes: dict[str, Any] = {}
-    if url is not None:
-        changes["url"] = url
-    if body is not None:
-        changes |= {"body": body, "text": None}
-    if text is not None:
-        changes |= {"text": text, "body": None}
-    if body_encoding is not None:
-        changes["body_encoding"] = body_encoding
+    given = {"url": url, "body": body, "text": text, "body_encoding": body_encoding}
+    changes: dict[str, Any] = {field: name for field, name in given.items() if name is not None}
+    for field, other in (("body", "text"), ("text", "body")):
+        if given[field] is not None:
+            changes[other] = None
     made = msgspec.structs.replace(FORMATS[name], **changes)
-    fields = _fields(made)
-    if "" in fields.values():
+    _check(made)
+    return made
+
+
+def _check(form: Format) -> None:
+    fields = [*_fields(form).values()]
+    if "" in fields:
         raise UsageError("the name of a field is empty; give the name it has in the JSON object")
-    if len(set(fields.values())) < len(fields):
-        twice = next(f for f in fields.values() if list(fields.values()).count(f) > 1)
+    if len(set(fields)) < len(fields):
+        twice = next(field for field in fields if fields.count(field) > 1)
         raise UsageError(f"the field {twice!r} was named for two things; give each its own")
-    if made.body is None and made.body_encoding == "base64":
+    if form.body is None and form.body_encoding == "base64":
         raise UsageError(
             "body encoding base64 was given for a format without a body; name the body"
         )
-    return made
 
 
 def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | None], Page]:
@@ -142,7 +142,7 @@ def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | Non
     decoder = msgspec.json.Decoder(shape)
 
     def read(value: bytes | None) -> Page:
-        return _page(_object(value, decoder, shape), form, max_bytes)
+        return _page(_object(value, decoder, shape, fields), form, max_bytes)
 
     return read
 
@@ -153,7 +153,12 @@ def _fields(form: Format) -> dict[str, str]:
     return {name: field for name in names if (field := getattr(form, name)) is not None}
 
 
-def _object(value: bytes | None, decoder: "msgspec.json.Decoder[Any]", shape: type[Any]) -> Any:
+def _object(
+    value: bytes | None,
+    decoder: "msgspec.json.Decoder[Any]",
+    shape: type[Any],
+    fields: dict[str, str],
+) -> Any:
     """Return the named fields of a value as attributes."""
     if value is None:
         raise EventInvalid("the record has no value")
@@ -165,9 +170,12 @@ def _object(value: bytes | None, decoder: "msgspec.json.Decoder[Any]", shape: ty
         said = str(error)
     # What Python's own json wrote may hold NaN and lone surrogates, which are no JSON.
     try:
-        return msgspec.convert(json.loads(value), shape)
+        found = json.loads(value)
     except (ValueError, RecursionError):
-        raise EventInvalid(f"the value is no JSON object: {said[:200]}") from None
+        found = None
+    if not isinstance(found, dict):
+        raise EventInvalid(f"the value is no JSON object: {said[:200]}")
+    return shape(**{name: found.get(field, msgspec.UNSET) for name, field in fields.items()})
 
 
 def _page(found: Any, form: Format, max_bytes: int) -> Page:

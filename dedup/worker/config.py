@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from dedup.detector import Scope
 from dedup.errors import UsageError
 from dedup.names import check_namespace
+from dedup.policy import Scope
 from dedup.worker.adapters import Format
 
 __all__ = ["Config", "Topics", "listen_address", "topics_of"]
@@ -36,9 +36,9 @@ class Config(msgspec.Struct, frozen=True):
     connection           bootstrap_servers and security, as aiokafka takes them
     instance             name of a static group member, or None
     begin                where a group without offsets begins
-    path, services       the folder of an embedded store, or the URLs of a table service
+    path, service        the folder of an embedded store, or the URLs of a table service (commas)
     distance, total_distance, min_features   None: the recipe's
-    secret, token        of the recipe, and of the service
+    secret               keys the recipe
     wait_seconds         how long a page waits for a near-duplicate that another worker holds
     stop_seconds         how long the batch at hand may take once the worker is told to stop
     stall_seconds        a reader without records for so long, while there are some, is made anew
@@ -57,13 +57,12 @@ class Config(msgspec.Struct, frozen=True):
     begin: Literal["earliest", "latest"] = "earliest"
     namespace: str = "default"
     path: Path | None = None
-    services: tuple[str, ...] = ()
+    service: str | None = None
     distance: int | None = None
     total_distance: int | None = None
     min_features: int | None = None
     scope: Scope = "global"
     secret: str | None = None
-    token: str | None = None
     wait_seconds: float = 1.0
     stop_seconds: float = 20.0
     stall_seconds: float = 60.0
@@ -80,7 +79,7 @@ class Config(msgspec.Struct, frozen=True):
         check_namespace(self.namespace)
         if not self.group:
             raise UsageError("--group is empty; give the name that the workers of a crawl share")
-        if (self.path is None) == (not self.services):
+        if (self.path is None) == (self.service is None):
             raise UsageError(
                 "give either --path FOLDER (a store of this worker's own) or --service URL (the "
                 "table service that several workers share)"

@@ -99,19 +99,18 @@ class Reader:
 
 
 class EmbeddedJudge:
-    """A detector behind a thread of its own. A context manager that closes the detector."""
+    """A detector behind a thread of its own. An async context manager that closes the detector."""
 
-    def __init__(self, detector: Detector, *, guard: bool = True) -> None:
-        """Take a detector over. guard=False turns the listing guard off."""
+    def __init__(self, detector: Detector) -> None:
+        """Take a detector over."""
         self.recipe = detector.recipe
         self._detector = detector
-        self._guard = guard
         self._pool = ThreadPoolExecutor(1, "dedup-judge")
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._pool.shutdown()
         self._detector.close()
 
@@ -123,9 +122,7 @@ class EmbeddedJudge:
         answers: list[Verdict | Exception] = []
         for ask in asks:
             try:
-                verdict = self._detector.reserve(
-                    ask.page, ask.key, url=ask.url, exempt=ask.exempt, guard=self._guard
-                )
+                verdict = self._detector.reserve(ask.page, ask.key, url=ask.url, exempt=ask.exempt)
             except Exception as error:
                 answers.append(error)
             else:

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -24,19 +24,21 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+import dedup.detector
 from dedup.errors import DedupError
 from dedup.kafka.group import Member
 from dedup.recipes import Recipe
 from dedup.worker.adapters import adapter
 from dedup.worker.batch import Batch, Offsets, Reading
 from dedup.worker.config import Config
-from dedup.worker.judge import Reader
+from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.metrics import Health, Metrics
 from dedup.worker.pipeline import Events, Judge, Pipeline
 from dedup.worker.records import Record
+from dedup.worker.remote import RemoteJudge
 from dedup.worker.topics import OutputTopics, ensure_topics
 
-__all__ = ["OpenJudge", "Worker"]
+__all__ = ["Worker"]
 
 log = logging.getLogger("dedup.worker")
 
@@ -61,27 +63,27 @@ class OpenJudge(Judge, Protocol):
 
     recipe: Recipe
 
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+
 
 class Worker:
     """One worker. run() takes it from its start to its end."""
 
-    def __init__(self, config: Config, judge: OpenJudge, metrics: Metrics, health: Health) -> None:
-        """Make a worker with an open judge, which stays the caller's to close."""
+    def __init__(self, config: Config, metrics: Metrics, health: Health) -> None:
+        """Make a worker. Nothing is opened yet."""
         self._config = config
-        self._judge = judge
         self._metrics = metrics
         self._health = health
         self._outputs = OutputTopics(config.connection, config.topics)
-        self._pipeline = Pipeline(
-            judge,
-            self._outputs,
-            Events(self._fault, self._count),
-            wait_seconds=config.wait_seconds,
-            clock=time.monotonic,
-        )
+        self._pipeline: Pipeline
         self._member: Member | None = None
         self._queue: asyncio.Queue[tuple[int, list[Reading]]] = asyncio.Queue(1)
         self._settling: asyncio.Task[None] | None = None
+        self.done: dict[str, int] = {}  # records, by status/reason
         self._at_hand = 0  # records that were read and are not done
         self._settled: Offsets = {}  # next offsets that are done
         self._due: Offsets = {}  # of those, to be committed
@@ -99,20 +101,50 @@ class Worker:
 
         Raises UsageError for topics that are not there, and what must end a worker.
         """
-        config = self._config
-        fault = _threadsafe(asyncio.get_running_loop(), self._fault)
-        read = adapter(config.format, max_bytes=config.max_bytes)
-        with Reader(read, self._judge.recipe, config.threads, fault) as reader:
-            try:
-                await self._until(stop, self._supervise(reader))
-            finally:
-                self._health.joined = False
-                await self._end_batch(config.stop_seconds)
-                if self._member is not None:
-                    await self._member.stop()
-                await self._outputs.stop()
+        try:
+            await self._until(stop, self._work())
+        finally:
+            self._health.joined = False
         self._show_lag()
-        log.info("stopped")
+        log.info("stopped", extra={"fields": {"event": "stop", "pages": self.done}})
+
+    async def _work(self) -> None:
+        config = self._config
+        async with await self._open_judge() as judge:
+            self._pipeline = Pipeline(
+                judge,
+                self._outputs,
+                Events(self._fault, self._count),
+                wait_seconds=config.wait_seconds,
+                clock=time.monotonic,
+            )
+            fault = _threadsafe(asyncio.get_running_loop(), self._fault)
+            read = adapter(config.format, max_bytes=config.max_bytes)
+            with Reader(read, judge.recipe, config.threads, fault) as reader:
+                try:
+                    await self._supervise(reader)
+                finally:
+                    self._health.joined = False
+                    await self._end_batch(config.stop_seconds)
+                    if self._member is not None:
+                        await self._member.stop()
+                    await self._outputs.stop()
+
+    async def _open_judge(self) -> OpenJudge:
+        config = self._config
+        if config.service is not None:
+            return await RemoteJudge.open(config, self._fault)
+        assert config.path is not None
+        detector = dedup.detector.open(
+            config.path,
+            namespace=config.namespace,
+            distance=config.distance,
+            total_distance=config.total_distance,
+            min_features=config.min_features,
+            scope=config.scope,
+            secret=config.secret,
+        )
+        return EmbeddedJudge(detector)
 
     @staticmethod
     async def _until(stop: asyncio.Event, working: Awaitable[None]) -> None:
@@ -254,6 +286,8 @@ class Worker:
         for step in ("reserve", "write", "insert"):
             self._health.hindered.pop(step, None)
         self._metrics.batch(batch.counts)
+        for name, number in batch.counts.items():
+            self.done[name] = self.done.get(name, 0) + number
         offsets = batch.offsets()
         self._settled |= offsets
         self._last_ms |= batch.timestamps()

@@ -129,11 +129,13 @@ class OutputTopics:
 
 
 def _outcome(sent: "asyncio.Future[Any] | Exception") -> Exception | None:
+    error: BaseException | None
     if isinstance(sent, Exception):
-        return sent
-    if sent.cancelled():
-        return KafkaError("the producer was closed")
-    error = sent.exception()
+        error = sent
+    elif sent.cancelled():
+        error = KafkaError("the producer was closed")
+    else:
+        error = sent.exception()
     return error if isinstance(error, Exception) else None
 
 
