@@ -111,7 +111,7 @@ class OutputTopics:
                 max_batch_size=BATCH_BYTES,
                 max_request_size=REQUEST_BYTES,
                 request_timeout_ms=REQUEST_MS,
-                compression_type="lz4",
+                compression_type="zstd",  # aiokafka has lz4 at its slowest level only
             )
             try:
                 await asyncio.wait_for(producer.start(), START_SECONDS)
