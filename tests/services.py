@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -31,6 +33,18 @@ STOP_SECONDS = 60.0
 
 RECIPE = "words-0-2"
 
+_WITH_LIMITS = """
+import msgspec
+from dedup.cli import main
+from dedup.service import config, run
+serve = run.run
+def lowered(given, listening):
+    limits = msgspec.structs.replace(given.limits, **{})
+    serve(msgspec.structs.replace(given, limits=limits), listening)
+run.run = lowered
+main()
+"""
+
 
 class Serving:
     """A service, started on entering the block.
@@ -40,8 +54,15 @@ class Serving:
     """
 
     def __init__(
-        self, path: Path, *options: object, token: str | None = None, wait: bool = True, **env: str
+        self,
+        path: Path,
+        *options: object,
+        token: str | None = None,
+        wait: bool = True,
+        limits: dict[str, float] | None = None,
+        **env: str,
     ) -> None:
+        """limits replaces bounds of dedup.service.config.Limits that have no option."""
         self.path = path
         self.options = [str(option) for option in options]
         self.token = token
@@ -49,6 +70,7 @@ class Serving:
         self.env.pop("DEDUP_TOKEN", None)
         if token is not None:
             self.env["DEDUP_TOKEN"] = token
+        self.program = ["-m", "dedup"] if limits is None else ["-c", _WITH_LIMITS.format(limits)]
         self.process: subprocess.Popen[bytes] | None = None
         self.wait = wait
         self.log: list[str] = []
@@ -71,10 +93,11 @@ class Serving:
     def start(self) -> None:
         """Start it, on its former ports if it had any, and wait until it is ready."""
         self._earlier = len(self.log)
-        command = [sys.executable, "-m", "dedup", "--debug", "serve", "--path", str(self.path)]
-        command += ["--log", "json", "--listen", f"127.0.0.1:{self.port}"]
-        if "--http" not in self.options:
-            command += ["--http", f"127.0.0.1:{self.http_port}"]
+        command = [sys.executable, *self.program, "--debug", "serve", "--path", str(self.path)]
+        command += ["--log", "json"]
+        for option, port in (("--listen", self.port), ("--http", self.http_port)):
+            if option not in self.options:
+                command += [option, f"127.0.0.1:{port}"]
         self.process = subprocess.Popen(
             [*command, *self.options], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -107,11 +130,12 @@ class Serving:
         """Return a plain connection to its RESP port."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
-    def get(self, path: str) -> tuple[int, bytes]:
-        """Return status and body of an HTTP request."""
+    def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+        """Return status and body of an HTTP request; with a context, over TLS."""
+        scheme = "http" if context is None else "https"
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.http_port}{path}", timeout=30
+                f"{scheme}://127.0.0.1:{self.http_port}{path}", timeout=30, context=context
             ) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
@@ -131,7 +155,20 @@ class Serving:
         return self.process.wait(STOP_SECONDS)
 
 
+def installed(program: str) -> str:
+    """Return the path of redis-cli or redis-benchmark; installed where that may be (Debian, root)."""
+    if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
+        for command in (["update", "-qq"], ["install", "-y", "-qq", "redis-tools"]):
+            subprocess.run(["apt-get", *command], check=True, capture_output=True)
+    found = shutil.which(program)
+    assert found, (
+        f"{program} is missing: install Redis' tools (Debian: apt-get install redis-tools)"
+    )
+    return found
+
+
 def _read(pipe, take) -> None:
     with pipe:
         for line in pipe:
             take(line)
+    take(b"")

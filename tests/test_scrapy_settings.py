@@ -38,6 +38,7 @@ def test_defaults():
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
         explore=0.0,
+        report=None,
         secret=None,
     )
 
@@ -79,6 +80,7 @@ WRONG = [
     ("DEDUP_EXEMPT", [5], REASONS),
     ("DEDUP_MAX_BYTES", 0, "a whole number from 1 to 2147483648"),
     ("DEDUP_MAX_BYTES", "16 MiB", "a whole number from 1 to 2147483648"),
+    ("DEDUP_REPORT", 1, "the path of a file"),
     ("DEDUP_EXPLORE", -0.01, SHARE),
     ("DEDUP_EXPLORE", 1.01, SHARE),
     ("DEDUP_EXPLORE", "some", SHARE),
@@ -144,6 +146,7 @@ RIGHT = [
     ("DEDUP_EXEMPT", [], "exempt", set()),
     ("DEDUP_EXEMPT", "", "exempt", set()),
     ("DEDUP_MAX_BYTES", "1000", "max_bytes", 1000),
+    ("DEDUP_REPORT", "page.html", "report", Path("page.html")),
     ("DEDUP_EXPLORE", "0.3", "explore", 0.3),
     ("DEDUP_EXPLORE", 1, "explore", 1.0),
     ("DEDUP_SECRET", "", "secret", None),
@@ -165,7 +168,6 @@ def test_empty_pages_are_never_judged():
 NOT_YET = {
     "DEDUP_KAFKA": "127.0.0.1:9092",
     "DEDUP_TOPIC": "dedup.inserts",
-    "DEDUP_REPORT": "report.json",
 }
 
 

@@ -34,6 +34,12 @@ __all__ = ["serve"]
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file: TLS on both ports.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of its private key.")
 @click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    help="A name by which HTTP clients call it, besides its addresses and localhost; may repeat.",
+)
+@click.option(
     "--distance",
     type=click.IntRange(0, 15),
     help="Greatest distance that may be asked for, in bits (default: the recipe's).",
@@ -63,6 +69,7 @@ def serve(
     http: str,
     tls_cert: Path | None,
     tls_key: Path | None,
+    host_names: tuple[str, ...],
     distance: int | None,
     reservation_seconds: float,
     max_connections: int,
@@ -89,6 +96,7 @@ def serve(
         token=os.environ.get("DEDUP_TOKEN") or None,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        host_names=host_names,
         limits=Limits(
             connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
         ),

@@ -144,6 +144,7 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
 
 
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
+    from dedup.kafka import kafka_config
     from dedup.worker.adapters import format_of
     from dedup.worker.config import Config, listen_address, topics_of
 
@@ -163,7 +164,7 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
     options["group"] = options["group"] or f"dedup-{topics.input}"
     options["threads"] = options["threads"] or min(os.cpu_count() or 1, 8)
     return Config(
-        connection={"bootstrap_servers": kafka},
+        kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
         topics=topics,
         format=form,
         metrics=listen_address(metrics, "--metrics") if metrics else None,

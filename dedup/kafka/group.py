@@ -12,14 +12,16 @@ The rules kept here:
 """
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from dedup.kafka.config import KafkaConfig
+from dedup.kafka.supervision import ended
 
 __all__ = ["Member"]
 
@@ -41,8 +43,7 @@ class Member:
 
     def __init__(
         self,
-        connection: Mapping[str, Any],
-        topic: str,
+        config: KafkaConfig,
         group: str,
         *,
         instance: str | None = None,
@@ -52,18 +53,18 @@ class Member:
     ) -> None:
         """Make a member.
 
-        connection  bootstrap_servers and security, as aiokafka takes them
+        config      where the brokers are, and the topic
         instance    name of a static member: restarted within session_seconds it has its partitions
                     again at once, without a rebalance
         earliest    where a group without offsets begins: at the first record, or after the last one
         finish      called when partitions are taken away; the owner finishes or gives up, in time
         """
-        self.topic = topic
+        self.topic = config.topic
         self.epoch = 0
         self._finish = finish
         self._read = time.monotonic()
         self._consumer = AIOKafkaConsumer(
-            **connection,
+            **config.options(),
             group_id=group,
             group_instance_id=instance,
             enable_auto_commit=False,
@@ -76,7 +77,7 @@ class Member:
             fetch_max_bytes=FETCH_BYTES,
             max_partition_fetch_bytes=PARTITION_BYTES,
         )
-        self._consumer.subscribe([topic], listener=_Listener(self))
+        self._consumer.subscribe([config.topic], listener=_Listener(self))
 
     async def start(self) -> None:
         """Connect and join. Raises KafkaError if no broker answers."""
@@ -176,8 +177,7 @@ class Member:
 
     async def stop(self) -> None:
         """Leave the group, within a bound."""
-        with contextlib.suppress(KafkaError, TimeoutError, asyncio.CancelledError):
-            await asyncio.wait_for(self._consumer.stop(), STOP_SECONDS)
+        await ended(self._consumer.stop(), "leaving the group", STOP_SECONDS)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -32,7 +32,7 @@ EXEMPTIONS = (
     "no_callback",
 )
 
-_NOT_YET = ("DEDUP_KAFKA", "DEDUP_TOPIC", "DEDUP_REPORT")
+_NOT_YET = ("DEDUP_KAFKA", "DEDUP_TOPIC")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -47,6 +47,7 @@ class Config(msgspec.Struct, frozen=True):
     reservation_seconds       how long a page may be in flight
     exempt                    reasons in force for which a page is not judged, or is kept
     max_bytes                 greater pages are not judged
+    report                    where the crawl's report is written; None: nowhere
     explore                   share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     """
 
@@ -64,6 +65,7 @@ class Config(msgspec.Struct, frozen=True):
     exempt: frozenset[str]
     max_bytes: int
     explore: float
+    report: Path | None
     secret: str | None
 
     @classmethod
@@ -92,6 +94,7 @@ class Config(msgspec.Struct, frozen=True):
             exempt=exempt,
             max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
             explore=_share(settings, "DEDUP_EXPLORE"),
+            report=_report(settings),
             secret=_text(settings, "DEDUP_SECRET"),
         )
 
@@ -201,9 +204,17 @@ def _service(settings: BaseSettings) -> tuple[str, ...]:
 
 def _path(settings: BaseSettings) -> Path:
     """Return the folder; a relative one lies beside the project's scrapy.cfg, if there is one."""
-    value = settings.get("DEDUP_PATH") or ".scrapy/dedup"
+    return _place("DEDUP_PATH", settings.get("DEDUP_PATH") or ".scrapy/dedup", "a folder")
+
+
+def _report(settings: BaseSettings) -> Path | None:
+    value = settings.get("DEDUP_REPORT")
+    return _place("DEDUP_REPORT", value, "a file") if value else None
+
+
+def _place(name: str, value: object, kind: str) -> Path:
     if not isinstance(value, str | Path):
-        raise _wrong("DEDUP_PATH", value, "the path of a folder")
+        raise _wrong(name, value, f"the path of {kind}")
     path = Path(value).expanduser()
     if not path.is_absolute() and inside_project():
         path = Path(project_data_dir()).parent / path

@@ -29,6 +29,7 @@ from dedup.recipes import Recipe
 from dedup.scrapy.config import Config
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.embedded import EmbeddedMemory
+from dedup.scrapy.journal import Journal
 from dedup.scrapy.memory import Memory, Pages
 from dedup.scrapy.pages import exemption, explores, is_start, key_of
 from dedup.scrapy.summary import summary
@@ -53,6 +54,7 @@ class Session:
         self.crawler = crawler
         self.config = config
         self.counts = Counts(crawler, self._soon)
+        self.journal = None if config.report is None else Journal()
         self._memory: Memory | None = None
         self._pages: dict[str, Pages] = {}  # by namespace
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
@@ -122,6 +124,8 @@ class Session:
             if verdict.status == "pending":
                 verdict = await self._reserve(pages, reading, key, response, "in_flight")
             self._note(pages, request, verdict)
+            if self.journal is not None:
+                self.journal.judged(verdict, response, pages.recipe)
         return verdict
 
     def _pages_of(self, request: Request) -> Pages | None:
@@ -286,6 +290,22 @@ class Session:
             logger.info("%s", summary(stats.get_stats(), self.config, remembered))
         except Exception as error:
             self.counts.fault(error, "there is no summary")
+            self.commit()
+        if self.journal is not None:
+            self._report(self.journal)
+
+    def _report(self, journal: Journal) -> None:
+        path, stats = self.config.report, self.crawler.stats
+        assert path is not None
+        assert stats is not None
+        try:
+            from dedup.scrapy.report import write_report
+
+            name = self.crawler.spider.name if self.crawler.spider is not None else ""
+            write_report(path, name, stats.get_stats(), self.config, journal)
+            logger.info("dedup: the report of this crawl is in %s", path)
+        except Exception as error:
+            self.counts.fault(error, f"there is no report in {path}")
             self.commit()
 
     async def _close_memory(self) -> str:

@@ -63,8 +63,9 @@ class SpiderMiddleware(CallbackMiddleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> Iterator[Any]:
         """Pass on what a callback yields and end the page's reservation when it is through."""
+        journal = self.session.journal
         with _Output(self.session, response) as output:
-            for yielded in result:
+            for yielded in result if journal is None else journal.timed(result):
                 if not isinstance(yielded, Request) or output.passes(yielded):
                     yield yielded
 
@@ -75,8 +76,9 @@ class SpiderMiddleware(CallbackMiddleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
+        journal = self.session.journal
         with _Output(self.session, response) as output:
-            async for yielded in result:
+            async for yielded in result if journal is None else journal.timed_async(result):
                 if not isinstance(yielded, Request) or output.passes(yielded):
                     yield yielded
 

@@ -99,6 +99,19 @@ class Commands:
             raise Refused("LIMIT", f"a key has 1 to {self.limits.key_bytes} bytes")
         return key
 
+    def check_batch(self, count: int) -> None:
+        """Raise Refused (LIMIT) for a batch of too many values."""
+        if count > self.limits.batch:
+            raise Refused("LIMIT", f"a batch has up to {self.limits.batch:,} values")
+
+    def check_neighbours(self, count: int) -> None:
+        """Raise Refused (LIMIT) for an answer of too many neighbours."""
+        if count > self.limits.neighbours:
+            raise Refused(
+                "LIMIT",
+                f"an answer holds up to {self.limits.neighbours:,} neighbours: probe fewer at once",
+            )
+
     def detector(
         self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
     ) -> Detector | None:
@@ -138,8 +151,7 @@ class Commands:
     ) -> dict[int, list[Neighbour]]:
         """Probe a batch; return the near-duplicates of those that have any, by index."""
         self.check_ready()
-        if len(checks) > self.limits.batch:
-            raise Refused("LIMIT", f"a batch has up to {self.limits.batch:,} values")
+        self.check_batch(len(checks))
         if detector is None:
             return {}
         return detector.probe_many(

@@ -48,8 +48,8 @@ class Limits(msgspec.Struct, frozen=True):
     greeting_bytes: int = 1 << 12  # what a connection may send before it has shown the token
     body_bytes: int = 4 << 20  # one HTTP request
     batch: int = 10_000  # values of an MPROBE, items of an HTTP request
-    neighbours: int = 20_000  # documents near the values of one batch
-    key_bytes: int = 1 << 14  # a document key
+    neighbours: int = 10_000  # documents near the values of one batch
+    key_bytes: int = 1 << 13  # a document key
     unanswered: int = 4096  # commands of one connection that wait for Kafka
     output_bytes: int = 1 << 20  # answers not yet read, before a connection is not read any more
     greeting_seconds: float = 10.0  # until the token was shown, or the TLS handshake done
@@ -70,6 +70,7 @@ class Config(msgspec.Struct, frozen=True):
     distance             greatest distance that can be asked for, in bits; None: the recipe's
     reservation_seconds  how long a page may be in flight
     token                what a client must show; None: nothing
+    host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
 
     path: Path
@@ -80,6 +81,7 @@ class Config(msgspec.Struct, frozen=True):
     token: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    host_names: tuple[str, ...] = ()
     limits: Limits = USUAL_LIMITS
 
 

@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._unparsed = 0  # bytes since the last whole command, at most
         self._read = 0  # bytes of the last read
         self._whole = False  # whether a command was whole since then
-        self._singly: deque[list[bytes]] = deque()  # probes that are not to be one native call
+        self._singly: deque[Any] = deque()  # commands that are not to be one native call
         self._answers: list[bytes] = []  # not yet written
         self._answered = 0  # their bytes
         self._waiting: deque[bytes | Later] = deque()  # answers behind one that is still to come
@@ -211,20 +211,20 @@ class Connection(asyncio.Protocol):
             while trusted and len(alike) < RUN and _is_alike(command, alike):
                 alike.append(command)
                 command = gets()
-        except hiredis.HiredisError as fault:
-            self._run_alike(alike)
-            raise _NotResp("this is not RESP") from fault
+        except hiredis.HiredisError:
+            command = None
         if alike:
             self._whole = True
             self._run_alike(alike)
+            if self._singly and command is not _MISSING:
+                self._singly.append(command)
+        if self._singly:
+            return True
         if command is _MISSING:
             self._all_taken()
             return False
         self._whole = True
-        if type(command) is not list:
-            raise _NotResp("a command is an array of bulk strings")
-        if command:
-            self._run_one(command)
+        self._run_one(command)
         return True
 
     def _all_taken(self) -> None:
@@ -264,7 +264,11 @@ class Connection(asyncio.Protocol):
         everyone.asked[PROBE] += count
         everyone.durations.note(perf_counter() - began, count)
 
-    def _run_one(self, command: list[bytes]) -> None:
+    def _run_one(self, command: Any) -> None:
+        if type(command) is not list:
+            raise _NotResp("a command is an array of bulk strings")
+        if not command:
+            return
         began = perf_counter()
         everyone, session = self._all, self._session
         name = command[0]

@@ -4,6 +4,7 @@ A command is a function of a session and its arguments (the name is the first). 
 Later for an answer that is still to come.
 """
 
+import asyncio
 import hmac
 from asyncio import Future
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from dedup.detector import Detector
 from dedup.errors import UsageError
 from dedup.service import wire
+from dedup.service.batches import PROBES, probe_in_slices
 from dedup.service.commands import Commands
 from dedup.service.namespaces import Refused
 from dedup.service.wire import NIL, OK, bulk, integer, options
@@ -156,7 +158,7 @@ def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
     return wire.neighbours(found if most is None else found[:most])
 
 
-def _mprobe(session: Session, arguments: list[bytes]) -> bytes:
+def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     _arity(arguments, 5)
     if arguments[2].upper() != b"RECIPE":
         raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
@@ -171,11 +173,17 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes:
     commands, recipe = session.commands, wire.text(arguments[3], "recipe")
     detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
     values, checks = wire.fingerprints(pairs[::2]), wire.fingerprints(pairs[1::2])
-    found = commands.probe_many(detector, values, checks.tolist(), recipe, None)
-    answers = [wire.EMPTY] * len(values)
-    for i, near in found.items():
-        answers[i] = _neighbours(near, given.count)
-    return wire.array(answers)
+
+    def encoded(found: dict[int, list[Neighbour]]) -> bytes:
+        answers = [wire.EMPTY] * len(values)
+        for i, near in found.items():
+            answers[i] = _neighbours(near, given.count)
+        return wire.array(answers)
+
+    if len(values) > PROBES:
+        work = probe_in_slices(commands, detector, values, checks.tolist(), recipe)
+        return Later(asyncio.ensure_future(work), encoded)
+    return encoded(commands.probe_many(detector, values, checks.tolist(), recipe, None))
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:

@@ -19,6 +19,10 @@ from typing import Any
 
 from dedup.service.commands import Commands, StoreInserts
 from dedup.service.config import Address, Config, check_config
+from dedup.service.http import made_app
+from dedup.service.http_guard import HttpConnections
+from dedup.service.http_values import Health
+from dedup.service.metrics import Metrics
 from dedup.service.namespaces import Namespaces
 from dedup.service.resp import Connections
 
@@ -43,9 +47,18 @@ class Service:
         )
         self.commands = Commands(self.namespaces, StoreInserts(), config.limits)
         self.connections = Connections(self.commands, config.limits, config.token)
+        metrics = Metrics(self.commands, self.connections)
+        app = made_app(
+            self.commands, metrics, self.health, config.token, config.host_names, config.limits
+        )
+        self.http_connections = HttpConnections(app, config.limits)
         self.stop = asyncio.Event()
-        self.started = time.time()
         self._failed: BaseException | None = None
+
+    def health(self) -> Health:
+        """Return whether probes are answered, and if not, why."""
+        reason = self.commands.not_ready
+        return Health("ok") if reason is None else Health("not_ready", reason)
 
     async def run(self, listening: Callable[[Address, Address | None], None]) -> None:
         """Serve until told to stop. listening is called with the real addresses.
@@ -65,14 +78,28 @@ class Service:
             backlog=BACKLOG,
             ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
         )
-        listening(address_of(resp), None)
+        servers = [server]
+        web = None
+        if config.http is not None:
+            web = bound(config.http)
+            servers.append(
+                await loop.create_server(
+                    self.http_connections,
+                    sock=web,
+                    ssl=context,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
+                )
+            )
+        listening(address_of(resp), None if web is None else address_of(web))
         watch = asyncio.create_task(self._watch())
         opening = asyncio.create_task(self._open())
         try:
             await self.stop.wait()
             log.info("stopping: no more commands are taken")
             self.commands.not_ready = "the service is stopping"
-            server.close()
+            for server in servers:
+                server.close()
             await self._drain()
         finally:
             watch.cancel()
@@ -102,9 +129,12 @@ class Service:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            self.connections.end_overdue(time.monotonic())
+            now = time.monotonic()
+            self.connections.end_overdue(now)
+            self.http_connections.end_overdue(now)
 
     async def _drain(self) -> None:
+        await self.http_connections.drain(self.config.limits.drain_seconds)
         self.connections.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.limits.drain_seconds):

@@ -4,21 +4,19 @@ The rule kept here: a wrong value is a UsageError that names the option, the val
 allowed, before anything is connected to.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from dedup.errors import UsageError
+from dedup.kafka import KafkaConfig
+from dedup.kafka.config import check_topic
 from dedup.names import check_namespace
 from dedup.policy import Scope
 from dedup.worker.adapters import Format
 
 __all__ = ["Config", "Topics", "listen_address", "topics_of"]
-
-TOPIC_CHARACTERS = 249
-TOPIC = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -33,7 +31,7 @@ class Topics(msgspec.Struct, frozen=True):
 class Config(msgspec.Struct, frozen=True):
     """A worker's options.
 
-    connection           bootstrap_servers and security, as aiokafka takes them
+    kafka                where the brokers are; its topic is the input
     instance             name of a static group member, or None
     begin                where a group without offsets begins
     path, service        the folder of an embedded store, or the URLs of a table service (commas)
@@ -49,7 +47,7 @@ class Config(msgspec.Struct, frozen=True):
     metrics              host and port, or None
     """
 
-    connection: Mapping[str, Any]
+    kafka: KafkaConfig
     topics: Topics
     format: Format
     group: str
@@ -100,16 +98,8 @@ def topics_of(
         dead or f"{input}.dlq",
     )
     names = msgspec.structs.asdict(made)
-    for option, name in names.items():
-        if (
-            not 0 < len(name) <= TOPIC_CHARACTERS
-            or not TOPIC.issuperset(name)
-            or name in (".", "..")
-        ):
-            raise UsageError(
-                f"the {option} topic {name!r} is not allowed: 1 to {TOPIC_CHARACTERS} of the "
-                "characters A-Z a-z 0-9 . _ -"
-            )
+    for name in names.values():
+        check_topic(name)
     if len(set(names.values())) < len(names):
         raise UsageError(
             f"input, unique, duplicates and dead letters must be four topics, not {names}"

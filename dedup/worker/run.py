@@ -27,6 +27,7 @@ from aiokafka.errors import (
 import dedup.detector
 from dedup.errors import DedupError
 from dedup.kafka.group import Member
+from dedup.kafka.supervision import KafkaUnavailable
 from dedup.recipes import Recipe
 from dedup.worker.adapters import adapter
 from dedup.worker.batch import Batch, Offsets, Reading
@@ -78,7 +79,7 @@ class Worker:
         self._config = config
         self._metrics = metrics
         self._health = health
-        self._outputs = OutputTopics(config.connection, config.topics)
+        self._outputs = OutputTopics(config.kafka, config.topics)
         self._pipeline: Pipeline
         self._member: Member | None = None
         self._queue: asyncio.Queue[tuple[int, list[Reading]]] = asyncio.Queue(1)
@@ -163,7 +164,7 @@ class Worker:
 
     async def _supervise(self, reader: Reader) -> None:
         """Join, read, settle and watch; make the member anew when it stands still."""
-        await self._patiently(lambda: ensure_topics(self._config.connection, self._config.topics))
+        await self._patiently(lambda: ensure_topics(self._config.kafka, self._config.topics))
         while True:
             await self._patiently(self._join)
             self._health.joined = True
@@ -199,8 +200,7 @@ class Worker:
         self._at_hand = 0
         self._disown()
         self._member = Member(
-            config.connection,
-            config.topics.input,
+            config.kafka,
             config.group,
             instance=config.instance,
             earliest=config.begin == "earliest",
@@ -221,7 +221,7 @@ class Worker:
                 await act()
             except REFUSED as error:
                 raise DedupError(f"Kafka refuses the worker: {error}") from error
-            except (KafkaError, OSError) as error:
+            except (KafkaError, KafkaUnavailable, OSError) as error:
                 self._fault("connect", error)
                 self._health.hindered["kafka"] = _text(error)
                 await asyncio.sleep(pause)
