@@ -5,11 +5,24 @@ from __future__ import annotations
 import json
 import random
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pagestream
 import pytest
-from workers import Message, Topic, finish, messages, outcome, read, working, wrongs
+from workers import (
+    Message,
+    Topic,
+    finish,
+    messages,
+    outcome,
+    read,
+    wait_until,
+    working,
+    wrongs,
+)
 
 COMMITS = 'dedup_worker_events_total{event="commits"}'
 
@@ -255,6 +268,25 @@ def test_records_that_expired_unread_are_told(topic, tmp_path):
     worker = finish(topic, "--path", tmp_path)
     assert worker.said("1 records of")
     assert len(outcome(topic).unique) == 4
+
+
+def test_the_example_runs(kafka, tmp_path):
+    """examples/stream.py, with a worker beside it, prints two unique pages and a near-duplicate."""
+    topic = Topic(kafka, "example.pages")
+    example = Path(__file__).parent.parent / "examples" / "stream.py"
+    with subprocess.Popen(
+        [sys.executable, example, kafka], stdout=subprocess.PIPE, text=True
+    ) as running:
+        wait_until(lambda: len(read(kafka, topic.name)) == 3)
+        with working(topic, "--path", tmp_path) as worker:
+            said = running.communicate(timeout=60)[0].splitlines()
+            assert worker.end() == 0, worker.told()
+    assert running.returncode == 0
+    assert sorted(line.split(": ", 1)[1] for line in said) == [
+        "https://example.org/bridge unique",
+        "https://example.org/bridge?sid=7f3a near_duplicate of https://example.org/bridge",
+        "https://example.org/tram unique",
+    ]
 
 
 def delete_before(topic: Topic, partition: int, offset: int) -> None:

@@ -141,6 +141,14 @@ def read(bootstrap: str, name: str) -> list[Message]:
     return asyncio.run(read())
 
 
+def wait_until(met: Callable[[], bool]) -> None:
+    """Return when a condition is met, at the latest in a minute."""
+    until = time.monotonic() + WAIT_SECONDS
+    while not met():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 class WorkerProcess:
     """A `dedup worker`; its log lines are kept as they come."""
 

@@ -125,8 +125,9 @@ log = logging.getLogger("dedup.worker")
 @click.option(
     "--threads",
     type=click.IntRange(1, 256),
-    default=None,
-    help="That read and fingerprint. [default: one a processor]",
+    default=1,
+    show_default=True,
+    help="That read and fingerprint; more may help where pages are long.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
@@ -162,7 +163,6 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
         body_encoding=options.pop("body_encoding"),
     )
     options["group"] = options["group"] or f"dedup-{topics.input}"
-    options["threads"] = options["threads"] or min(os.cpu_count() or 1, 8)
     return Config(
         kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
         topics=topics,

@@ -68,7 +68,7 @@ class Config(msgspec.Struct, frozen=True):
     max_bytes: int = 16 << 20
     batch_records: int = 500
     batch_bytes: int = 16 << 20
-    threads: int = 2
+    threads: int = 1
     until_end: bool = False
     metrics: tuple[str, int] | None = None
 
