@@ -36,7 +36,13 @@ _NEXT = {
     errno.ENOTDIR: "give a folder",
     errno.ENOSPC: "free some space and run it again",
 }
-_EXTRAS = {"rich": "cli", "scrapy": "scrapy", "twisted": "scrapy"}
+_EXTRAS = {
+    "fastwarc": "warc",
+    "pyarrow": "parquet",
+    "rich": "cli",
+    "scrapy": "scrapy",
+    "twisted": "scrapy",
+}
 
 
 def out(text: str) -> None:
