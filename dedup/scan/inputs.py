@@ -74,7 +74,7 @@ def _files(job: Job) -> Iterator[_File]:
                 raise UsageError(f"stdin is read as jsonl, not as {job.format}; give files")
             yield _File(STDIN, "jsonl", 0)
             continue
-        paths = [given] if os.path.lexists(given) else sorted(glob.iglob(given, recursive=True))  # noqa: PTH118, PTH207
+        paths = [given] if os.path.lexists(given) else sorted(glob.iglob(given, recursive=True))  # noqa: PTH207
         if not paths:
             raise DedupError(f"{given}: there is no such file or folder; check the path")
         empty = True
@@ -104,14 +104,10 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
     with os.scandir(path) as entries:
         names = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
     for name, is_folder in names:
-        if name.startswith("."):
-            continue
         below = os.path.join(path, name)  # noqa: PTH118
-        if is_folder:
+        known = kind or _kind_of(name)
+        if not name.startswith(".") and (is_folder or (known and os.path.isfile(below))):  # noqa: PTH113
             yield from _below(below, kind, own)
-        elif (known := kind or _kind_of(name)) and os.path.isfile(below):  # noqa: PTH113
-            if os.path.realpath(below) not in own:
-                yield _File(below, known, os.stat(below).st_size)  # noqa: PTH116
 
 
 def _kind_of(name: str) -> Kind | None:

@@ -78,7 +78,7 @@ def _opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
     with open(path, "rb") as raw:  # noqa: PTH123 - a path as text, for its errors
         if path.lower().endswith(".gz"):
             with gzip.GzipFile(fileobj=raw) as plain:
-                yield io.BufferedReader(plain, 1 << 18), raw  # type: ignore[type-var]
+                yield io.BufferedReader(plain, 1 << 18), raw
         elif path.lower().endswith(".zst"):
             yield io.BufferedReader(_Zstd(raw), 1 << 18), raw
         else:
@@ -91,7 +91,7 @@ class _Zstd(io.RawIOBase):
     def __init__(self, raw: IO[bytes]) -> None:
         from fastwarc.stream_io import ZstdReader
 
-        self._reader = ZstdReader(raw)  # type: ignore[arg-type]
+        self._reader = ZstdReader(raw)
 
     def readable(self) -> bool:
         return True

@@ -136,7 +136,7 @@ class _Pool:
             return self._waiting[-1]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        worker = subprocess.Popen(  # noqa: S603 - our own module
+        worker = subprocess.Popen(
             [sys.executable, "-m", "dedup.scan.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

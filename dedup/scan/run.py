@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Self, cast
 
 import msgspec
 
 from dedup.detector import Detector, Policy, _Shared
-from dedup.errors import DedupError, UsageError
+from dedup.errors import DedupError, RecipeMismatch, UsageError
 from dedup.recipes import Recipe
 from dedup.scan.inputs import STDIN, list_units
 from dedup.scan.judge import Judge
 from dedup.scan.memory import Memory
 from dedup.scan.pool import read_all
 from dedup.scan.report import check_report, make_report, write_report
-from dedup.scan.values import Fault, Found, Job, Large, Progress, Reading, Summary, Task
+from dedup.scan.values import Fault, Found, Job, Large, Progress, Reading, Result, Summary, Task
 from dedup.scan.verdicts import check_output, publish, read_rows, to_line
 from dedup.scan.work import Position, Work, work_folder
 from dedup.store import Store, agreed_recipe
@@ -68,8 +68,8 @@ def scan(
 def _check(job: Job) -> None:
     if not job.inputs:
         raise UsageError("there is nothing to scan; give files, folders or - for stdin")
-    if job.output not in {None, STDOUT}:
-        check_output(cast("str", job.output))
+    if job.output is not None and job.output != STDOUT:
+        check_output(job.output)
     elif job.resume:
         raise UsageError("only a scan with an output file can be resumed; give --output FILE")
     if job.report is not None:
@@ -79,9 +79,9 @@ def _check(job: Job) -> None:
 
 
 def _folder(job: Job, stack: ExitStack) -> Path:
-    if job.output in {None, STDOUT}:
+    if job.output is None or job.output == STDOUT:
         return Path(stack.enter_context(TemporaryDirectory(prefix="dedup-scan-")))
-    folder = work_folder(cast("str", job.output))
+    folder = work_folder(job.output)
     if (folder / "job.json").exists() and not job.resume:
         raise DedupError(
             f"{folder} holds the work of an unfinished scan; go on with it by --resume, or remove "
@@ -98,7 +98,7 @@ class _Base:
         self.store: Store | None = None
         self.recipe: Recipe
 
-    def __enter__(self) -> "_Base":
+    def __enter__(self) -> Self:
         job = self._job
         if job.store is not None:
             try:
@@ -110,6 +110,11 @@ class _Base:
         where = Path(job.store or "") / job.namespace
         try:
             self.recipe = agreed_recipe(where, held, None, job.secret)
+            if self.recipe.key is None:
+                raise RecipeMismatch(
+                    f"the store {where} holds fingerprints of recipe {held!r}, which needs its "
+                    "secret; give it by --secret"
+                )
         except BaseException:
             self.__exit__()
             raise
@@ -199,7 +204,7 @@ def _tasks(job: Job, begin: Position) -> Iterator[Task]:
             yield Task(number, unit, 0, 0)
 
 
-def _advance(position: Position, task: Task, results: list, end: bool) -> Position:
+def _advance(position: Position, task: Task, results: list[Result], end: bool) -> Position:
     if end:
         return msgspec.structs.replace(
             position,
@@ -243,8 +248,8 @@ def _end(job: Job, work: Work, base: _Base) -> Summary:
         summary.inserted = _update(work, base)
     if job.report is not None and work.verdicts.exists():  # else it was written before a kill
         write_report(make_report(summary, read_rows(work.verdicts)), job.report)
-    if job.output not in {None, STDOUT}:
-        publish(work.verdicts, cast("str", job.output))
+    if job.output is not None and job.output != STDOUT:
+        publish(work.verdicts, job.output)
     work.remove()
     return summary
 

@@ -11,7 +11,7 @@ The rules kept here:
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import IO, Any
 
 from dedup.scan.bodies import decode_body, read_up_to
@@ -49,45 +49,53 @@ class _Reader:
     def __init__(self, file: IO[bytes], path: str, reading: Reading) -> None:
         self._file, self._path, self._reading = file, path, reading
         self._name = shown(os.fsencode(path))
+        self._last = -1  # where the last record began; -1 if none was read in this run
+        self._torn = False  # it was named as broken
+        self._gap: Broken | None = None  # what is wrong after it, until it is known where
 
     def read(self, offset: int) -> Iterator[Read]:
-        skip = offset > 0
-        last = -1  # where the last record began
-        torn = False  # it was named as broken
-        gap = None  # what is wrong after it, until it is known where
+        last, skip = -1, offset > 0
         while True:
-            first, records = True, self._records(offset)
-            while True:
-                try:
-                    record = next(records, None)
-                except (OSError, ValueError) as error:  # FastWARC's, for what is no record
-                    reason = str(error)
-                    if isinstance(error, OSError) and error.errno:  # the disk's
-                        place = f"byte {max(offset, last)}"
-                        yield Broken(offset, self._name, place, reason, rest=True)
-                        return
-                    break
-                if record is None:
-                    return
-                last, first = record.stream_pos, False
-                result = None if skip else self._result(record)
-                skip, torn = False, isinstance(result, Broken)
-                if gap and not torn:
-                    yield gap
-                gap = None
-                if result is not None:
-                    yield result
-            if first:
+            reason = yield from self._run(offset, skip)
+            if reason is None:
+                return
+            if self._last < 0:  # not even one record was read from here
                 yield Broken(offset, self._name, f"byte {offset}", reason, rest=last < 0)
-                last, gap = offset, None
-            elif not torn:
-                gap = Broken(last, self._name, f"after the record at byte {last}", reason)
+                self._gap, self._last = None, offset
+            elif not self._torn:
+                place = f"after the record at byte {self._last}"
+                self._gap = Broken(self._last, self._name, place, reason)
+            last, skip = self._last, False
             found = self._next_start(last + 1)
             if found is None:
-                if gap:
-                    yield gap
+                if self._gap:
+                    yield self._gap
                 return
             offset = found
+
+    def _run(self, offset: int, skip: bool) -> Generator[Read, None, str | None]:
+        """Yield results from an offset on, up to what is no record; return why, or None at the end."""
+        self._last = -1
+        records = self._records(offset)
+        while True:
+            try:
+                record = next(records, None)
+            except (OSError, ValueError) as error:  # FastWARC's, for what is no record
+                if isinstance(error, OSError) and error.errno:  # the disk's
+                    place = f"byte {max(offset, self._last)}"
+                    yield Broken(offset, self._name, place, str(error), rest=True)
+                    return None
+                return str(error)
+            if record is None:
+                return None
+            self._last = record.stream_pos
+            result = None if skip else self._result(record)
+            skip, self._torn = False, isinstance(result, Broken)
+            if self._gap and not self._torn:
+                yield self._gap
+            self._gap = None
+            if result is not None:
+                yield result
 
     def _records(self, offset: int) -> Iterator[Any]:
         from fastwarc.warc import ArchiveIterator
@@ -101,7 +109,7 @@ class _Reader:
         kind, offset = record.record_type, record.stream_pos
         if kind == WarcRecordType.revisit:
             return Skipped(offset, "revisit")
-        if kind not in (WarcRecordType.response, WarcRecordType.resource):  # noqa: PLR6201 - no hash
+        if kind not in (WarcRecordType.response, WarcRecordType.resource):
             return None
         length = record.headers.get("Content-Length")
         if length is None or not (length.isascii() and length.isdigit()):
@@ -185,6 +193,6 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
             return zlib.decompressobj(31).decompress(file.read(_PROBE_BYTES), 5) == _START
         from fastwarc.stream_io import ZstdReader
 
-        return bool(ZstdReader(file).read(5) == _START)  # type: ignore[arg-type]
+        return bool(ZstdReader(file).read(5) == _START)
     except (OSError, zlib.error):
         return False
