@@ -36,7 +36,7 @@ class Memory:
 
     def __len__(self) -> int:
         """Return the number of documents, those that are hidden by a newer one among them."""
-        return len(self._base or ()) + len(self._work) + len(self._fresh)
+        return (0 if self._base is None else len(self._base)) + len(self._work) + len(self._fresh)
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a document with this key was accepted."""

@@ -7,6 +7,8 @@ Each step of the end may be done twice and comes to the same, so a kill among th
 """
 
 import copy
+import glob
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -82,6 +84,8 @@ def _folder(job: Job, stack: ExitStack) -> Path:
     if job.output is None or job.output == STDOUT:
         return Path(stack.enter_context(TemporaryDirectory(prefix="dedup-scan-")))
     folder = work_folder(job.output)
+    for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.done"):  # a kill cut its removal
+        shutil.rmtree(left, ignore_errors=True)
     if (folder / "job.json").exists() and not job.resume:
         raise DedupError(
             f"{folder} holds the work of an unfinished scan; go on with it by --resume, or remove "
@@ -256,7 +260,7 @@ def _end(job: Job, work: Work, base: _Base) -> Summary:
 
 def _update(work: Work, base: _Base) -> int:
     """Insert what was accepted into the store; known keys are replaced."""
-    store = base.store or base.open(create=True)
+    store = base.open(create=True) if base.store is None else base.store
     first, count = 0, 0
     documents = work.documents()
     try:
