@@ -31,7 +31,9 @@ def page(url: str, seed: object, changed: int = 0, links: int = 0, words: int = 
     rng = random.Random(f"{seed}")
     text = rng.sample(WORDS, words)
     text[:changed] = [f"x{url}{i}" for i in range(changed)]
-    anchors = "".join(f'<p>more of it <a href="/l/{url[-6:]}/{i}">n{i}</a></p>' for i in range(links))
+    anchors = "".join(
+        f'<p>more of it <a href="/l/{url[-6:]}/{i}">n{i}</a></p>' for i in range(links)
+    )
     return Page(url, f"<html><body><p>{' '.join(text)}</p>{anchors}</body></html>")
 
 
@@ -107,7 +109,9 @@ def verdicts(path: Path) -> list[tuple]:
     return [tuple(row[name] for name in FIELDS) for row in rows]
 
 
-def scanned(tmp_path: Path, *inputs: object, output: str = "v.jsonl", **options: Any) -> list[tuple]:
+def scanned(
+    tmp_path: Path, *inputs: object, output: str = "v.jsonl", **options: Any
+) -> list[tuple]:
     """Scan in this process, and return the verdicts."""
     target = tmp_path / output
     scan(Job(inputs=tuple(map(str, inputs)), output=str(target), **options))

@@ -27,11 +27,11 @@ from scanning import (
 from dedup import fingerprint
 from dedup.cli import main
 from dedup.errors import DedupError, UsageError
+from dedup.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.pool import read_all
 from dedup.scan.report import COUNTED, _Most
 from dedup.scan.values import Reading, Task, Unit
-from dedup.recipes import recipe_of
 from dedup.store import Store
 
 PAGES = mixed(150)
@@ -158,7 +158,9 @@ def test_the_output_is_no_input(tmp_path):
 def test_a_store_is_compared_with_and_left_alone(tmp_path):
     """Pages of a store come first; without --update it holds afterwards what it held before."""
     older, newer = PAGES[:60], PAGES[60:]
-    scanned(tmp_path, write_lines(tmp_path / "a.jsonl", older), store=str(tmp_path / "s"), update=True)
+    scanned(
+        tmp_path, write_lines(tmp_path / "a.jsonl", older), store=str(tmp_path / "s"), update=True
+    )
     accepted: dict = {}
     judged(older, accepted=accepted)
     held = contents(tmp_path / "s")
@@ -307,7 +309,7 @@ def test_the_summary_counts_every_page(tmp_path):
     assert sum(summary["exempt"].values()) == sum(row[2] == "exempt" for row in rows)
     assert sum(summary["distances"].values()) == summary["near_duplicate"]
     assert summary["bytes"] == (tmp_path / "p.jsonl").stat().st_size
-    assert os.listdir(tmp_path) and not list(tmp_path.glob(".*"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["p.jsonl", "v.jsonl"]
 
 
 def test_stdin_to_stdout(tmp_path):
@@ -346,7 +348,10 @@ def test_wrong_use_is_named(tmp_path):
 
 def test_the_report_names_the_greatest_clusters(tmp_path):
     """--report writes what stands most often, as JSON or as a page; both escape what they show."""
-    pages = [page("http://a.example.com/<1>", 1), *(page(f"http://b.example.com/{i}", 1) for i in range(5))]
+    pages = [
+        page("http://a.example.com/<1>", 1),
+        *(page(f"http://b.example.com/{i}", 1) for i in range(5)),
+    ]
     file = write_lines(tmp_path / "p.jsonl", pages)
     assert call(file, "--report", tmp_path / "r.json").exit_code == 0
     report = json.loads((tmp_path / "r.json").read_text())

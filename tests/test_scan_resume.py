@@ -4,7 +4,6 @@ Verdicts, summary, report and store must be those of an unbroken run, wherever t
 """
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import sys
 import textwrap
 import time
 from itertools import count
+from pathlib import Path
 
 import pytest
 from scanning import (
@@ -226,8 +226,7 @@ def test_a_killed_scan_leaves_no_process(tmp_path):
 
 def alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 

@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -22,34 +22,31 @@ __all__ = ["read_lines"]
 
 _LARGEST_ESCAPE = 6  # bytes that JSON may take for a byte of text
 _ROOM = 1 << 20  # for the fields beside the page
+_BUFFER_BYTES = 1 << 16
 
 
 def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
-    """Yield what each line that is not blank comes to. Raises OSError if the file cannot be opened."""
+    """Yield what each line that is not blank comes to. Raises OSError if the file cannot be read."""
     line_bytes = _LARGEST_ESCAPE * reading.max_bytes + _ROOM
     decode = _decoder(reading)
     number, name = 0, shown(os.fsencode(path))
-    with _opened(path) as (file, raw):
-        while True:
-            offset = 0
-            try:
-                line = file.readline(line_bytes)
-                if not line:
-                    return
-                number += 1
-                offset = raw.tell() if raw is not None else 0
-                if len(line) == line_bytes and not line.endswith(b"\n"):
-                    while (rest := file.readline(_ROOM)) and not rest.endswith(b"\n"):
-                        pass
-                    reason = f"longer than {line_bytes:,} bytes"
-                    yield Broken(offset, name, f"line {number}", reason)
-                    continue
-            except (OSError, EOFError, zlib.error) as error:
-                place = f"after line {number}"
-                yield Broken(offset, name, place, f"the compression is torn ({error})", rest=True)
-                return
-            if not line.isspace():
+    with _opened(path) as (file, raw, unpacked):
+        while line := file.readline(line_bytes):
+            is_whole = line.endswith(b"\n")
+            if unpacked is not None and unpacked.error and not is_whole:
+                break
+            number += 1
+            offset = 0 if raw is None else raw.tell()
+            if len(line) == line_bytes and not is_whole:
+                while (rest := file.readline(_ROOM)) and not rest.endswith(b"\n"):
+                    pass
+                reason = f"longer than {line_bytes:,} bytes"
+                yield Broken(offset, name, f"line {number}", reason)
+            elif not line.isspace():
                 yield _page(line, decode, name, number, offset)
+        if unpacked is not None and unpacked.error:
+            reason = f"the compression is torn ({unpacked.error})"
+            yield Broken(0, name, f"after line {number}", reason, rest=True)
 
 
 def _page(line: bytes, decode: Any, name: str, number: int, offset: int) -> RawPage | Broken:
@@ -70,33 +67,40 @@ def _decoder(reading: Reading) -> Any:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
-    """Open a file as plain bytes, and give what tells how much of it was read."""
+def _opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked | None"]]:
+    """Open a file as plain bytes; give what tells how much of it was read, and what unpacks it."""
     if path == STDIN:
-        yield sys.stdin.buffer, None
+        yield sys.stdin.buffer, None, None
         return
-    with open(path, "rb") as raw:  # noqa: PTH123 - a path as text, for its errors
+    with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
+        unpacked = None
         if path.lower().endswith(".gz"):
-            with gzip.GzipFile(fileobj=raw) as plain:
-                yield io.BufferedReader(plain, 1 << 18), raw
+            unpacked = _Unpacked(gzip.GzipFile(fileobj=raw).read1)
         elif path.lower().endswith(".zst"):
-            yield io.BufferedReader(_Zstd(raw), 1 << 18), raw
+            from fastwarc.stream_io import ZstdReader
+
+            unpacked = _Unpacked(ZstdReader(raw).read)
+        if unpacked is None:
+            yield raw, raw, None
         else:
-            yield raw, raw
+            yield io.BufferedReader(unpacked, _BUFFER_BYTES), raw, unpacked
 
 
-class _Zstd(io.RawIOBase):
-    """FastWARC's reader of Zstandard frames as Python's io has it."""
+class _Unpacked(io.RawIOBase):
+    """A compressed file as Python's io has it: it ends where it is torn, and keeps the error."""
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        from fastwarc.stream_io import ZstdReader
-
-        self._reader = ZstdReader(raw)
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.error: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._reader.read(len(buffer))
+        try:
+            data = self._read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            self.error = error
+            return 0
         buffer[: len(data)] = data
         return len(data)

@@ -76,12 +76,14 @@ def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
 
 
 def _result(raw: RawPage, name: str, reading: Reading) -> Result:
+    if not (raw.key or raw.url):
+        return Broken(raw.offset, name, raw.place, "it has no URL")
     try:
         key = raw.key or document_key(raw.url)
         size = len(key.encode())
     except ValueError as error:  # of w3lib, or a lone surrogate
         return Broken(raw.offset, name, raw.place, f"the URL {raw.url[:200]!r}: {error}")
-    if not 0 < size <= KEY_BYTES:
+    if size > KEY_BYTES:
         return Broken(raw.offset, name, raw.place, f"its URL has {size:,} bytes")
     html, encoding = raw.html, raw.encoding
     if isinstance(html, str):
