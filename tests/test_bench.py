@@ -51,3 +51,25 @@ def test_crawl_refuses_a_folder_without_pages(tmp_path):
     done = bench("crawl", "--quick", "--pages", str(tmp_path))
     assert done.returncode == 2
     assert f"{tmp_path} holds no HTML files" in done.stderr
+
+
+def test_batch_finds_what_it_planted():
+    """`bench batch --json` searches the stream it was told, and counts what it planted there."""
+    done = bench("batch", "--queries", "1000", "--stored", "3000000", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["queries"], report["stored"], report["k"]) == (1000, 3_000_000, 3)
+    # one in 16384, and every fifth of them one bit too far
+    assert (report["planted"], report["near_misses"]) == (148, 36)
+    assert report["others"] < 3
+    assert report["cpu_seconds"] > 0
+    assert report["paper_seconds"] > report["seconds"]
+
+
+def test_batch_prints_a_table():
+    """Without --json there is a table with the paper's figures in it."""
+    done = bench("batch", "--queries", "10", "--stored", "100000", "--distance", "5")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("10 queries against a generated stream of 100,000 fingerprints")
+    assert "the paper, 200 mappers" in done.stdout
+    assert bench("batch", "--quick", "--full").returncode == 2

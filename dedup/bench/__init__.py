@@ -4,6 +4,7 @@ The rules kept here: what is compared runs in turns within one run, so that a sl
 machine hits both; a figure is a median with the range it came from; and every benchmark can be
 repeated with the one command that its report names.
 
+    batch       a million queries against a stream, beside the paper's mappers
     report      medians, ranges, and what the machine is
     crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process;
                 crawl_steps: where the time goes)

@@ -6,6 +6,7 @@ The rule kept here: every line is a fingerprint, or blank, or named in an error.
 only where its bytes are plain; elsewhere Python reads it line by line and finds the wrong one.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup import table
+from dedup.cli import terminal
 from dedup.errors import DedupError
 
 __all__ = ["find_all", "find_clusters"]
@@ -64,11 +66,14 @@ def find_all(distance: int, blocks: int | None, as_hex: bool, source: str, outpu
     """
     _check_blocks(blocks, distance)
     pairs = table.find_all(_read(source, as_hex), distance)
-    form = '["%016x", "%016x"]\n' if as_hex else "[%d, %d]\n"
+    form = _form(2, as_hex)
+    show = terminal.progress("pairs written")
     with click.open_file(output, "wb") as file:
         for begin in range(0, len(pairs), ROWS):
             part = pairs[begin : begin + ROWS]
             file.write((form * len(part) % tuple(part.ravel().tolist())).encode())
+            if show:
+                show(begin + len(part), len(pairs))
         file.flush()
 
 
@@ -84,12 +89,28 @@ def find_clusters(
     """
     _check_blocks(blocks, distance)
     values = _read(source, as_hex)
-    clusters = _clusters(values, table.find_clusters(values, distance))
+    members, sizes = _clusters(values, table.find_clusters(values, distance))
+    show = terminal.progress("clusters written")
+    forms: dict[int, str] = {}
     with click.open_file(output, "wb") as file:
-        for members in clusters:
-            shown = (f'"{value:016x}"' for value in members) if as_hex else map(str, members)
-            file.write(f"[{', '.join(shown)}]\n".encode())
+        begin = 0
+        for first in range(0, len(sizes), ROWS):
+            part = sizes[first : first + ROWS].tolist()
+            for size in set(part):
+                forms.setdefault(size, _form(size, as_hex))
+            end = begin + sum(part)
+            text = "".join(map(forms.__getitem__, part)) % tuple(members[begin:end].tolist())
+            file.write(text.encode())
+            begin = end
+            if show:
+                show(first + len(part), len(sizes))
         file.flush()
+
+
+def _form(members: int, as_hex: bool) -> str:
+    """Return how a line of so many members is written."""
+    member = '"%016x"' if as_hex else "%d"
+    return f"[{', '.join([member] * members)}]\n"
 
 
 def _check_blocks(blocks: int | None, distance: int) -> None:
@@ -100,18 +121,22 @@ def _check_blocks(blocks: int | None, distance: int) -> None:
         )
 
 
-def _clusters(values: Numbers, labels: Numbers) -> Iterator[list[int]]:
-    """Yield the sorted members of each cluster of two or more, the least first member first."""
+def _clusters(values: Numbers, labels: Numbers) -> tuple[Numbers, npt.NDArray[np.intp]]:
+    """Return the members of all clusters of two or more, one after the other, and their sizes.
+
+    Members are sorted, clusters by their least member.
+    """
     places = labels.astype(np.intp)
     many = np.bincount(places, minlength=len(places))[places] > 1
     values, places = values[many], places[many]
     order = np.lexsort((values, places))
     values, places = values[order], places[order]
     begins = np.flatnonzero(np.diff(places, prepend=-1))
-    ends = np.append(begins[1:], len(places))
+    sizes = np.diff(begins, append=len(places))
     first = np.argsort(values[begins])
-    for begin, end in zip(begins[first].tolist(), ends[first].tolist(), strict=True):
-        yield values[begin:end].tolist()
+    begins, sizes = begins[first], sizes[first]
+    moved = begins - (np.cumsum(sizes) - sizes)  # from where it stands to where it goes
+    return values[np.arange(len(values)) + np.repeat(moved, sizes)], sizes
 
 
 # --------------------------------------------------------------------------------------- the input
@@ -121,10 +146,17 @@ def _read(source: str, as_hex: bool) -> Numbers:
     """Return the fingerprints of a file ("-": stdin). Raises OSError, and DedupError naming a line."""
     parts = [np.empty(0, np.uint64)]
     name = "stdin" if source == "-" else source
+    show = terminal.progress("bytes read")
     with click.open_file(source, "rb") as file:
+        size, done = os.fstat(file.fileno()).st_size if show else 0, 0
         for first, chunk in _chunks(file, name):
+            done += len(chunk)
+            if show and size:
+                show(min(done, size), size)
             numbers = _plain_hex(chunk) if as_hex else _plain_decimal(chunk)
             parts.append(_by_line(chunk, as_hex, name, first) if numbers is None else numbers)
+    if show and size:
+        show(size, size)
     return np.concatenate(parts)
 
 

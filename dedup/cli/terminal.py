@@ -42,6 +42,8 @@ _EXTRAS = {
     "rich": "cli",
     "scrapy": "scrapy",
     "twisted": "scrapy",
+    **dict.fromkeys(("hiredis", "prometheus_client", "starlette", "uvicorn", "uvloop"), "service"),
+    **dict.fromkeys(("aiokafka", "cramjam"), "kafka"),
 }
 
 

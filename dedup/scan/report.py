@@ -7,13 +7,13 @@ ones are forgotten on the way and the counts that remain are lower bounds, which
 """
 
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from dedup.errors import UsageError
+from dedup.report.page import bars, facts, page, section, table
 from dedup.scan.values import Row, Summary
 
 __all__ = ["check_report", "make_report", "write_report"]
@@ -92,38 +92,30 @@ def _host(key: str) -> str:
 
 def _html(report: Report) -> str:
     s = report.summary
-    counts = [
-        ("pages", s.pages),
-        ("unique", s.unique),
-        ("near-duplicates", s.near_duplicate),
+    aside = [
         ("seen again under their own key", s.refetch),
         *((f"kept: {reason}", n) for reason, n in sorted(s.exempt.items())),
-        *((f"left aside: {reason}", n) for reason, n in sorted(s.skipped.items())),
-        ("broken records", s.broken),
+        *((f"no page: {reason}", n) for reason, n in sorted(s.skipped.items())),
+        ("broken", s.broken),
     ]
-    least = "" if report.exact else " (at least so many)"
-    faults = [(f"{f.path} {f.place}: {f.reason}", "") for f in s.faults]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Scan</title>\n'
-        "<style>body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-        "td{padding:.1em 1em .1em 0;overflow-wrap:anywhere}td+td{text-align:right}</style>"
-        "</head><body>\n<h1>Scan</h1>\n"
-        + _table("Records", counts)
-        + _table("Near-duplicates by distance, in bits", sorted(s.distances.items()))
-        + _table(f"Pages with most near-duplicates{least}", _pairs(report.clusters))
-        + _table(f"Hosts with most near-duplicates{least}", _pairs(report.hosts))
-        + _table("Broken records, the first of them", faults)
-        + "</body></html>\n"
-    )
+    least = "" if report.exact else "There are too many to count them all: at least so many."
+    parts = [
+        facts([("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]),
+        section("Other records", bars(aside)),
+        section(
+            "Near-duplicates by distance",
+            bars((f"{bits} bits", n) for bits, n in sorted(s.distances.items())),
+        ),
+        section("Pages with most near-duplicates", bars(_pairs(report.clusters)), text=least),
+        section("Hosts with most near-duplicates", bars(_pairs(report.hosts)), text=least),
+    ]
+    if s.faults:
+        rows = [(fault.path, fault.place, fault.reason) for fault in s.faults]
+        told = f"The first {len(rows)} of {s.broken:,}." if s.broken > len(rows) else ""
+        faults = table(("file", "place", "what is wrong"), rows)
+        parts.append(section("Broken records", faults, text=told))
+    return page("Scan", parts)
 
 
 def _pairs(counts: list[Count]) -> list[tuple[str, int]]:
     return [(count.name, count.near_duplicates) for count in counts]
-
-
-def _table(title: str, rows: Iterable[tuple[object, object]]) -> str:
-    lines = [
-        f"<tr><td>{escape(str(name))}</td><td>{f'{n:,}' if isinstance(n, int) else ''}</td></tr>\n"
-        for name, n in rows
-    ]
-    return f"<h2>{escape(title)}</h2>\n<table>\n{''.join(lines)}</table>\n" if lines else ""

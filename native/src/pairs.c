@@ -84,9 +84,10 @@ static ndd_status join_sorted(const struct join_rule *rule, const uint64_t *valu
 
 static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *values, size_t n,
                               uint64_t free_bits, struct join *join) {
-    if (n > SIZE_MAX / 16) return NDD_NO_MEMORY;
-    uint64_t *scratch = malloc(2 * n * sizeof *scratch);
-    if (scratch == NULL) return NDD_NO_MEMORY;
+    if (n > SIZE_MAX / 32) return NDD_NO_MEMORY;
+    struct memory memory;
+    if (!memory_open(&memory, 2 * n * sizeof *values)) return NDD_NO_MEMORY;
+    uint64_t *scratch = memory.at;
     memcpy(scratch, values, n * sizeof *values);
     uint64_t *sorted = scratch;
     ndd_status status = NDD_OK;
@@ -95,7 +96,7 @@ static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *valu
         sorted = radix_sort(sorted, other, n, &join->design->blocks[join->block]);
         status = join_sorted(rule, sorted, n, free_bits, join);
     }
-    free(scratch);
+    memory_close(&memory);
     return status;
 }
 
@@ -223,24 +224,22 @@ ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs 
     if (n > 0 && values == NULL) return NDD_BAD_ARGUMENT;
     if (n > SIZE_MAX / 32) return NDD_NO_MEMORY;
     ndd_pairs found = {NULL, 0, 0};
-    uint64_t *copy = malloc(n * sizeof *copy + 1), *scratch = malloc(n * sizeof *scratch + 1);
-    ndd_status status = copy == NULL || scratch == NULL ? NDD_NO_MEMORY : NDD_OK;
+    struct memory copy, scratch;
+    ndd_status status = memory_open(&copy, n * sizeof *values + 1) ? NDD_OK : NDD_NO_MEMORY;
+    if (!memory_open(&scratch, n * sizeof *values + 1)) status = NDD_NO_MEMORY;
     if (status == NDD_OK) {
         size_t distinct = 0;
-        if (n > 0) memcpy(copy, values, n * sizeof *copy);
-        uint64_t *sorted = radix_sort(copy, scratch, n, NULL);
+        if (n > 0) memcpy(copy.at, values, n * sizeof *values);
+        uint64_t *sorted = radix_sort(copy.at, scratch.at, n, NULL);
         status = take_repeated(sorted, n, &found, &distinct);
-        if (sorted != copy) scratch = copy; /* what is no longer needed goes first */
-        free(scratch);
-        scratch = NULL;
-        copy = sorted;
+        memory_close(sorted == copy.at ? &scratch : &copy); /* what is no longer needed goes first */
         const struct join_rule rule = {k, keep_pair, &found};
         if (status == NDD_OK && k > 0) {
             status = join_group(&rule, sorted, distinct, UINT64_MAX, NULL);
         }
     }
-    free(copy);
-    free(scratch);
+    memory_close(&copy);
+    memory_close(&scratch);
     if (status == NDD_OK) status = sort_pairs(&found);
     if (status != NDD_OK) {
         free(found.items);

@@ -1,0 +1,102 @@
+"""`dedup bench batch`: a million queries against a stream, beside the paper's 200 mappers."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dedup.cli import terminal
+
+if TYPE_CHECKING:
+    from dedup.bench.batch import BatchBench
+
+__all__ = ["batch"]
+
+_QUICK = (100_000, 1 << 24)
+_FULL = 1 << 33
+
+
+@click.command(epilog="Example: dedup bench batch --stored 100000000 --distance 3")
+@click.option(
+    "--queries", type=click.IntRange(1), default=1_000_000, show_default=True, help="How many."
+)
+@click.option(
+    "--stored",
+    type=click.IntRange(1),
+    default=1 << 30,
+    show_default=True,
+    help="Length of the stream.",
+)
+@click.option(
+    "--distance", type=click.IntRange(0, 15), default=3, show_default=True, help="In bits."
+)
+@click.option("--threads", type=click.IntRange(1), help="Default: one a core.")
+@click.option("--quick", is_flag=True, help="A first look: 100,000 queries, 2^24 fingerprints.")
+@click.option("--full", is_flag=True, help="As long a stream as the paper's: 2^33.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def batch(
+    queries: int,
+    stored: int,
+    distance: int,
+    threads: int | None,
+    quick: bool,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Search a generated stream for all fingerprints near one of many queries, and time it.
+
+    It plants near-duplicates of queries in the stream, and fails unless each of them is found.
+    """
+    from dedup.bench.batch import bench_batch
+
+    if quick and full:
+        raise click.UsageError("give --quick or --full, not both.")
+    if quick:
+        queries, stored = _QUICK
+    if full:
+        stored = _FULL
+    result = bench_batch(queries, stored, distance, threads, terminal.progress("fingerprints"))
+    if as_json:
+        import msgspec
+
+        terminal.out_json(msgspec.to_builtins(result))
+    else:
+        terminal.out(_text(result))
+
+
+def _text(result: "BatchBench") -> str:
+    from dedup.bench.batch import PAPER_MAPPERS, PAPER_SECONDS, PAPER_STORED
+
+    took = "took" if result.stored == PAPER_STORED else "would take, at this rate"
+    rows = [
+        ("queries indexed", f"{result.index_seconds:,.2f}", "s"),
+        ("  memory", f"{result.index_bytes / 1e6:,.0f}", "MB"),
+        ("stream searched", f"{result.seconds:,.2f}", "s"),
+        ("  CPU time, all threads", f"{result.cpu_seconds:,.2f}", "s"),
+        ("  CPU time", f"{result.cpu_ns:,.1f}", "ns a fingerprint"),
+        (
+            "  rate",
+            f"{result.millions_per_second_and_core:,.1f}",
+            "million fingerprints a second of a core",
+        ),
+        (f"2^33 fingerprints {took}", f"{result.paper_seconds:,.0f}", "s"),
+        (
+            f"  its CPU time alone, on {terminal.count(result.threads, 'core')}",
+            f"{result.cpu_ns * PAPER_STORED / 1e9 / result.threads:,.0f}",
+            "s",
+        ),
+        (f"the paper, {PAPER_MAPPERS} mappers", f"{PAPER_SECONDS:,}", "s"),
+    ]
+    return "\n".join(
+        (
+            f"{terminal.count(result.queries, 'query', 'queries')} against a generated stream of "
+            f"{terminal.count(result.stored, 'fingerprint')}, k = {result.k}, "
+            f"{terminal.count(result.threads, 'thread')}",
+            f"found: all {result.planted:,} planted near-duplicates and {result.others:,} others "
+            f"({result.others_expected:,.1f} expected by chance); none of {result.near_misses:,} "
+            "planted one bit too far",
+            "",
+            terminal.table(("", "", ""), rows),
+            "",
+            result.machine.text(),
+        )
+    )

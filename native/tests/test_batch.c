@@ -1,0 +1,105 @@
+/*
+ * Batch search under failing allocations, with the sources inside so that the n-th one can fail.
+ * (What it finds is compared with a scan in tests/test_batch.py.)
+ */
+#define _DEFAULT_SOURCE
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static int64_t allocations_left = -1; /* before one fails, and all after it; negative: none fails */
+
+static int may_allocate(void) {
+    if (allocations_left < 0) return 1;
+    if (allocations_left == 0) return 0;
+    allocations_left--;
+    return 1;
+}
+
+static void *test_malloc(size_t n) { return may_allocate() ? malloc(n) : NULL; }
+static void *test_calloc(size_t n, size_t size) { return may_allocate() ? calloc(n, size) : NULL; }
+static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p, n) : NULL; }
+
+#define malloc test_malloc
+#define calloc test_calloc
+#define realloc test_realloc
+#include "batch.c"
+#include "checksum.c"
+#include "design.c"
+#include "documents.c"
+#include "memory.c"
+#include "numbers.c"
+#include "radix.c"
+#include "table.c"
+#include "table_format.c"
+#include "table_index.c"
+#include "table_lines.c"
+#include "table_probe.c"
+#undef malloc
+#undef calloc
+#undef realloc
+
+enum { N = 3000 };
+
+static uint64_t values[N], stream[4 * N];
+
+/* Matches found, or the status of what failed. */
+static ndd_status search(uint64_t *count) {
+    ndd_queries *queries = NULL;
+    ndd_hits *hits = NULL;
+    const ndd_hit *items;
+    ndd_status status = ndd_queries_open(values, N, 3, 1 << 20, &queries);
+    if (status == NDD_OK) status = ndd_hits_open(&hits);
+    for (int turn = 0; turn < 2 && status == NDD_OK; turn++) {
+        status = ndd_queries_probe(queries, stream, 4 * N, 0, hits);
+        if (status != NDD_OK) {
+            ndd_hits_get(hits, &items, count);
+            CHECK(*count == 0);
+        }
+    }
+    if (status == NDD_OK) ndd_hits_get(hits, &items, count);
+    ndd_hits_close(hits);
+    ndd_queries_close(queries);
+    return status;
+}
+
+static void test_every_allocation_may_fail(void) {
+    uint64_t expected = 0, count = 0;
+    ndd_generate(1, 0, N, values);
+    ndd_generate(2, 0, 4 * N, stream);
+    for (size_t i = 0; i < N; i++) stream[3 * i] = values[i] ^ UINT64_C(5) << i % 60;
+    CHECK(search(&expected) == NDD_OK && expected == N);
+    int64_t failures = 0;
+    for (;; failures++) {
+        allocations_left = failures;
+        ndd_status status = search(&count);
+        allocations_left = -1;
+        if (status == NDD_OK) break;
+        CHECK(status == NDD_NO_MEMORY);
+    }
+    CHECK(count == expected && failures > 8);
+}
+
+static void test_bad_arguments_are_refused(void) {
+    ndd_queries *queries = NULL;
+    ndd_hits *hits;
+    uint64_t value = 1;
+    CHECK(ndd_queries_open(&value, 1, 16, 0, &queries) == NDD_BAD_DISTANCE && queries == NULL);
+    CHECK(ndd_queries_open(NULL, 1, 3, 0, &queries) == NDD_BAD_ARGUMENT && queries == NULL);
+    CHECK(ndd_queries_open(NULL, 0, 3, 0, &queries) == NDD_OK && ndd_hits_open(&hits) == NDD_OK);
+    CHECK(ndd_queries_probe(queries, NULL, 1, 0, hits) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_queries_probe(queries, NULL, 0, 0, hits) == NDD_OK);
+    ndd_queries_close(queries);
+    ndd_queries_close(NULL);
+    ndd_hits_close(hits);
+    ndd_hits_close(NULL);
+}
+
+int main(void) {
+    test_every_allocation_may_fail();
+    test_bad_arguments_are_refused();
+    return 0;
+}

@@ -1,0 +1,124 @@
+/*
+ * Sorting and all pairs at sizes where parts no longer fit a cache. (Small ones: test_table.c.)
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "ndd.h"
+#include "radix.h"
+
+enum { N = 200000 };
+
+static unsigned long long random_state = 0x9e3779b97f4a7c15ULL;
+
+static uint64_t random_value(int kind) {
+    uint64_t value = random_bits(&random_state);
+    switch (kind) {
+    case 0: return value;                                         /* spread */
+    case 1: return value % 16 ? value >> 50 | UINT64_C(7) << 60 : value; /* most in one part */
+    case 2: return value >> 62 << 31;                             /* few values, often */
+    default: return UINT64_MAX - (value & 1);
+    }
+}
+
+static void test_many_values_are_sorted_by_a_key_and_equals_keep_their_order(void) {
+    uint64_t *values = malloc(N * 8), *scratch = malloc(N * 8);
+    static const uint64_t masks[] = {UINT64_MAX >> 1, UINT64_C(0xfffffe0000000000), 0xfff,
+                                     UINT64_C(0x0ff0000ffff00f00), UINT64_C(0xffffff)};
+    CHECK(values != NULL && scratch != NULL);
+    for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
+        struct block block = {.mask = masks[m]};
+        for (uint32_t bit = 0; bit < 64; bit++) { /* a run for each bit, or for a lone stretch */
+            if (!(masks[m] >> bit & 1)) continue;
+            uint32_t length = 0;
+            while (bit + length < 64 && masks[m] >> (bit + length) & 1) length++;
+            block.run[block.runs].shift = bit - block.bits;
+            block.run[block.runs++].mask = ((UINT64_C(1) << length) - 1) << block.bits;
+            block.bits += length;
+            bit += length;
+        }
+        for (int kind = 0; kind < 4; kind++) {
+            uint64_t sum = 0;
+            /* Bits outside the key tell the order in which equals came, where there are enough. */
+            uint64_t outside = ~masks[m];
+            int tells = count_bits(outside) >= 18;
+            for (uint64_t i = 0; i < N; i++) {
+                uint64_t place = 0, left = outside, number = i;
+                for (; number != 0 && left != 0; number >>= 1, left &= left - 1) {
+                    if (number & 1) place |= left & (0 - left);
+                }
+                values[i] = (random_value(kind) & masks[m]) | place;
+                sum += values[i];
+            }
+            uint64_t *sorted = radix_sort(values, scratch, N, &block);
+            sum -= sorted[0];
+            for (size_t i = 1; i < N; i++) {
+                uint64_t a = block_key(&block, sorted[i - 1]), b = block_key(&block, sorted[i]);
+                CHECK(a < b || (a == b && (!tells || (sorted[i - 1] & outside) < (sorted[i] & outside))));
+                sum -= sorted[i];
+            }
+            CHECK(sum == 0);
+        }
+    }
+    free(values);
+    free(scratch);
+}
+
+static void test_numbers_are_sorted_as_numbers(void) {
+    uint64_t *values = malloc(N * 8), *scratch = malloc(N * 8);
+    CHECK(values != NULL && scratch != NULL);
+    for (int kind = 0; kind < 4; kind++) {
+        uint64_t sum = 0;
+        for (size_t i = 0; i < N; i++) sum += values[i] = random_value(kind);
+        uint64_t *sorted = radix_sort(values, scratch, N, NULL);
+        for (size_t i = 0; i < N; i++) {
+            CHECK(i == 0 || sorted[i - 1] <= sorted[i]);
+            sum -= sorted[i];
+        }
+        CHECK(sum == 0);
+    }
+    free(values);
+    free(scratch);
+}
+
+/* Every planted pair among very many values is found, once, and nothing that is too far. */
+static void test_planted_pairs_are_found_among_many(void) {
+    enum { PLANTED = 1000 };
+    uint64_t *values = malloc(N * 8), count;
+    const uint64_t *found;
+    ndd_pairs *pairs;
+    CHECK(values != NULL && ndd_pairs_open(&pairs) == NDD_OK);
+    for (uint32_t k = 1; k <= 6; k++) {
+        ndd_generate(k, 0, N, values);
+        for (uint64_t i = 0; i < PLANTED; i++) { /* every second one a bit too far */
+            uint64_t flips = 0;
+            uint32_t wanted = k + (i & 1);
+            while (count_bits(flips) < (int)wanted) flips |= UINT64_C(1) << random_bits(&random_state) % 64;
+            values[N - 1 - i] = values[i] ^ flips;
+        }
+        values[N / 2] = values[N / 2 + 1] = values[N / 2 - 1];
+        CHECK(ndd_find_all(values, N, k, pairs) == NDD_OK);
+        ndd_pairs_get(pairs, &found, &count);
+        uint64_t planted = 0, repeated = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            uint64_t a = found[2 * i], b = found[2 * i + 1];
+            CHECK(i == 0 || found[2 * i - 2] < a || (found[2 * i - 2] == a && found[2 * i - 1] < b));
+            CHECK(a <= b && ndd_distance(a, b) <= (int)k);
+            planted += ndd_distance(a, b) == (int)k;
+            repeated += a == b;
+        }
+        CHECK(planted >= PLANTED / 2 && repeated == 1);
+        CHECK(count <= PLANTED / 2 + 1 + (k > 5 ? 3000 : 200)); /* those by chance */
+    }
+    ndd_pairs_close(pairs);
+    free(values);
+}
+
+int main(void) {
+    test_many_values_are_sorted_by_a_key_and_equals_keep_their_order();
+    test_numbers_are_sorted_as_numbers();
+    test_planted_pairs_are_found_among_many();
+    return 0;
+}
