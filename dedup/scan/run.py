@@ -18,8 +18,9 @@ from typing import Self, cast
 
 import msgspec
 
-from dedup.detector import Detector, Policy, _Shared
+from dedup.detector import Detector, _Shared
 from dedup.errors import DedupError, RecipeMismatch, UsageError
+from dedup.policy import policy_of
 from dedup.recipes import Recipe
 from dedup.scan.inputs import STDIN, list_units
 from dedup.scan.judge import Judge
@@ -229,13 +230,8 @@ def _advance(position: Position, task: Task, results: list[Result], end: bool) -
 
 
 def _detector(job: Job, memory: Memory, recipe: Recipe) -> Detector:
-    policy = Policy(
-        recipe.distance if job.distance is None else job.distance,
-        recipe.total_distance if job.total_distance is None else job.total_distance,
-        recipe.min_features if job.min_features is None else job.min_features,
-        job.scope,
-        float("inf"),
-    )
+    never = float("inf")  # a page is inserted at once
+    policy = policy_of(recipe, job.distance, job.total_distance, job.min_features, job.scope, never)
     store = cast("Store", memory)
     store.widen(policy.distance)
     shared = _Shared(str(memory.path), store)
