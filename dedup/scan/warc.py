@@ -134,7 +134,7 @@ class _Reader:
                 return self._broken(offset, "it has no HTTP status line")
             if status != 200:
                 return Skipped(offset, "status")
-            encoding = record.http_charset
+            encoding = (record.http_charset or "").strip("\"' ") or None
         else:
             kind = (record.headers.get("Content-Type") or "").partition(";")[0].strip()
         if kind and kind.lower() not in _HTML:
