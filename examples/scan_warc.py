@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as folder:
         files = [str(Path(folder) / "site.warc.gz")]
         sample(Path(files[0]))
     verdicts = Path(folder) / "verdicts.jsonl"
-    subprocess.run(
+    subprocess.run(  # noqa: S603
         [sys.executable, "-m", "dedup", "scan", *files, "--output", verdicts], check=True
     )
     clusters = Counter()

@@ -414,3 +414,56 @@ def test_a_fault_in_the_listing_reaches_the_caller(tmp_path):
 
     with pytest.raises(UsageError, match="as asked"):
         list(read_all(tasks(), Reading("url", "html", 1 << 20, recipe_of()), 2))
+
+
+# ----------------------------------------------------------------------------- what a person sees
+
+
+@pytest.mark.parametrize("headers", [["Content-Type: text/html"], []])
+def test_without_a_charset_the_page_says_its_own(tmp_path, headers):
+    """A meta charset counts where the HTTP header names none."""
+    text = '<html><meta charset="koi8-r"><p>' + " ".join(
+        f"слово{chr(0x430 + i)}" for i in range(32)
+    )
+    ((_, value, *_),) = body_of(
+        tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
+    )
+    assert value == f"{fingerprint(text).value:016x}"
+
+
+def test_a_quoted_charset_counts(tmp_path):
+    """charset="koi8-r", in quotes, is the same."""
+    text = "<p>" + " ".join(f"слово{chr(0x430 + i)}" for i in range(32))
+    headers = ['Content-Type: text/html; charset="koi8-r"']
+    ((_, value, *_),) = body_of(
+        tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
+    )
+    assert value == f"{fingerprint(text).value:016x}"
+
+
+def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys):
+    """How far it is, how fast, and how long it takes yet; nothing of it where nobody looks."""
+    from dedup.cli import scan as command
+    from dedup.scan import Progress
+
+    assert command._progress() is None
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    now = iter((0.0, 10.0, 20.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    show = command._progress()
+    show(Progress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
+    show(Progress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
+    line = capsys.readouterr().err.split("\r")[-1]
+    assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
+
+
+def test_the_benchmark_measures_every_way():
+    """`dedup bench scan` reports pages a second for one process and for one a core."""
+    done = RUNNER.invoke(main, ["bench", "scan", "--pages", "20", "--rounds", "1", "--json"])
+    found = json.loads(done.stdout)
+    assert (found["pages"], found["near_duplicates"]) == (20, 4)
+    assert found["ways"][0]["processes"] == 1
+    assert all(way["pages_per_cpu_second"]["median"] > 0 for way in found["ways"])
+    assert RUNNER.invoke(
+        main, ["bench", "scan", "--pages", "6", "--rounds", "1"]
+    ).stdout.startswith("6 pages of ")

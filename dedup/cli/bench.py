@@ -10,7 +10,11 @@ import click
 
 __all__ = ["bench"]
 
+<<<<<<< HEAD
 _BENCHMARKS = ("batch", "crawl", "pages", "scan", "tables")
+=======
+_BENCHMARKS = ("batch", "crawl", "pages", "service", "tables")
+>>>>>>> main
 
 
 class _Benchmarks(click.Group):

@@ -25,9 +25,7 @@ FAULTS_SHOWN = 20
 STDOUT = "-"
 
 
-@click.command(
-    epilog="Example: dedup scan crawl/*.warc.gz --output verdicts.jsonl --report report.html"
-)
+@click.command(epilog="Example: dedup scan crawl/ --output verdicts.jsonl --report report.html")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
     "--output",
