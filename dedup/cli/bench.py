@@ -10,11 +10,7 @@ import click
 
 __all__ = ["bench"]
 
-<<<<<<< HEAD
-_BENCHMARKS = ("batch", "crawl", "pages", "scan", "tables")
-=======
-_BENCHMARKS = ("batch", "crawl", "pages", "service", "tables")
->>>>>>> main
+_BENCHMARKS = ("batch", "crawl", "pages", "scan", "service", "tables")
 
 
 class _Benchmarks(click.Group):
