@@ -6,7 +6,7 @@ TEST_FLAGS ?=
 
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
+MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
 .PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
 	fuzz soak bench bench-tables docs clean
