@@ -155,6 +155,12 @@ class Member:
             for place, begin in first.items()
         }
 
+    def seek(self, place: tuple[str, int], offset: int) -> None:
+        """Read a partition on from an offset, if it is this member's."""
+        wanted = TopicPartition(*place)
+        if wanted in self._consumer.assignment():
+            self._consumer.seek(wanted, offset)
+
     def ends_seen(self) -> Places:
         """Return the end offset of each partition as the last fetch told it. Asks nobody."""
         found = {}

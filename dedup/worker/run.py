@@ -363,6 +363,8 @@ class Worker:
                 self._settled[place] = begin if committed is None else committed
             if committed is not None and committed < begin:
                 self._metrics.expired.inc(begin - committed)
+                if self._config.begin == "latest":  # which is meant for a group without offsets
+                    member.seek(place, begin)
                 log.error(
                     "%d records of %s, partition %d, were dropped by the topic before they were "
                     "read; lengthen its retention, or add workers",
