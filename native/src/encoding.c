@@ -50,11 +50,19 @@ static int gives_other(const uint8_t *html, const uint8_t *equals, const uint8_t
 
 int ndd_seems_utf8(const uint8_t *html, size_t n) {
     const uint8_t *at = html, *end = html + (n < LOOKED_AT ? n : LOOKED_AT);
+    if (n > 0 && (*html == 0xef || *html >= 0xfe)) return 0; /* a mark? */
 #ifdef NDD_CHUNKS
     for (; end - at >= CHUNK; at += CHUNK) {
         __m128i bytes = chunk_at(at);
         if (chunk_bits(_mm_or_si128(chunk_is(bytes, '\0'), chunk_is(bytes, ESC))) != 0) return 0;
-        for (uint32_t bits = chunk_bits(chunk_is(bytes, '=')); bits != 0; bits &= bits - 1) {
+        uint32_t bits = chunk_bits(chunk_is(bytes, '='));
+        if (bits == 0) continue;
+        __m128i before = at > html ? chunk_at(at - 1) : _mm_slli_si128(bytes, 1);
+        __m128i small = _mm_or_si128(before, _mm_set1_epi8(0x20));
+        __m128i word = _mm_or_si128(chunk_is(small, 't'), chunk_is(small, 'g'));
+        __m128i space = _mm_or_si128(chunk_is(before, (char)0x85), chunk_is(before, (char)0xa0));
+        space = _mm_or_si128(space, chunk_within(before, 0, ' ' + 1));
+        for (bits &= chunk_bits(_mm_or_si128(word, space)); bits != 0; bits &= bits - 1) {
             if (gives_other(html, at + lowest_bit(bits), end)) return 0;
         }
     }
