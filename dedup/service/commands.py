@@ -11,12 +11,13 @@ it is called on the wire.
 
 from asyncio import Future
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.kafka.supervision import KafkaUnavailable
 from dedup.names import registrable_domain
 from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
@@ -72,7 +73,7 @@ def code(error: Exception) -> str:
             return "RECIPE"
         case TooMany():
             return "LIMIT"
-        case StoreDamaged() | StoreLocked() | OSError():
+        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
             return "STORE"
         case _:
             return "ERR"
@@ -89,6 +90,7 @@ class Commands:
         self.limits = limits
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
 
     def check_ready(self) -> None:
@@ -248,6 +250,7 @@ class Commands:
             "namespaces": len(infos),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
+            **self.more_info(),
             **{
                 f"namespace_{name}": ",".join(
                     f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")
