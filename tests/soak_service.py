@@ -20,6 +20,7 @@ import json
 import logging
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -88,13 +89,16 @@ class Stage:
             self.workers[number] = self.start_worker(topic, number)
 
     def end_workers(self) -> list[str]:
-        """Stop the workers; return what is wrong with how they ended."""
+        """Stop the workers; return what is wrong with how they ended.
+
+        One that was told so before it said its first word ends by the signal.
+        """
         ends = [(worker.end(), worker) for worker in self.workers]
         self.workers = []
         return [
             f"a worker ended with {code}: {worker.told()[-2000:]}"
             for code, worker in ends
-            if code or worker.other
+            if worker.other or not (code == 0 or (code == -signal.SIGTERM and not worker.lines))
         ]
 
 
@@ -197,6 +201,7 @@ def say(text: str) -> None:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and leave no process behind
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says at length who was killed
     rounds = int(os.environ.get("SOAK_ROUNDS", "200"))
     seed = int(os.environ.get("SOAK_SEED", random.randrange(10**9)))

@@ -94,8 +94,8 @@ class Topic(NamedTuple):
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap, linger_ms=5, max_request_size=1 << 26, **options
             )
-            await producer.start()
             try:
+                await producer.start()
                 if transactional is not None:
                     await producer.begin_transaction()
                 sent = [
