@@ -45,7 +45,7 @@ log = logging.getLogger("dedup.worker")
 
 POLL_SECONDS = 0.5
 POLL_RECORDS = 50
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 2.0
 UNTIL_END_SECONDS = 0.1
 LIVE_SECONDS = 60.0
 DRAIN_SECONDS = 20.0  # a rebalance waits so long for the batch at hand
