@@ -45,7 +45,7 @@ log = logging.getLogger("dedup.worker")
 
 POLL_SECONDS = 0.5
 POLL_RECORDS = 50
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 2.0
 UNTIL_END_SECONDS = 0.1
 LIVE_SECONDS = 60.0
 DRAIN_SECONDS = 20.0  # a rebalance waits so long for the batch at hand
@@ -363,6 +363,8 @@ class Worker:
                 self._settled[place] = begin if committed is None else committed
             if committed is not None and committed < begin:
                 self._metrics.expired.inc(begin - committed)
+                if self._config.begin == "latest":  # which is meant for a group without offsets
+                    member.seek(place, begin)
                 log.error(
                     "%d records of %s, partition %d, were dropped by the topic before they were "
                     "read; lengthen its retention, or add workers",
