@@ -22,6 +22,7 @@ from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.service.overview import Tally
 from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
@@ -90,6 +91,7 @@ class Commands:
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # why, until it is
         self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
+        self.tally = Tally()
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -183,6 +185,7 @@ class Commands:
             guard=guard,
         )
         self.counts[verdict.status] += 1
+        self.tally.judged(namespace, verdict)
         return verdict
 
     def insert(
