@@ -89,7 +89,8 @@ function rates(history) {
   const perSecond = (counts) => counts.map((n, i) => n / Math.max(0.5, i ? times[i] - times[i - 1] : 2));
   const shown = [["unique", "unique", "unique"], ["near", "near-duplicates", "near_duplicates"],
     ["refetch", "fetched again", "refetches"], ["exempt", "exempt", "exempt"]];
-  const series = shown.map(([kind, name, field]) => {
+  const beside = [["probes", "probes", "probes"], ["errors", "errors", "errors"]];
+  const series = [...shown, ...beside].map(([kind, name, field]) => {
     const numbers = perSecond(history[field]);
     return [kind, name, numbers, number(numbers.length ? numbers.at(-1) : 0)];
   });
@@ -249,7 +250,7 @@ async function lookUp() {
       const other = await documentOf(namespace, n.key);
       if (!other) continue;
       const check = found ? `, ${n.check_distance} of check` : "";
-      parts.push(made("article", [made("h3", n.key), made("p", [`${n.distance} bits${check}; value `, made("code", other.value)]),
+      parts.push(made("article", [made("h3", n.key), made("p", [`${n.distance} ${n.distance === 1 ? "bit" : "bits"}${check}; value `, made("code", other.value)]),
         bits(BigInt(`0x${value}`), BigInt(`0x${other.value}`))]));
     }
     shown.replaceChildren(...parts);
