@@ -183,14 +183,15 @@ class Table:
         """
         query = ffi.new("uint64_t[1]", (number(value, "value"),))
         answer = self._probe(query, 1, _limit(limit))
+        count = answer.offsets[0][1]
+        if not count:
+            self._answers.append(answer)
+            return Matches()
         found = answer.matches[0]
         matches = Matches(
-            [
-                Match(found[i].document, found[i].value, found[i].distance)
-                for i in range(answer.offsets[0][1])
-            ]
+            [Match(found[i].document, found[i].value, found[i].distance) for i in range(count)]
         )
-        if limit is not None:
+        if count == limit:
             matches.cut = bool(lib.ndd_answer_cut(answer.handle)[0])
         self._give_back(answer, len(matches))
         return matches
@@ -221,7 +222,8 @@ class Table:
             answer = _Answer()
         with self._lock.reading:
             status = lib.ndd_table_probe(self._handle, queries, count, limit, answer.handle)
-        check(status, "probing a table")
+        if status != lib.NDD_OK:
+            check(status, "probing a table")
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
         return answer
 

@@ -133,6 +133,9 @@ def test_release_gives_back(call, ns):
     status, answer = call("POST", "/v1/release", {"ns": ns, "items": [held, held]})
     assert (status, answer) == (200, {"results": [{"done": True}, {"done": False}]})
     status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [held]})
+    assert (status, answer["results"][0]["error"]["code"]) == (200, "ERR")
+    unknown = {"key": "http://a/1", "token": "unknown"}
+    status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [unknown]})
     assert (status, answer["results"][0]["error"]["code"]) == (200, "NOTOKEN")
 
 

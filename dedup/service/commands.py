@@ -11,7 +11,7 @@ it is called on the wire.
 
 from asyncio import Future
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -90,6 +90,7 @@ class Commands:
         self.limits = limits
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
         self.tally = Tally()
 
@@ -139,8 +140,10 @@ class Commands:
         domain: str | None,
         links: int = 0,
     ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000."""
-        self.check_ready()
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        detector is what detector() returned.
+        """
         if detector is None:
             return []
         page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
@@ -155,7 +158,6 @@ class Commands:
         domain: str | None,
     ) -> dict[int, list[Neighbour]]:
         """Probe a batch; return the near-duplicates of those that have any, by index."""
-        self.check_ready()
         self.check_batch(len(checks))
         if detector is None:
             return {}
@@ -250,6 +252,7 @@ class Commands:
             "namespaces": len(infos),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
+            **self.more_info(),
             **{
                 f"namespace_{name}": ",".join(
                     f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")
