@@ -99,9 +99,10 @@ class Queries:
     def __init__(self, values: Numbers, k: int = 3, filter_bytes: int = FILTER_BYTES) -> None:
         """Index a batch of up to 2**31 - 1 fingerprints for distances up to k bits, k in 0 .. 15.
 
-        Repeated queries are found each. filter_bytes is what the filter may take in memory: 1 GiB
-        is best for a million queries at k = 3; the table of the queries comes on top, some 100
-        bytes each. Raises UsageError for what is no such batch, MemoryError.
+        Repeated queries are found each. filter_bytes is what the filter's bitmaps may take in memory
+        (coarse copies of them, an eighth at most, come on top): 1 GiB is best for a million queries
+        at k = 3. The table of the queries takes some 100 bytes each besides. Raises UsageError for
+        what is no such batch, MemoryError.
         """
         queries = many(values, "values")
         k, filter_bytes = number(k, "k"), number(filter_bytes, "filter_bytes")

@@ -244,8 +244,8 @@ typedef struct ndd_hit {
     uint32_t reserved; /* 0 */
 } ndd_hit;
 
-/* n queries, fewer than 2^31, repeated ones too. memory is what the filter may take, in bytes; the
- * table of the queries comes on top. */
+/* n queries, fewer than 2^31, repeated ones too. memory is what the filter's bitmaps may
+ * take, in bytes; coarse ones (an eighth at most) and the table of the queries come on top. */
 ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
                             ndd_queries **queries);
 void ndd_queries_close(ndd_queries *queries);
