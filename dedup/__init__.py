@@ -30,9 +30,10 @@ from dedup.fingerprint import (
     token_hashes,
 )
 from dedup.names import document_key
+from dedup.pairs import find_all, find_clusters
 from dedup.plan import Design, plan
 from dedup.recipes import Recipe, recipe_of
-from dedup.table import Match, Table, find_all, find_clusters
+from dedup.table import Match, Table
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
 __version__ = _version("crawl-dedup")

@@ -30,7 +30,8 @@ import numpy.typing as npt
 
 from dedup.errors import StoreDamaged, UsageError
 from dedup.native import check, ffi, lib
-from dedup.numbers import Array, Numbers, many, number, pointer
+from dedup.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.pairs import cores
 
 __all__ = ["HIT", "Matches", "Queries", "QueriesStats", "Source"]
 
@@ -40,7 +41,6 @@ HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reser
 FILTER_BYTES = 1 << 30
 PIECE = 1 << 20  # fingerprints that a thread probes at once
 REMEMBER_SECONDS = 1.0  # between two checkpoints
-MAX_DISTANCE = 15
 
 Progress = Callable[[int, int], None]
 Source = (
@@ -105,9 +105,7 @@ class Queries:
         what is no such batch, MemoryError.
         """
         queries = many(values, "values")
-        k, filter_bytes = number(k, "k"), number(filter_bytes, "filter_bytes")
-        if k > MAX_DISTANCE:
-            raise UsageError(f"k is {k}; it must be an int in 0 .. {MAX_DISTANCE}")
+        k, filter_bytes = reach(k), number(filter_bytes, "filter_bytes")
         handle = ffi.new("ndd_queries **")
         status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
         check(status, "indexing queries")
@@ -211,7 +209,7 @@ class Queries:
         path: Path | None,
         output: IO[bytes] | None,
     ) -> Iterator[Matches]:
-        workers = _cores() if threads is None else number(threads, "threads")
+        workers = cores() if threads is None else number(threads, "threads")
         if not workers:
             raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
         done = self._resume(path, output)
@@ -285,10 +283,6 @@ class Queries:
 # ------------------------------------------------------------------------------------ the stream
 
 Piece = Callable[[Queries], Matches]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _pieces(source: Source, done: int) -> tuple[Iterator[Piece], int]:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from dedup.cli import find, main
-from dedup.table import find_all, find_clusters
+from dedup.pairs import find_all, find_clusters
 
 
 @pytest.fixture

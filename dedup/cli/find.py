@@ -14,7 +14,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from dedup import table
+from dedup import pairs as native_pairs
 from dedup.cli import terminal
 from dedup.errors import DedupError
 
@@ -65,7 +65,7 @@ def find_all(distance: int, blocks: int | None, as_hex: bool, source: str, outpu
     a < b, in order; a fingerprint that occurs more than once gives one pair [a, a].
     """
     _check_blocks(blocks, distance)
-    pairs = table.find_all(_read(source, as_hex), distance)
+    pairs = native_pairs.find_all(_read(source, as_hex), distance)
     form = _form(2, as_hex)
     show = terminal.progress("pairs written")
     with click.open_file(output, "wb") as file:
@@ -89,7 +89,7 @@ def find_clusters(
     """
     _check_blocks(blocks, distance)
     values = _read(source, as_hex)
-    members, sizes = _clusters(values, table.find_clusters(values, distance))
+    members, sizes = _clusters(values, native_pairs.find_clusters(values, distance))
     show = terminal.progress("clusters written")
     forms: dict[int, str] = {}
     with click.open_file(output, "wb") as file:
