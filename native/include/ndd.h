@@ -356,6 +356,13 @@ void ndd_compressed_get(const ndd_compressed *compressed, const uint8_t **bytes,
 /* All fingerprints, in order. */
 void ndd_compressed_decode(const ndd_compressed *compressed, uint64_t *values);
 
+/* The same piece by piece: decodes whole blocks from *block on (0 at first) while they fit into
+ * `capacity` values, which is NDD_COMPRESSED_BLOCK or more; *count of them, 0 at the end, and *block
+ * is where to go on. Without values they are only counted. */
+#define NDD_COMPRESSED_BLOCK 8192
+ndd_status ndd_compressed_next(const ndd_compressed *compressed, uint64_t *block, uint64_t *values,
+                               size_t capacity, size_t *count);
+
 /* The fingerprints that share the first prefix_bits (0..64) bits of a value and lie within k (0..64)
  * of it, in order: *count of them; those from `capacity` on are not written. */
 ndd_status ndd_compressed_probe(const ndd_compressed *compressed, uint64_t value, uint32_t k,

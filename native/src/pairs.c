@@ -213,7 +213,7 @@ struct run {
     const struct pair *at, *end;
 };
 
-static void sift(struct run *heap, size_t count, size_t i) {
+static void sift_runs(struct run *heap, size_t count, size_t i) {
     struct run run = heap[i];
     for (size_t child; (child = 2 * i + 1) < count; i = child) {
         if (child + 1 < count && compare_pairs(heap[child + 1].at, heap[child].at) < 0) child++;
@@ -233,11 +233,11 @@ ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, 
         const struct pair *run = (const struct pair *)(const void *)runs[i];
         if (counts[i] > 0) heap[count++] = (struct run){run, run + counts[i]};
     }
-    for (size_t i = count; i-- > 0;) sift(heap, count, i);
+    for (size_t i = count; i-- > 0;) sift_runs(heap, count, i);
     while (count > 0) {
         *out++ = *heap[0].at++;
         if (heap[0].at == heap[0].end) heap[0] = heap[--count];
-        if (count > 0) sift(heap, count, 0);
+        if (count > 0) sift_runs(heap, count, 0);
     }
     free(heap);
     return NDD_OK;
