@@ -239,6 +239,12 @@ ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uin
 ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
                            uint64_t *merged);
 
+/* Clusters of n places, where places[2 * i] and places[2 * i + 1] are connected: each place has a
+ * parent that is smaller, or itself, as all have in the beginning. Flattened, it is the smallest place
+ * of the cluster. */
+ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
+void ndd_flatten(uint64_t *parents, uint64_t n);
+
 /* ----------------------------------------------------------------------------------- batch */
 
 /*
