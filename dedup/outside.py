@@ -15,6 +15,7 @@ The rules kept here:
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -28,7 +29,7 @@ from dedup import streams
 from dedup.errors import UsageError
 from dedup.native import check, lib
 from dedup.numbers import Array, number, pointer, reach
-from dedup.pairs import cores, find_part
+from dedup.pairs import cores, find_part, merge
 from dedup.runs import Runs
 
 __all__ = ["LEAST_MEMORY", "find_all", "find_clusters"]
@@ -173,6 +174,7 @@ def _pairs(source: streams.Source, job: _Job, path: Path) -> tuple[Runs, _Stored
                 done += count
                 if job.progress:
                     job.progress(done, total)
+            joins.flush()
             del parts
             file.unlink()
     return found, stored
@@ -229,7 +231,9 @@ class _Joins:
         self._found, self._k = found, job.k
         self._masks, self._block = masks, block
         self._values = job.values // job.threads
-        self._pairs = max(1, job.pairs // job.threads)
+        self._pairs = max(1, job.pairs // (job.threads + 1))  # for those that wait too
+        self._waiting: list[Array] = []
+        self._lock = threading.RLock()
 
     def join_part(self, values: Array) -> int:
         self._join(values)
@@ -271,9 +275,16 @@ class _Joins:
         )
         if found is None:
             return False
-        if len(found):
-            self._found.append([found])
+        with self._lock:
+            self._waiting.append(found)
+            if sum(map(len, self._waiting)) >= self._pairs:
+                self.flush()
         return True
+
+    def flush(self) -> None:
+        """Write what was found to a run."""
+        self._found.append([merge(self._waiting)])
+        self._waiting = []
 
 
 # ---------------------------------------------------------------------------------------- clusters

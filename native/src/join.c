@@ -5,7 +5,8 @@
 #include "memory.h"
 #include "radix.h"
 
-#define COMPARED 2048 /* a group of so many is compared sooner than a design is looked for */
+#define COMPARED 2048       /* a group of so many is compared sooner than a design is looked for */
+#define WEIGHED (1u << 20)  /* a group of up to so many is, if its design does not part it */
 
 /* A group being joined, and the ones around it. */
 struct join {
@@ -62,9 +63,25 @@ static ndd_status join_sorted(const struct join_rule *rule, const uint64_t *valu
     return status;
 }
 
-/* Does so for the blocks from the one at hand up to `end`. */
+static double pairs_of(size_t n) { return (double)n * (double)n / 2; }
+
+/* How many pairs the groups of sorted values have. */
+static double pairs_in_groups(const uint64_t *values, size_t n, uint64_t mask) {
+    double pairs = 0;
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from + 1; to < n && ((values[from] ^ values[to]) & mask) == 0; to++) continue;
+        pairs += pairs_of(to - from);
+    }
+    return pairs;
+}
+
+/* Does so for the blocks from the one at hand up to `end`. Where values are crowded the blocks of a
+ * design may all hold nearly all of them, and so may those of their designs: before more is done than
+ * comparing all, all are compared. */
 static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *values, size_t n,
                               uint64_t free_bits, struct join *join, uint32_t end) {
+    int weighed = n <= WEIGHED && join->block == 0 && end == join->design->count;
+    double done = 0;
     if (n > SIZE_MAX / 32) return NDD_NO_MEMORY;
     struct memory memory;
     if (!memory_open(&memory, 2 * n * sizeof *values + 1)) return NDD_NO_MEMORY;
@@ -75,6 +92,11 @@ static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *valu
     for (; join->block < end && status == NDD_OK; join->block++) {
         uint64_t *other = sorted == scratch ? scratch + n : scratch;
         sorted = radix_sort(sorted, other, n, &join->design->blocks[join->block]);
+        if (weighed) done += pairs_in_groups(sorted, n, join->design->blocks[join->block].mask);
+        if (weighed && done > pairs_of(n)) {
+            status = compare_group(rule, sorted, n, join); /* what is not found yet */
+            break;
+        }
         status = join_sorted(rule, sorted, n, free_bits, join);
     }
     memory_close(&memory);
