@@ -34,7 +34,7 @@ from dedup.runs import Runs
 
 __all__ = ["LEAST_MEMORY", "find_all", "find_clusters"]
 
-LEAST_MEMORY = 1 << 20
+LEAST_MEMORY = 16 << 20
 VALUE_BYTES, PAIR_BYTES = 96, 128  # taken while they are joined, or sorted; each is half of it
 BUCKET_BITS = 16  # of a block, that parts are made by
 WIDTH = 64
@@ -54,7 +54,7 @@ def find_all(
     """Yield the rows of dedup.find_all() in order, some at a time, as uint64 of shape (n, 2).
 
     source   a stream of fingerprints, as dedup.batch.Queries.probe_stream() takes it
-    memory   what the arrays may take, in bytes, 1 MiB or more
+    memory   what the arrays may take, in bytes, 16 MiB or more
     folder   where temporary files go: 16 bytes a fingerprint, 16 to 32 a pair
     threads  how many to use; the cores of this process if not given
     progress called with (done, total) fingerprints joined, each of them once in every block

@@ -19,7 +19,7 @@ from dedup.compressed import Compressed, load
 from dedup.errors import StoreDamaged, UsageError
 from dedup.numbers import Array, many
 
-__all__ = ["Piece", "Source", "pieces"]
+__all__ = ["Piece", "Source", "is_compressed", "pieces"]
 
 Source = (
     npt.NDArray[Any]
@@ -46,9 +46,7 @@ def pieces(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], i
     """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        with path.open("rb") as file:
-            compressed = file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS
-        if not compressed:
+        if not is_compressed(path):
             return _of_file(path, most, done)
         source = load(path)
     if isinstance(source, Compressed):
@@ -61,6 +59,12 @@ def pieces(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], i
     if callable(source):
         return _of_arrays(source(done), most), 0
     return _of_arrays(_after(source, done), most), 0
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether a file begins as compressed fingerprints do. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS
 
 
 def _check(done: int, total: int) -> None:
