@@ -7,7 +7,7 @@ arrays, so what it takes is sorting and comparing and not Python.
 """
 
 import time
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import msgspec
 import numpy as np
@@ -79,7 +79,7 @@ def permuted_pairs(values: Array, k: int) -> Array:
     blocks = k + 3
     found = [np.empty((0, 2), np.uint64)]
     starts = [WIDTH * i // blocks for i in range(blocks + 1)]
-    masks = [(1 << high) - (1 << low) for low, high in zip(starts, starts[1:], strict=False)]
+    masks = [(1 << high) - (1 << low) for low, high in pairwise(starts)]
     for chosen in combinations(range(blocks), blocks - k):
         order = [*chosen, *(i for i in range(blocks) if i not in chosen)]
         permuted, shift = np.zeros(len(values), np.uint64), WIDTH
