@@ -147,8 +147,7 @@ static const char *elias_fano_validate(ndd_compressed *compressed, int *memory) 
 
 static uint64_t elias_fano_blocks(const ndd_compressed *compressed) {
     struct layout layout;
-    (void)lay_out(&layout, compressed);
-    return layout.chunks;
+    return lay_out(&layout, compressed) ? layout.chunks : 0;
 }
 
 /* Fingerprints before a chunk: its ones. */
