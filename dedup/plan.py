@@ -40,11 +40,9 @@ NEARLY_AS_FAST = 1.2  # estimates are no better than that
 SEARCH_AT_100K = 118.0  # one table by interpolation, and for each tenfold number of values
 SEARCH_DECADE = 100.0
 CANDIDATE = 3.2
-BUCKET_AT_100K = 19.0  # one bucket of dedup.Table, while others are on their way
-BUCKET_DECADE = 4.5
-INSIDE = 1.2  # a fingerprint of a bucket
-LINE_BYTES, LINE_VALUES = 64, 7
+COMPARE = 1.2  # with one fingerprint, where all are compared
 FRAME_BYTES, CHUNK_BITS = 72, 4096  # of compressed fingerprints
+PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
 SET_BYTES = 16  # of a distinct value in the set that a dedup.Table keeps
 
 
@@ -52,6 +50,7 @@ class Design(msgspec.Struct, frozen=True):
     """One way to find what lies within k, for the number of documents that was asked about.
 
     kind              "paper" (dedup.permuted.PermutedTables) or "ours" (dedup.Table)
+    preset            ours: the preset of dedup.Table that has it; paper: None
     name              the design in words
     tables            how many tables of all documents
     blocks            how many blocks the 64 bits are cut into, at the first level
@@ -77,22 +76,24 @@ class Design(msgspec.Struct, frozen=True):
     bytes: int
     compressed_bytes: int | None
     latency_ns: float
+    preset: str | None = None
     parts: int = 1
     recommended: bool = False
 
 
 def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design]:
-    """Return the sensible designs for a number of documents: the paper's, most tables first, and ours.
+    """Return the sensible designs for a number of documents: the paper's, then those of our presets.
 
     Of the paper's designs, those are sensible than which none has a prefix as long in fewer tables;
-    up to the first that leaves 8 candidates or fewer, and up to 128 tables. documents is at least 1;
+    up to the first that leaves 8 candidates or fewer, and up to 128 tables. Of the presets, those
+    that differ. Both begin with what takes most memory. documents is at least 1;
     k is in bits, 0 .. 15; memory in bytes, or as "16G", "512M". Without it there is no limit. The
     recommended design is the smallest of those that fit and take at most a fifth more time than the
     fastest of these; when none fits, none is recommended. Raises UsageError.
     """
     n, k = _documents(documents), _distance(k)
     limit = None if memory is None else memory_bytes(memory)
-    designs = [*reversed([_paper(n, k, levels) for levels in _sensible(n, k)]), _ours(n, k)]
+    designs = [*reversed([_paper(n, k, levels) for levels in _sensible(n, k)]), *_ours(n, k)]
     fitting = [design for design in designs if limit is None or design.bytes <= limit]
     fastest = min((design.latency_ns for design in fitting), default=0.0)
     near = [design for design in fitting if design.latency_ns <= NEARLY_AS_FAST * fastest]
@@ -230,11 +231,23 @@ def _line(n: int, at_100k: float, decade: float) -> float:
 # -------------------------------------------------------------------------------------- our design
 
 
-def _ours(n: int, k: int) -> Design:
+def _ours(n: int, k: int) -> list[Design]:
+    """Return the designs of the presets: auto, and the others where they differ from those before."""
+    found: list[Design] = []
+    for preset in PRESETS:
+        design = _of_preset(n, k, preset)
+        if all(
+            (d.tables, d.keys, d.bytes) != (design.tables, design.keys, design.bytes) for d in found
+        ):
+            found.append(design)
+    return sorted(found, key=lambda design: -design.bytes)
+
+
+def _of_preset(n: int, k: int, preset: str) -> Design:
     parts = -(-n // TABLE_VALUES)
     each = -(-n // parts)
     blocks, count = ffi.new("ndd_block[64]"), ffi.new("uint32_t *")
-    check(lib.ndd_design_get(each, k, blocks, len(blocks), count), "planning")
+    check(lib.ndd_design_get(each, k, PRESETS[preset], blocks, len(blocks), count), "planning")
     found = [blocks[i] for i in range(count[0])]
     values = SET_BYTES * each
     if not found:
@@ -249,27 +262,27 @@ def _ours(n: int, k: int) -> Design:
             candidates=float(each),
             bytes=parts * values,
             compressed_bytes=None,
-            latency_ns=parts * each * INSIDE,
+            latency_ns=parts * each * COMPARE,
+            preset=preset,
             parts=parts,
         )
     keys = [_flipped(block.flips.bit_count(), block.threshold) for block in found]
-    loads = [each / 2**block.bits for block in found]
-    bucket = _line(each, BUCKET_AT_100K, BUCKET_DECADE)
-    visits = [bucket * (1 + _share_beyond(load)) + INSIDE * load for load in loads]
     cut = _cut_blocks([block.mask for block in found])
     flips = "no flips" if sum(keys) == len(keys) else f"{sum(keys)} keys by flips"
     return Design(
         kind="ours",
-        name=f"dedup.Table, {flips}" + (f", {parts} parts" if parts > 1 else ""),
+        name=f"dedup.Table {preset}, {flips}" + (f", {parts} parts" if parts > 1 else ""),
         tables=parts * len(found),
         blocks=cut,
         levels=(cut,),
         prefix_bits=(min(block.bits for block in found), max(block.bits for block in found)),
         keys=parts * sum(keys),
-        candidates=max(key * load for key, load in zip(keys, loads, strict=True)),
-        bytes=parts * (values + sum(_bucket_bytes(each, block.bits) for block in found)),
+        candidates=max(key * each / 2**block.bits for key, block in zip(keys, found, strict=True)),
+        bytes=parts * (values + round(sum(block.bytes for block in found))),
         compressed_bytes=None,
-        latency_ns=parts * sum(key * visit for key, visit in zip(keys, visits, strict=True)),
+        latency_ns=parts
+        * sum(key * block.visit_ns for key, block in zip(keys, found, strict=True)),
+        preset=preset,
         parts=parts,
     )
 
@@ -288,30 +301,6 @@ def _cut_blocks(masks: list[int]) -> int:
         blocks = [block for block in blocks if not block & mask]
         blocks.append(reduce(or_, shared, mask))
     return len(blocks)
-
-
-def _poisson_beyond(load: float) -> tuple[float, float]:
-    """Return the share of buckets with more values than a line has, and the expected excess."""
-    if load > 100:
-        return 1.0, load - LINE_VALUES
-    chance, inside, held = math.exp(-load), 0.0, 0.0
-    for values in range(LINE_VALUES + 1):
-        inside += chance
-        held += chance * values
-        chance *= load / (values + 1)
-    beyond = max(0.0, 1 - inside)
-    return beyond, max(0.0, load - held - LINE_VALUES * beyond)
-
-
-def _share_beyond(load: float) -> float:
-    return _poisson_beyond(load)[0]
-
-
-def _bucket_bytes(n: int, bits: int) -> int:
-    beyond, excess = _poisson_beyond(n / 2**bits)
-    # An overflow has a head of 8 bytes, and grows by half: a quarter of it is room.
-    size: float = 2**bits * (LINE_BYTES + 8 * beyond + 1.25 * VALUE_BYTES * excess)
-    return round(size)
 
 
 # -------------------------------------------------------------------------------------- arguments

@@ -9,7 +9,8 @@ in 0 .. 2**64 - 1, and so is a document; what a document is, its caller knows.
 The rules kept here:
   - Batches go to the native core as they are and come back as numpy arrays; the GIL is released.
   - The native thread rule (native/include/ndd.h): many threads may probe a table at once, one may
-    change it. Every method keeps it by itself, so a Table may be shared between threads.
+    change it. Every method keeps it by itself, so a Table may be shared between threads: probes run
+    side by side, and a large insert lets those that wait in after every INSERT_STEP pairs.
   - A saved table is either whole or not there: the file is replaced in one step.
 """
 
@@ -25,12 +26,14 @@ import numpy.typing as npt
 from dedup.errors import UsageError
 from dedup.native import check, ffi, lib
 from dedup.numbers import Array, Numbers, many, number, pointer
+from dedup.turns import Turns
 
-__all__ = ["Match", "Table", "TableStats"]
+__all__ = ["Match", "Matches", "ProbedMany", "Table", "TableStats"]
 
 MAX_DISTANCE = 15
-PRESETS = ("auto", "compact", "fast")
+PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
 ANSWER_KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
+INSERT_STEP = 1 << 14  # pairs, some milliseconds, after which a large insert lets probes in
 
 _MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
 
@@ -41,6 +44,21 @@ class Match(msgspec.Struct, frozen=True):
     document: int
     value: int
     distance: int
+
+
+class Matches(list[Match]):
+    """The matches of a probe; cut is True when a limit left others out."""
+
+    cut: bool = False
+
+
+class ProbedMany(tuple[Array, Array, npt.NDArray[np.uint8]]):  # noqa: SLOT001 - it has an attribute
+    """The arrays (offsets, documents, distances) of a batch of probes (Table.probe_many).
+
+    cut is a bool array with one entry for each probed value: True where a limit left matches out.
+    """
+
+    cut: npt.NDArray[np.bool_]
 
 
 class TableStats(msgspec.Struct, frozen=True):
@@ -74,26 +92,30 @@ class Table:
     def __init__(self, k: int = 3, preset: str = "auto") -> None:
         """Make an empty table that finds values up to k bits away, k in 0 .. 15.
 
-        preset is "compact", "fast" or "auto": what to save, memory or time. In this version the
-        three choose the same design, by k and the number of values.
+        preset is "compact", "fast" or "auto": what to save, memory or time; auto saves time while
+        the table is small, and more and more memory as it grows. It never changes what is found.
         """
-        if preset not in PRESETS:
-            raise UsageError(f"preset is {preset!r}; it must be one of {', '.join(PRESETS)}")
         handle = ffi.new("ndd_table **")
-        check(lib.ndd_table_open(_distance(k), handle), f"k = {k}")
-        self._adopt(handle[0], int(k), 0)
+        check(lib.ndd_table_open_as(_distance(k), _preset(preset), handle), f"k = {k}")
+        self._adopt(handle[0], int(k), preset, 0)
 
-    def _adopt(self, handle: Any, k: int, note: int) -> None:
+    def _adopt(self, handle: Any, k: int, preset: str, note: int) -> None:
         self._handle = ffi.gc(handle, lib.ndd_table_close)
         self._k = k
+        self._preset = preset
         self._note = note
-        self._lock = _ReadersWriterLock()
+        self._lock = Turns()
         self._answers: list[_Answer] = []  # those that no thread uses at the moment
 
     @property
     def k(self) -> int:
         """The greatest distance found, in bits."""
         return self._k
+
+    @property
+    def preset(self) -> str:
+        """What the table saves: "auto", "compact" or "fast"."""
+        return self._preset
 
     @property
     def note(self) -> int:
@@ -113,7 +135,8 @@ class Table:
     def insert_many(self, values: Numbers, documents: Numbers) -> int:
         """Store the pairs (values[i], documents[i]) and return how many of them are new.
 
-        Both are batches of the same length, best uint64 arrays. Raises MemoryError; then the first
+        Both are batches of the same length, best uint64 arrays. Other threads' probes, and their
+        changes, may come in between the pairs of a large batch. Raises MemoryError; then the first
         of the new pairs are stored, and the others are not.
         """
         value_array, document_array = many(values, "values"), many(documents, "documents")
@@ -123,7 +146,17 @@ class Table:
                 "there must be one document for each value"
             )
         pointers = pointer(value_array), pointer(document_array)
-        return self._insert(*pointers, len(value_array))
+        insert = self._insert if len(value_array) <= INSERT_STEP else self._insert_in_steps
+        return insert(*pointers, len(value_array))
+
+    def _insert_in_steps(self, values: Any, documents: Any, count: int) -> int:
+        with self._lock.writing:
+            lib.ndd_table_expect(self._handle, count)
+        steps = range(0, count, INSERT_STEP)
+        return sum(
+            self._insert(values + start, documents + start, min(INSERT_STEP, count - start))
+            for start in steps
+        )
 
     def _insert(self, values: Any, documents: Any, count: int) -> int:
         inserted = ffi.new("uint64_t *")
@@ -141,37 +174,44 @@ class Table:
         check(status, "removing from a table")
         return bool(removed[0])
 
-    def probe(self, value: int, limit: int | None = None) -> list[Match]:
+    def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, nearest first, then by document.
 
-        With a limit, at most so many (limit >= 1), the first of them.
+        With a limit, at most so many (limit >= 1), the first of them; the list's `cut` tells
+        whether there are more.
         """
         query = ffi.new("uint64_t[1]", (number(value, "value"),))
         answer = self._probe(query, 1, _limit(limit))
         found = answer.matches[0]
-        matches = [
-            Match(found[i].document, found[i].value, found[i].distance)
-            for i in range(answer.offsets[0][1])
-        ]
+        matches = Matches(
+            [
+                Match(found[i].document, found[i].value, found[i].distance)
+                for i in range(answer.offsets[0][1])
+            ]
+        )
+        if limit is not None:
+            matches.cut = bool(lib.ndd_answer_cut(answer.handle)[0])
         self._give_back(answer, len(matches))
         return matches
 
-    def probe_many(
-        self, values: Numbers, limit: int | None = None
-    ) -> tuple[Array, Array, npt.NDArray[np.uint8]]:
+    def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of n values at once and return (offsets, documents, distances).
 
         offsets is uint64 of shape (n + 1,); documents (uint64) and distances (uint8) have one
         entry for each match. The matches of values[i] are those from offsets[i] up to
-        offsets[i + 1], in the order of probe(), at most `limit` for each value.
+        offsets[i + 1], in the order of probe(), at most `limit` for each value. The tuple's `cut`,
+        a bool array of shape (n,), tells for which there are more.
         """
         queries = many(values, "values")
         answer = self._probe(pointer(queries), len(queries), _limit(limit))
         offsets = _array(answer.offsets[0], len(queries) + 1, np.dtype(np.uint64)).copy()
         matches = _array(answer.matches[0], int(offsets[-1]), _MATCH)
         documents, distances = matches["document"].copy(), matches["distance"].astype(np.uint8)
+        cut = _array(lib.ndd_answer_cut(answer.handle), len(queries), np.dtype(np.bool_)).copy()
         self._give_back(answer, len(matches))
-        return offsets, documents, distances
+        probed = ProbedMany((offsets, documents, distances))
+        probed.cut = cut
+        return probed
 
     def _probe(self, queries: Any, count: int, limit: int) -> "_Answer":
         try:
@@ -213,21 +253,21 @@ class Table:
         _replace_file(Path(path), content.data)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], k: int = 3) -> "Table":
-        """Return the table saved in a file, for any k in 0 .. 15.
+    def load(cls, path: str | os.PathLike[str], k: int = 3, preset: str = "auto") -> "Table":
+        """Return the table saved in a file, for any k in 0 .. 15 and any preset.
 
         Raises StoreDamaged for a file that is cut, altered, of another format or a newer version;
         OSError (FileNotFoundError and the like) for one that cannot be read.
         """
-        k = _distance(k)
+        k, wanted = _distance(k), _preset(preset)
         content = np.fromfile(path, dtype=np.uint8)
         handle, note, reason = ffi.new("ndd_table **"), ffi.new("uint64_t *"), ffi.new("char **")
         buffer = ffi.from_buffer("uint8_t[]", content)
-        status = lib.ndd_table_load(buffer, len(content), k, handle, note, reason)
+        status = lib.ndd_table_load_as(buffer, len(content), k, wanted, handle, note, reason)
         if status != lib.NDD_OK:
             check(status, f"{os.fspath(path)}: {ffi.string(reason[0]).decode()}")
         table = cls.__new__(cls)
-        table._adopt(handle[0], k, int(note[0]))  # noqa: SLF001 - a table of this class
+        table._adopt(handle[0], k, preset, int(note[0]))  # noqa: SLF001 - a table of this class
         return table
 
 
@@ -242,6 +282,15 @@ def _distance(k: SupportsIndex) -> int:
     if integer > MAX_DISTANCE:
         raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
     return integer
+
+
+def _preset(preset: str) -> Any:
+    """Return a preset as the native core takes it."""
+    try:
+        return PRESETS[preset]
+    except (KeyError, TypeError):
+        names = ", ".join(PRESETS)
+        raise UsageError(f"preset is {preset!r}; it must be one of {names}") from None
 
 
 def _limit(limit: SupportsIndex | None) -> int:
@@ -260,7 +309,7 @@ def _array(memory: Any, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(ffi.buffer(memory, count * dtype.itemsize), dtype=dtype)
 
 
-# --------------------------------------------------------------------------------- the thread rule
+# --------------------------------------------------------------------------------------- answers
 
 
 class _Answer:
@@ -271,52 +320,6 @@ class _Answer:
         check(lib.ndd_answer_open(handle), "probing a table")
         self.handle = ffi.gc(handle[0], lib.ndd_answer_close)
         self.offsets, self.matches = ffi.new("uint64_t **"), ffi.new("ndd_match **")
-
-
-class _ReadersWriterLock:
-    """Many readers or one writer.
-
-    Who comes passes the gate, and a writer keeps it: so it waits only for the readers that are
-    inside, never for those that come later.
-    """
-
-    def __init__(self) -> None:
-        self.gate = threading.Lock()
-        self.room = threading.Lock()  # held by the writer, or by the readers together
-        self.reading = _Reading(self)
-        self.writing = _Writing(self)
-
-
-class _Reading:
-    def __init__(self, lock: _ReadersWriterLock) -> None:
-        self._gate, self._room = lock.gate, lock.room
-        self._mutex = threading.Lock()
-        self._inside = 0
-
-    def __enter__(self) -> None:
-        with self._gate, self._mutex:
-            if not self._inside:
-                self._room.acquire()
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._mutex:
-            self._inside -= 1
-            if not self._inside:
-                self._room.release()
-
-
-class _Writing:
-    def __init__(self, lock: _ReadersWriterLock) -> None:
-        self._gate, self._room = lock.gate, lock.room
-
-    def __enter__(self) -> None:
-        self._gate.acquire()
-        self._room.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._room.release()
-        self._gate.release()
 
 
 # ---------------------------------------------------------------------------------- the saved file

@@ -24,8 +24,8 @@ def paper(documents, k):
     return [design for design in plan(documents, k) if design.kind == "paper"]
 
 
-def ours(documents, k):
-    (design,) = [design for design in plan(documents, k) if design.kind == "ours"]
+def ours(documents, k, preset="auto"):
+    (design,) = [design for design in plan(documents, k) if design.preset == preset]
     return design
 
 
@@ -49,7 +49,7 @@ def test_the_papers_tables_take_eight_bytes_a_fingerprint():
 
 
 def test_ours_is_planned_beside_the_papers():
-    """The design of dedup.Table stands in every plan, once, divided where one table is too small."""
+    """The design of dedup.Table stands in every plan, divided where one table is too small."""
     assert ours(EXAMPLE, 3).parts == 9
     for documents, k in itertools.product((1, 1000, 10**6, 2**40), (0, 3, 15)):
         assert ours(documents, k).tables >= 1
@@ -78,14 +78,25 @@ def test_candidates_are_those_compared():
     assert tables.bytes == design.bytes
 
 
-@pytest.mark.parametrize("documents", [1000, 30_000, 300_000])
-def test_memory_is_that_of_the_table(documents):
+def test_presets_are_planned_where_they_differ():
+    """For ten million and k = 6: fast takes the most memory and the least time, compact the reverse."""
+    fast, auto, compact = (ours(10**7, 6, preset) for preset in ("fast", "auto", "compact"))
+    assert fast.bytes > auto.bytes > compact.bytes
+    assert fast.latency_ns < auto.latency_ns < compact.latency_ns
+    assert [d.preset for d in plan(10**7, 6)][-3:] == ["fast", "auto", "compact"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "preset"),
+    [(1000, "auto"), (30_000, "auto"), (300_000, "auto"), (300_000, "compact")],
+)
+def test_memory_is_that_of_the_table(documents, preset):
     """dedup.Table, made for so many, takes the planned memory and 8 bytes a document, within 5 %."""
-    table = dedup.Table(3)
+    table = dedup.Table(3, preset)
     assert lib.ndd_table_reserve(table._handle, documents) == lib.NDD_OK
     values = np.random.default_rng(7).integers(0, 2**64, documents, dtype=np.uint64)
     table.insert_many(values, np.arange(documents, dtype=np.uint64))
-    stats, design = table.stats(), ours(documents, 3)
+    stats, design = table.stats(), ours(documents, 3, preset)
     assert stats.bytes - 8 * documents == pytest.approx(design.bytes, rel=0.05)
     assert (stats.blocks, stats.keys) == (design.tables, design.keys)
 

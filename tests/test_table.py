@@ -3,7 +3,10 @@
 import errno
 import os
 import re
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from dedup.errors import DedupError, StoreDamaged, UsageError
 from dedup.pairs import find_all, find_clusters
 from dedup.table import Match, Table
+from dedup.turns import Turns
 
 ALL = 2**64 - 1
 DISTANCES = range(16)
+PRESETS = ("auto", "compact", "fast")
 
 
 # ----------------------------------------------------------------------------------- the oracle
@@ -121,31 +126,34 @@ def neighbourhoods(draw: st.DrawFn) -> list[int]:
 # ---------------------------------------------------------------------------------------- exact
 
 
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", DISTANCES)
-def test_promise_4_the_search_is_exact(k: int, kind: str) -> None:
+def test_promise_4_the_search_is_exact(k: int, kind: str, preset: str) -> None:
     """A probe returns every stored document within k and none beyond, at every size and k."""
     rng = np.random.default_rng(k)
-    table = Table(k)
+    table = Table(k, preset)
     values, documents = np.empty(0, np.uint64), np.empty(0, np.uint64)
     for size in (1, 400, 600, 1_500, 30_000):
         new = KINDS[kind](rng, size - len(values))
         values = np.concatenate([values, new])
         documents = rng.permutation(len(values)).astype(np.uint64)[: len(values)]
-        table = Table(k)
+        table = Table(k, preset)
         assert table.insert_many(values, documents) == size
         for query in some_queries(rng, values, k):
             assert table.probe(query) == scan(values, documents, query, k)
     assert table.stats().blocks > 0 or k > 6
 
 
-@pytest.mark.parametrize("k", [3, 6])
-def test_exact_while_a_table_grows_through_its_designs(k: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "preset"), [(5, "auto"), (3, "compact"), (6, "fast"), (7, "compact")]
+)
+def test_exact_while_a_table_grows_through_its_designs(k: int, preset: str) -> None:
     """Growing by single batches, through every change of design, keeps the search exact."""
     rng = np.random.default_rng(k)
     values = np.concatenate([clustered(rng, 150_000, 3_000), uniform(rng, 150_000)])
     documents = np.arange(len(values), dtype=np.uint64)
-    table, designs = Table(k), set()
+    table, designs = Table(k, preset), set()
     for start in range(0, len(values), 20_000):
         end = start + 20_000
         assert table.insert_many(values[start:end], documents[start:end]) == 20_000
@@ -161,7 +169,7 @@ def test_exact_for_values_chosen_to_meet(
     values: list[int], k: int, query: int, data: st.DataObject
 ) -> None:
     """For any values, k and limit, a probe is what a scan gives, cut at the limit."""
-    table = Table(k)
+    table = Table(k, data.draw(st.sampled_from(PRESETS), "preset"))
     if data.draw(st.booleans(), "indexed"):  # else so few values are simply compared
         filler = uniform(np.random.default_rng(1), 1_200)
     else:
@@ -173,15 +181,17 @@ def test_exact_for_values_chosen_to_meet(
     for value in [query, *values[:5]]:
         expected = scan(pairs[:, 0], pairs[:, 1], value, k)
         limit = data.draw(st.none() | st.integers(1, 9), "limit")
-        assert table.probe(value, limit) == expected[:limit]
+        matches = table.probe(value, limit)
+        assert matches == expected[:limit]
+        assert matches.cut == (limit is not None and len(expected) > limit)
 
 
 class TableMachine(RuleBasedStateMachine):
     """Inserts, removals and probes in any order, beside a set of pairs."""
 
-    @initialize(k=st.integers(0, 15), filled=st.booleans())
-    def start(self, k: int, filled: bool) -> None:
-        self.table, self.pairs, self.k = Table(k), set(), k
+    @initialize(k=st.integers(0, 15), preset=st.sampled_from(PRESETS), filled=st.booleans())
+    def start(self, k: int, preset: str, filled: bool) -> None:
+        self.table, self.pairs, self.k = Table(k, preset), set(), k
         if filled:
             for i, value in enumerate(uniform(np.random.default_rng(7), 700).tolist()):
                 self.pairs.add((value, i))
@@ -232,13 +242,16 @@ def test_probe_many_is_probe_for_each(k: int) -> None:
     table.insert_many(values, np.arange(20_000))
     queries = some_queries(rng, values, k, n=300)
     for limit in (None, 1, 7):
-        offsets, documents, distances = table.probe_many(queries, limit)
+        probed = table.probe_many(queries, limit)
+        offsets, documents, distances = probed
+        assert (probed.cut.dtype, probed.cut.shape) == (np.bool_, (len(queries),))
         assert (offsets.dtype, documents.dtype, distances.dtype) == (np.uint64, np.uint64, np.uint8)
         assert offsets.shape == (len(queries) + 1,)
         assert len(documents) == len(distances) == offsets[-1]
         for i, query in enumerate(queries):
             own = slice(int(offsets[i]), int(offsets[i + 1]))
             expected = table.probe(query, limit)
+            assert probed.cut[i] == expected.cut
             assert documents[own].tolist() == [match.document for match in expected]
             assert distances[own].tolist() == [match.distance for match in expected]
 
@@ -272,6 +285,8 @@ def test_many_documents_of_one_value() -> None:
     assert table.stats().values == 1
     assert table.probe_many([1])[1].tolist() == list(range(n))
     assert table.probe(7, limit=3) == [Match(i, 0, 3) for i in range(3)]
+    assert table.probe(7, limit=3).cut
+    assert not table.probe(7, limit=n).cut
     assert all(table.remove(0, document) for document in range(1_000))
     assert table.probe(0, limit=1) == [Match(1_000, 0, 0)]
 
@@ -307,12 +322,51 @@ def test_k_outside_0_to_15_is_refused(k: Any, tmp_path: Path) -> None:
             call()
 
 
-def test_presets_are_three() -> None:
-    """The presets of the contract are accepted, another is named and refused."""
-    for preset in ("auto", "compact", "fast"):
-        assert Table(3, preset).k == 3
-    with pytest.raises(UsageError, match=r"'best'.*auto, compact, fast"):
-        Table(3, "best")
+def test_presets_are_three(tmp_path: Path) -> None:
+    """The presets of the contract are accepted, by a new and a loaded table; others are refused."""
+    assert Table(3).preset == "auto"
+    for preset in PRESETS:
+        table = Table(3, preset)
+        assert (table.k, table.preset) == (3, preset)
+        table.save(tmp_path / "t")
+        assert Table.load(tmp_path / "t", 5, preset).preset == preset
+    for wrong in ("best", None, ["fast"]):
+        message = re.escape(f"preset is {wrong!r}") + ".*auto, compact, fast"
+        with pytest.raises(UsageError, match=message):
+            Table(3, wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=message):
+            Table.load(tmp_path / "t", 3, wrong)  # type: ignore[arg-type]
+
+
+def test_a_compact_table_takes_less_memory_than_a_fast_one() -> None:
+    """The presets do what they say, where they can: with the same values, in other designs."""
+    values = uniform(np.random.default_rng(2), 100_000)
+    bytes_of = {}
+    for preset in PRESETS:
+        table = Table(3, preset)
+        table.insert_many(values, np.arange(100_000))
+        bytes_of[preset] = table.stats().bytes
+    assert bytes_of["compact"] < bytes_of["auto"] <= bytes_of["fast"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("k", [3, 7])
+def test_a_hot_neighbourhood_is_searched_exactly(k: int, preset: str) -> None:
+    """Where 50,000 values differ in 16 bits only, beside others, probes there are exact."""
+    rng = np.random.default_rng(k)
+    hot = np.arange(50_000, dtype=np.uint64) << np.uint64(21) ^ np.uint64(0x5A5A_0000_0012_3456)
+    values = np.concatenate([hot, uniform(rng, 20_000), np.array([0, ALL], dtype=np.uint64)])
+    documents = np.arange(len(values), dtype=np.uint64)
+    table = Table(k, preset)
+    table.insert_many(values, documents)
+    for query in [0, ALL, *hot[::25_000].tolist(), int(hot[7]) ^ 1, int(values[60_000]) ^ 6]:
+        assert table.probe(query) == scan(values, documents, query, k)
+    for i in range(0, 50_000, 5):
+        assert table.remove(int(values[i]), i)
+    kept = np.ones(len(values), dtype=bool)
+    kept[0:50_000:5] = False
+    query = int(hot[3])
+    assert table.probe(query) == scan(values[kept], documents[kept], query, k)
 
 
 @pytest.mark.parametrize(
@@ -581,6 +635,79 @@ def test_probes_are_right_while_another_thread_inserts(tmp_path: Path) -> None:
     assert len(Table.load(tmp_path / "t")) == len(table)
 
 
+def test_a_large_insert_lets_probes_in() -> None:
+    """A probe that comes while a million pairs are inserted is answered before they all are."""
+    values = uniform(np.random.default_rng(9), 1_000_000)
+    table = Table(3, "compact")
+    table.insert(int(values[0]), 0)
+    started, done, seen = threading.Event(), threading.Event(), []
+
+    def insert() -> None:
+        started.set()
+        assert table.insert_many(values, np.arange(1_000_000)) == 999_999
+        done.set()
+
+    thread = threading.Thread(target=insert)
+    thread.start()
+    started.wait()
+    while not done.is_set():
+        assert table.probe(int(values[0]), limit=1) == [Match(0, int(values[0]), 0)]
+        seen.append(len(table))
+    thread.join()
+    assert done.is_set()
+    assert any(1 < count < 1_000_000 for count in seen)
+    assert seen == sorted(seen)
+    assert len(table) == 1_000_000
+
+
+def test_turns_admit_many_readers_or_one_writer() -> None:
+    """Eight threads that read and write in turns never meet a writer, and all come in."""
+    turns, inside, failures = Turns(), {"readers": 0, "writers": 0}, []
+    mutex = threading.Lock()
+
+    def come_in(number: int) -> None:
+        own = np.random.default_rng(number)
+        for _ in range(400):
+            kind = "writers" if own.random() < 0.3 else "readers"
+            with turns.writing if kind == "writers" else turns.reading:
+                with mutex:
+                    inside[kind] += 1
+                    if inside["writers"] > 1 or (inside["writers"] and inside["readers"]):
+                        failures.append(dict(inside))
+                time.sleep(0)
+                with mutex:
+                    inside[kind] -= 1
+
+    threads = [threading.Thread(target=come_in, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert inside == {"readers": 0, "writers": 0}
+
+
+def test_a_writer_that_comes_back_lets_waiting_readers_in_first() -> None:
+    """Who waits while a writer is inside comes in before the next writer: no turn is skipped."""
+    turns, order = Turns(), []
+
+    def come_in(kind: str) -> None:
+        with turns.writing if kind == "writer" else turns.reading:
+            order.append(kind)
+
+    threads = []
+    with turns.writing:
+        for kind in ("writer", "reader", "writer", "reader"):
+            waiting = sum(map(len, turns.waiting.values()))
+            threads.append(threading.Thread(target=come_in, args=(kind,)))
+            threads[-1].start()
+            while sum(map(len, turns.waiting.values())) == waiting:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order == ["reader", "reader", "writer", "writer"]
+
+
 # ------------------------------------------------------------------------- all pairs and clusters
 
 
@@ -640,3 +767,35 @@ def test_all_pairs_do_not_change_their_input() -> None:
     find_all(values, 2)
     find_clusters(values, 2)
     assert values.tolist() == [9, 3, 9, 1]
+
+
+# -------------------------------------------------------------------------------------- memory
+
+GROWS = """
+import resource, sys
+import numpy as np
+from dedup import Table
+
+values = np.random.default_rng(1).integers(0, 2**64, 300_000, dtype=np.uint64)
+table, most = Table(3, sys.argv[1]), 0.0
+table.insert_many(values[:1000], np.arange(1000, dtype=np.uint64))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+for start in range(1000, len(values), 1000):
+    part = values[start : start + 1000]
+    table.insert_many(part, np.arange(start, start + 1000, dtype=np.uint64))
+    if start > 50_000:
+        most = max(most, table.stats().bytes / (start + 1000))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+print(most, peak / table.stats().bytes)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
+@pytest.mark.parametrize(("preset", "most_bytes"), [("auto", 200), ("compact", 90)])
+def test_a_table_that_grows_takes_little_more_memory_than_it_needs(preset, most_bytes):
+    """At any size a value takes a bounded number of bytes, and growing never holds two indexes."""
+    command = [sys.executable, "-c", GROWS, preset]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    most, peak_share = map(float, done.stdout.split())
+    assert most < most_bytes
+    assert peak_share < 1.35

@@ -1,7 +1,7 @@
 /*
  * A table under any sequence of changes and probes, and pairs of any values.
  *
- *     input = what (1 byte), k (1 byte), operations or values
+ *     input = what and preset (1 byte), k (1 byte), operations or values
  *
  * What must hold: the table is a set of pairs, its answers are those of a scan of a plain list; all
  * pairs and clusters are those of a scan.
@@ -59,27 +59,27 @@ static void must_probe(const ndd_table *table, const struct list *list, uint64_t
     }
 }
 
-static ndd_table *saved_and_loaded(ndd_table *table, uint32_t k) {
+static ndd_table *saved_and_loaded(ndd_table *table, uint32_t k, ndd_preset preset) {
     uint64_t size = ndd_table_saved_size(table), note = 0;
     uint8_t *bytes = malloc((size_t)size);
     ndd_table *loaded = NULL;
     const char *reason = NULL;
     MUST(bytes != NULL && ndd_table_save(table, k, bytes, size) == NDD_OK);
-    MUST(ndd_table_load(bytes, size, k, &loaded, &note, &reason) == NDD_OK && note == k);
+    MUST(ndd_table_load_as(bytes, size, k, preset, &loaded, &note, &reason) == NDD_OK && note == k);
     free(bytes);
     ndd_table_close(table);
     return loaded;
 }
 
 /* Each operation is 4 bytes: what, a document, and two that choose bits of the value. */
-static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k) {
+static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k, ndd_preset preset) {
     static struct list list;
     ndd_table *table;
     ndd_answer *answer;
     uint64_t one;
     int removed;
     list.count = 0;
-    MUST(ndd_table_open(k, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
+    MUST(ndd_table_open_as(k, preset, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
     for (size_t i = 0; i + 4 <= n && i < 4 * 4096; i += 4) {
         uint64_t document = bytes[i + 1] & 15;
         uint64_t value = UINT64_C(1) << (bytes[i + 2] & 63) | UINT64_C(1) << (bytes[i + 3] & 63);
@@ -101,7 +101,7 @@ static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k) {
             MUST(ndd_table_reserve(table, UINT64_C(600) << (bytes[i + 1] & 3)) == NDD_OK);
         } else { /* goes on as another table that was loaded, for another k */
             k = bytes[i + 1] & 15;
-            table = saved_and_loaded(table, k);
+            table = saved_and_loaded(table, k, (ndd_preset)((bytes[i + 1] >> 4) % 3));
         }
     }
     must_be_valid(table);
@@ -151,6 +151,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (n < 2) return 0;
     uint32_t k = bytes[1] & 15;
     if (bytes[0] & PAIRS) fuzz_pairs(bytes + 2, n - 2 < 400 ? n - 2 : 400, k);
-    else fuzz_operations(bytes + 2, n - 2, k);
+    else fuzz_operations(bytes + 2, n - 2, k, (ndd_preset)((bytes[0] >> 1) % 3));
     return 0;
 }

@@ -86,6 +86,7 @@ typedef struct ndd_page {
     uint32_t link_count; /* distinct targets behind links */
     uint64_t text_bytes; /* bytes of visible text, boilerplate included */
     uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */
+    uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
 /* The id of the recipe that this reader follows, for example "words-0-2". Static. */
@@ -109,9 +110,10 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
                          const uint8_t *directory, size_t directory_length, ndd_key key,
                          ndd_page *page);
 
-/* 1 when the first 4096 bytes of a page can declare no encoding but UTF-8: every "charset" or
- * "encoding" that stands in them before '=' is given that one. 0: look closer. */
-int ndd_declares_utf8(const uint8_t *html, size_t n);
+/* 1 when nothing in the first 4096 bytes of a page speaks against UTF-8: every "charset" or
+ * "encoding" that stands in them before '=' is given that one, there is no NUL and no ESC, as UTF-16
+ * and ISO-2022-JP have them, and no byte with which a byte order mark begins. 0: look closer. */
+int ndd_seems_utf8(const uint8_t *html, size_t n);
 
 /* Reads plain text: one block without markup or links. */
 ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,
@@ -134,10 +136,16 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
  * while one thread is inside another function, no other thread may be inside the same table. A
- * table holds no lock; who shares one brings a lock of many readers or one writer (dedup/table.py
- * does). Different handles have nothing in common.
+ * table holds no lock; who shares one brings a lock of many readers or one writer, as dedup/table.py
+ * does, and lets go of it between the parts of a large insert. A probe changes nothing but its
+ * answer, so probes of several threads share no memory that is written. Different handles have
+ * nothing in common.
  */
 typedef struct ndd_table ndd_table;
+
+/* What a table saves, memory or time; auto: time while it is small, more and more memory as it
+ * grows. Decides how fast a probe is, never what it finds. */
+typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1, NDD_FAST = 2 } ndd_preset;
 
 typedef struct ndd_match {
     uint64_t document;
@@ -156,11 +164,17 @@ typedef struct ndd_table_stats {
     uint32_t reserved;   /* 0 */
 } ndd_table_stats;
 
+/* An empty table; without a preset, NDD_AUTO. */
 ndd_status ndd_table_open(uint32_t k, ndd_table **table);
+ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table);
 void ndd_table_close(ndd_table *table);
 
 /* Makes room for so many distinct values in one step. Optional. */
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values);
+
+/* A hint that so many pairs are inserted soon, by several calls: where the table must grow, it grows
+ * for as many of them as were new so far. */
+void ndd_table_expect(ndd_table *table, uint64_t pairs);
 
 /* Stores n pairs; *inserted counts those that were not there before. On NDD_NO_MEMORY the first
  * *inserted new pairs stay. */
@@ -179,12 +193,14 @@ ndd_status ndd_answer_open(ndd_answer **answer);
 void ndd_answer_close(ndd_answer *answer);
 
 /* Finds, for each of n values, every pair whose value lies within the table's k; nearest first,
- * then by document. limit > 0 keeps the first limit matches of each. The matches of query i are
+ * then by document. limit > 0 keeps the first limit matches of each, and ndd_answer_cut tells where
+ * it left some out: one byte for each query, 1 if so, else 0. The matches of query i are
  * matches[offsets[i]] to matches[offsets[i + 1] - 1]; the memory is the answer's and holds until
  * its next use. After an error the answer holds nothing. */
 ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
                            uint64_t limit, ndd_answer *answer);
 void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets, const ndd_match **matches);
+const uint8_t *ndd_answer_cut(const ndd_answer *answer);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
@@ -200,6 +216,8 @@ ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes,
  * (static, never NULL after an error) says what was found. */
 ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
                           uint64_t *note, const char **reason);
+ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
+                             ndd_table **table, uint64_t *note, const char **reason);
 
 /* ------------------------------------------------------------------------------- all pairs */
 
@@ -301,12 +319,14 @@ typedef struct ndd_block {
     uint64_t flips;     /* those that a probe flips, */
     uint32_t threshold; /* at most so many at once */
     uint32_t bits;      /* of its key */
+    double bytes;       /* expected memory of the block table, of values spread evenly */
+    double visit_ns;    /* estimated time of one key among many, on one common machine */
 } ndd_block;
 
 /* The design that a table of so many values has: up to `capacity` of its block tables; *count is how
  * many there are, 0 when a probe had better compare with every value. */
-ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
-                          uint32_t *count);
+ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
+                          size_t capacity, uint32_t *count);
 
 typedef enum ndd_codec {
     NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */

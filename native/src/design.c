@@ -1,7 +1,10 @@
 #include "design.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
+
+#include "table_lines.h"
 
 /*
  * Both kinds of design are found in the same way. For each width w and threshold t, the cheapest
@@ -23,6 +26,7 @@ struct option {
     double cost;
     uint32_t bits;   /* probes: key bits; pairs: at most so many key bits */
     uint32_t copies; /* probes: tables; pairs: parts */
+    uint32_t doubled; /* probes: a bucket is 2^doubled lines */
 };
 
 struct options {
@@ -107,55 +111,115 @@ void design_close(struct design *design) {
 
 /* ------------------------------------------------------------------------------------ probes */
 
-#define CANDIDATE_NS 1.2
-#define BYTE_NS 0.25 /* what a byte of memory for each value is worth, at least */
+#define SCAN_NS 1.2 /* comparing with one value */
+#define FULL_LINE_NS 4.0 /* comparing with the entries of a line */
+#define NEXT_LINE_NS 8.0 /* reading one more line beside another */
+#define BEYOND_NS 20.0 /* going to what lies beyond the lines of a bucket, */
+#define CANDIDATE_NS 2.0 /* and reading an entry there */
+#define MAX_DOUBLED 3
 #define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
+#define OTHER_BYTES 8.0 /* what else a value takes, at least */
 
-/* Memory of one block table. */
-static double table_bytes(double values, uint32_t bits) {
-    double lines = (double)(UINT64_C(1) << bits), inside = 5 * lines;
-    return 64 * lines + (values > inside ? 12 * (values - inside) : 0);
+/* What is expected of the buckets of a block table. */
+struct expected {
+    double load;     /* entries of a bucket */
+    double overflow; /* share of buckets fuller than their line */
+    double beyond;   /* entries beyond the line, for each bucket */
+    double bytes;    /* memory of the table */
+};
+
+/* The values that share a key are as good as drawn by lot: a Poisson distribution. */
+static struct expected expect(double values, uint32_t bits, uint32_t doubled) {
+    double buckets = (double)(UINT64_C(1) << bits);
+    uint32_t inside = lines_inside(bits, doubled);
+    struct expected expected = {.load = values / buckets};
+    double line = (double)(sizeof(union line) << doubled), entry = (line - 8) / inside;
+    if (expected.load > 3 * inside + 20) {
+        expected.overflow = 1;
+        expected.beyond = expected.load - inside;
+    } else {
+        double chance = exp(-expected.load), within = 0, missing = 0;
+        for (uint32_t i = 0; i <= inside; i++) {
+            within += chance;
+            missing += (inside - i) * chance;
+            chance *= expected.load / (i + 1);
+        }
+        expected.overflow = within < 1 ? 1 - within : 0;
+        expected.beyond = expected.load - inside + missing;
+    }
+    double overflow_bytes = 32 * expected.overflow + 1.2 * entry * expected.beyond;
+    expected.bytes = buckets * (line + overflow_bytes);
+    return expected;
 }
 
 /* Reading one line at random of so many bytes, while other reads are on their way. */
 static double line_ns(double bytes) {
-    double ns = 5;
-    for (double cached = 1 << 17; cached < bytes && ns < 35; cached *= 2) ns += 3;
+    double ns = 6;
+    for (double cached = 1 << 22; cached < bytes && ns < 30; cached *= 2) ns += 1.5;
     return ns;
 }
 
-/* The share of buckets fuller than a line, for so many values a bucket. */
-static double share_beyond(double load) {
-    double most = load < 2 ? 0 : (load - 2) / 10;
-    return most < 1 ? most : 1;
+/* How much a design that takes twice the memory must save, as the exponent of bytes in what is
+ * made least: time * bytes^weight. */
+static double memory_weight(ndd_preset preset, double values) {
+    if (preset == NDD_FAST) return 0.25;
+    if (preset == NDD_COMPACT) return 2.5;
+    double weight = 0.35; /* auto: the more values, the more their memory counts */
+    for (double n = 4e6; n < values && weight < 2; n *= 2) weight += 0.15;
+    return weight;
 }
 
-/* Memory that a design may take before it must do with a slower one. */
-static double memory_limit(double values) {
-    double least = 128e6, for_each = 64;
-    return values * for_each > least ? values * for_each : least;
+/* What a key costs that is looked up, and a block table. */
+struct visits {
+    double visit;
+    double copy;
+    uint32_t doubled;
+};
+
+/* Reading a bucket, whatever key led to it. */
+static double visit_ns(struct expected at, uint32_t doubled) {
+    double line = line_ns(2 * at.bytes), lines = (double)(1 << doubled);
+    return line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +
+           at.overflow * (line + BEYOND_NS) + at.beyond * CANDIDATE_NS;
+}
+
+static struct visits best_visits(double values, uint32_t bits, double byte_cost) {
+    struct visits best = {0, 0, 0};
+    for (uint32_t doubled = 0; doubled <= MAX_DOUBLED; doubled++) {
+        struct expected at = expect(values, bits, doubled);
+        double line = line_ns(2 * at.bytes), visit = visit_ns(at, doubled);
+        double copy = UPDATES * (line + at.overflow * (2 * line + BEYOND_NS)) + byte_cost * at.bytes / values;
+        /* A table is visited a few times, or more: its memory counts as one visit does. */
+        if (doubled == 0 || 8 * visit + copy < 8 * best.visit + best.copy) {
+            best = (struct visits){visit, copy, doubled};
+        }
+    }
+    return best;
+}
+
+struct block_costs block_costs(const struct block *block, uint64_t values) {
+    struct expected at = expect((double)values, block->bits, block->doubled);
+    return (struct block_costs){at.bytes, visit_ns(at, block->doubled)};
 }
 
 /* A cost a byte weighs memory against time. */
 static void probe_options(struct options *options, double values, double byte_cost) {
+    struct visits visits[MAX_KEY_BITS + 1];
+    for (uint32_t p = 1; p <= MAX_KEY_BITS; p++) visits[p] = best_visits(values, p, byte_cost);
     for (uint32_t w = 0; w <= WIDTH; w++) {
         for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
             struct option *best = &options->of[w][t];
-            *best = (struct option){DBL_MAX, 0, 0};
+            *best = (struct option){DBL_MAX, 0, 0, 0};
             if (t >= w && w > 0) continue;
             for (uint32_t p = 1; p <= w && p <= MAX_KEY_BITS; p++) {
-                double lines = (double)(UINT64_C(1) << p), load = values / lines;
-                if (lines > 2 * values) break;
-                double line = line_ns(table_bytes(values, p)), reach = share_beyond(load);
-                double visit = line * (1 + reach) + load * (CANDIDATE_NS + line / 32);
-                double copy = UPDATES * line * (1 + 2 * reach) + byte_cost * table_bytes(values, p) / values;
+                if ((double)(UINT64_C(1) << p) > 2 * values) break;
                 for (uint32_t c = 1; c <= (t == 1 && w > p ? MAX_COPIES : 1); c++) {
                     uint32_t covered = c * (w - p) < w ? c * (w - p) : w;
                     double keys = t == 1 ? c + (w - covered) : subsets_up_to(p, t);
                     if (keys > MAX_FLIPPED) break;
                     if (c > 1 && (c - 1) * (w - p) >= w) break; /* fewer do */
-                    double cost = keys * visit + c * copy;
-                    if (cost < best->cost) *best = (struct option){cost, p, c};
+                    double cost = keys * visits[p].visit + c * visits[p].copy;
+                    if (cost < best->cost) *best = (struct option){cost, p, c, visits[p].doubled};
                 }
             }
         }
@@ -179,11 +243,40 @@ static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut
             }
         }
         set_block(&blocks[c], mask, flips, flips == 0 ? 0 : cut.threshold);
+        blocks[c].doubled = option.doubled;
     }
     return copies;
 }
 
-ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k) {
+/* The cut that is best at a price for each byte, what it costs in time, and how many bytes it has
+ * for each value. */
+static uint32_t cut_at_price(struct options *options, double values, uint32_t k, double byte_cost,
+                             struct cut cuts[MAX_DISTANCE + 1], double *time, double *bytes) {
+    probe_options(options, values, byte_cost);
+    uint32_t count = best_cut(options, WIDTH, k, cuts, time);
+    *bytes = OTHER_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        struct option option = options->of[cuts[i].width][cuts[i].threshold];
+        double here = option.copies * expect(values, option.bits, option.doubled).bytes / values;
+        *bytes += here;
+        *time -= byte_cost * here;
+    }
+    return count;
+}
+
+static void add_blocks_of_cut(struct design *design, const struct options *options,
+                              const struct cut *cuts, uint32_t count) {
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct option option = options->of[cuts[i].width][cuts[i].threshold];
+        struct block *blocks = design->blocks + design->count;
+        design->count += add_probe_blocks(blocks, from, cuts[i], option);
+        from += cuts[i].width;
+    }
+}
+
+ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
+                             ndd_preset preset) {
     *design = (struct design){NULL, 0};
     struct options *options = malloc(sizeof *options);
     struct block *blocks = malloc((MAX_DISTANCE + 1) * MAX_COPIES * sizeof *blocks);
@@ -192,34 +285,23 @@ ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k)
         free(blocks);
         return NDD_NO_MEMORY;
     }
-    double n = (double)values, cost = 0, bytes = 0;
-    uint32_t count = 0;
+    double n = (double)values, weight = memory_weight(preset, n);
+    double least = DBL_MAX, best_price = 0, best_time = DBL_MAX, time, bytes;
     struct cut cuts[MAX_DISTANCE + 1];
-    /* Weigh memory more and more, until the design does with what it may have. */
-    for (double byte_cost = BYTE_NS; byte_cost < 1000; byte_cost *= 2) {
-        probe_options(options, n, byte_cost);
-        count = best_cut(options, WIDTH, k, cuts, &cost);
-        bytes = 0;
-        double time = cost;
-        for (uint32_t i = 0; i < count; i++) {
-            struct option option = options->of[cuts[i].width][cuts[i].threshold];
-            double here = option.copies * table_bytes(n, option.bits);
-            bytes += here;
-            time -= byte_cost * here / n;
-        }
-        cost = time;
-        if (bytes <= memory_limit(n)) break;
+    for (double price = 0.25; price < 3000; price *= 2) {
+        if (cut_at_price(options, n, k, price, cuts, &time, &bytes) == 0) break;
+        double product = time * pow(bytes, weight);
+        if (product >= least) continue;
+        least = product;
+        best_price = price;
+        best_time = time;
     }
-    if (count == 0 || cost >= n * CANDIDATE_NS) {
-        free(blocks);
-    } else {
-        uint32_t from = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            struct option option = options->of[cuts[i].width][cuts[i].threshold];
-            design->count += add_probe_blocks(blocks + design->count, from, cuts[i], option);
-            from += cuts[i].width;
-        }
+    if (best_time < n * SCAN_NS) {
+        uint32_t count = cut_at_price(options, n, k, best_price, cuts, &time, &bytes);
         design->blocks = blocks;
+        add_blocks_of_cut(design, options, cuts, count);
+    } else {
+        free(blocks);
     }
     free(options);
     return NDD_OK;
@@ -240,7 +322,7 @@ static void pair_options(struct options *options, double values) {
     for (uint32_t w = 0; w <= WIDTH; w++) {
         for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
             struct option *best = &options->of[w][t];
-            *best = (struct option){DBL_MAX, 0, 0};
+            *best = (struct option){DBL_MAX, 0, 0, 0};
             for (uint32_t parts = t + 1; parts <= MAX_PARTS && parts <= w; parts++) {
                 if (t == 0 && parts > 1) break;
                 double tables = choose(parts, t);
@@ -252,7 +334,7 @@ static void pair_options(struct options *options, double values) {
                 double groups = (double)(UINT64_C(1) << p);
                 double sorting = values * (SORT_NS * passes + 2);
                 double cost = tables * (sorting + values * values / groups / 2 * PAIR_NS);
-                if (cost < best->cost) *best = (struct option){cost, enough, parts};
+                if (cost < best->cost) *best = (struct option){cost, enough, parts, 0};
             }
         }
     }

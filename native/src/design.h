@@ -29,6 +29,7 @@ struct block {
     uint64_t flips;     /* those among them that a probe flips */
     uint32_t threshold; /* at most so many at once */
     uint32_t bits;      /* number of key bits, at most 63 */
+    uint32_t doubled;   /* a bucket begins as 2^doubled lines (table_lines.h) */
     uint32_t runs;
     struct {
         uint64_t mask;
@@ -56,8 +57,17 @@ static inline int block_finds(const struct block *block, uint64_t difference) {
     return (in_key & ~block->flips) == 0 && count_bits(in_key) <= (int)block->threshold;
 }
 
-/* The design for probing a table of so many values. */
-ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k);
+/* The design for probing a table of so many values; the preset weighs memory against time. */
+ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
+                             ndd_preset preset);
+
+/* What a block table of so many values is expected to take: bytes of memory, and nanoseconds for each
+ * key that is looked up in it. */
+struct block_costs {
+    double bytes;
+    double visit_ns;
+};
+struct block_costs block_costs(const struct block *block, uint64_t values);
 
 /* The design for finding all pairs of so many values that differ only in the bits of `free`. Its
  * blocks flip nothing: the pairs to compare are those with equal keys. */

@@ -8,6 +8,7 @@
 #ifndef NDD_DOCUMENTS_H
 #define NDD_DOCUMENTS_H
 
+#include "bits.h"
 #include "numbers.h"
 
 struct documents {
@@ -35,6 +36,12 @@ int documents_remove(struct documents *documents, uint32_t place, uint64_t docum
 
 /* Moves what belongs to the last place to another, whose only document was removed. */
 void documents_move_last(struct documents *documents, uint32_t place, uint32_t last);
+
+/* A hint that the documents of this place are asked for soon. */
+static inline void documents_prefetch(const struct documents *documents, uint32_t place) {
+    prefetch(&documents->entries[place]);
+    prefetch(&documents->several[place / 64]);
+}
 
 /* The documents of a place, in no order. */
 const uint64_t *documents_get(const struct documents *documents, uint32_t place, uint32_t *count);

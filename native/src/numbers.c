@@ -80,6 +80,20 @@ void numbers_prefetch(const struct numbers *numbers, uint64_t number) {
     if (map != NULL) prefetch(&map[map_home(numbers, numbers_hash(numbers, number))]);
 }
 
+uint32_t numbers_guess(const struct numbers *numbers, uint64_t number) {
+    const uint32_t *map = numbers->map.at;
+    if (map == NULL) return NUMBERS_MAX;
+    uint64_t hash = numbers_hash(numbers, number);
+    uint32_t tag = (uint32_t)hash << numbers->place_bits;
+    for (uint32_t at = map_home(numbers, hash); map[at] != 0; at = map_next(numbers, at)) {
+        if ((map[at] ^ tag) >> numbers->place_bits != 0) continue;
+        uint32_t place = entry_place(numbers, map[at]);
+        prefetch(&numbers->items[place]);
+        return place;
+    }
+    return NUMBERS_MAX;
+}
+
 static void map_put(struct numbers *numbers, uint32_t place) {
     uint32_t *map = numbers->map.at;
     uint64_t hash = numbers_hash(numbers, numbers->items[place]);

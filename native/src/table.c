@@ -12,23 +12,29 @@
  *
  * The rule kept: a value has a place exactly while it has a document; then it is in every block
  * table once. All memory is made before the first thing changes, so a call that fails changed
- * nothing. As the table grows beyond what its design was made for, the index is made anew in the
- * design for twice as many; if there is no memory for that, the old one stays, which is slower but
- * no less exact.
+ * nothing. As the table grows beyond what its design serves for, the index is made anew in another;
+ * if there is no memory for that, the old one goes on, or none, which is slower but no less exact.
  */
 #include "table.h"
 
 #include <stdlib.h>
 
 #define SCANNED 512 /* so many values are compared sooner than a design is looked for */
-#define AHEAD_MAP 16 /* pairs whose values are looked up soon, */
-#define AHEAD_LINES 8 /* and those whose lines are */
+#define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
+#define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
+#define AHEAD_BEYOND 6 /* and what lies beyond their lines */
 
 ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
+    return ndd_table_open_as(k, NDD_AUTO, table);
+}
+
+ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table) {
     if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
     ndd_table *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return NDD_NO_MEMORY;
     opened->k = k;
+    opened->preset = preset;
     opened->index_limit = SCANNED;
     numbers_open(&opened->values);
     *table = opened;
@@ -43,64 +49,157 @@ void ndd_table_close(ndd_table *table) {
     free(table);
 }
 
+/* Makes the index anew, in the design for `room` values. The old one goes first, as there may not be
+ * memory for both; if there is too little for the new one, it is made again, and if that fails, too,
+ * values are compared until the next time. */
 static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
-    struct index index;
-    ndd_status status = index_open(&index, &table->values, room, table->k);
-    if (status != NDD_OK) return status;
+    uint32_t k = table->k;
     index_close(&table->index);
-    table->index = index;
-    table->index_limit = room;
-    return NDD_OK;
+    table->index_made++;
+    ndd_status status = index_open(&table->index, &table->values, room, k, table->preset);
+    if (status == NDD_OK) {
+        table->index_room = room;
+    } else {
+        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset);
+    }
+    return status;
 }
 
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
     ndd_status status = numbers_reserve(&table->values, values);
     if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
-    if (status == NDD_OK && values > table->index_limit) status = rebuild_index(table, values);
+    if (status == NDD_OK && values > table->index_limit) {
+        status = rebuild_index(table, values);
+        if (status == NDD_OK) table->index_limit = values;
+    }
     return status;
 }
 
-static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document) {
-    ndd_status status = numbers_make_room(&table->values);
-    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
-    if (status != NDD_OK) return status;
-    uint64_t count = table->values.count;
-    if (count >= table->index_limit && rebuild_index(table, 2 * count) != NDD_OK) {
-        table->index_limit = count + count / 4; /* the old design goes on; try again then */
+/* How many values there will be when the pairs expected are in, if as many of them are new as were
+ * of those before; or some more than now. */
+static uint64_t values_soon(const ndd_table *table, uint64_t least) {
+    uint64_t left = table->expected > table->seen ? table->expected - table->seen : 0;
+    uint64_t count = table->values.count, most = 16 * count; /* in case it turns out otherwise */
+    if (left == 0 || table->seen < 64) return least;
+    uint64_t soon = count + (uint64_t)((double)left * (double)table->seen_new / (double)table->seen);
+    if (soon > most) soon = most;
+    return soon > least ? soon : least;
+}
+
+/* The design for so many as are soon there; when nobody knows how many, for somewhat more than now,
+ * and it serves until there are twice as many. */
+static void grow_index(ndd_table *table) {
+    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    uint64_t limit = soon > 2 * count ? soon : 2 * count;
+    uint64_t room = soon > count + count / 4 ? soon : count + count / 4;
+    if (rebuild_index(table, room) != NDD_OK) limit = count + count / 4; /* try again then */
+    table->index_limit = limit;
+}
+
+/* Room for one value more, in the arrays and by the design. */
+static ndd_status make_room(ndd_table *table) {
+    uint64_t count = table->values.count, soon;
+    if (count == table->values.capacity) {
+        soon = values_soon(table, 0);
+        if (soon > count) (void)numbers_reserve(&table->values, soon); /* or else for one more */
+        ndd_status status = numbers_make_room(&table->values);
+        if (status != NDD_OK) return status;
     }
-    status = index_make_room(&table->index, value);
+    ndd_status status = documents_reserve(&table->documents, table->values.capacity);
     if (status != NDD_OK) return status;
-    documents_append(&table->documents, table->values.count, document);
-    numbers_append(&table->values, value);
-    index_put(&table->index, value);
+    if (count >= table->index_limit) grow_index(table);
     return NDD_OK;
 }
 
-static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t document, int *added) {
+static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document,
+                               struct spots *spots) {
+    uint64_t before = table->index_made;
+    ndd_status status = make_room(table);
+    if (table->index_made != before) index_find(&table->index, value, spots);
+    if (status == NDD_OK) status = index_put(&table->index, value, spots);
+    if (status != NDD_OK) return status;
+    documents_append(&table->documents, table->values.count, document);
+    numbers_append(&table->values, value);
+    return NDD_OK;
+}
+
+static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t document,
+                              struct spots *spots, int *added) {
     uint32_t place;
     if (numbers_find(&table->values, value, &place)) {
         return documents_add(&table->documents, place, document, added);
     }
     *added = 1;
-    return insert_value(table, value, document);
+    return insert_value(table, value, document, spots);
+}
+
+void ndd_table_expect(ndd_table *table, uint64_t pairs) {
+    table->expected = pairs;
+    table->seen = table->seen_new = 0;
+}
+
+/* The pairs of a call on their way in: what each needs is asked for some steps before. */
+struct arriving {
+    const uint64_t *values;
+    size_t n;
+    struct spots spots[AHEAD_SPOTS]; /* of the values from the one at hand, in turn */
+};
+
+static struct spots *spots_of(struct arriving *arriving, size_t i) {
+    return &arriving->spots[i % AHEAD_SPOTS];
+}
+
+static void find_spots(const ndd_table *table, struct arriving *arriving, size_t i) {
+    if (i >= arriving->n) return;
+    (void)numbers_guess(&table->values, arriving->values[i]);
+    index_find(&table->index, arriving->values[i], spots_of(arriving, i));
+}
+
+/* Before the pair at i: its spots are found; afterwards those of the pair that takes their place. */
+static void ask_ahead(const ndd_table *table, struct arriving *arriving, size_t i) {
+    if (i + AHEAD_MAP < arriving->n) {
+        numbers_prefetch(&table->values, arriving->values[i + AHEAD_MAP]);
+    }
+    if (i + AHEAD_BEYOND < arriving->n) {
+        index_prefetch(&table->index, spots_of(arriving, i + AHEAD_BEYOND));
+    }
+}
+
+static void find_first_spots(const ndd_table *table, struct arriving *arriving, size_t from) {
+    for (size_t i = from; i < from + AHEAD_SPOTS; i++) find_spots(table, arriving, i);
 }
 
 ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
                             size_t n, uint64_t *inserted) {
     if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
+    struct arriving arriving;
     uint64_t count = 0;
     ndd_status status = NDD_OK;
+    int alone = table->expected <= table->seen; /* nothing was said of other calls */
+    if (alone) ndd_table_expect(table, n);
+    arriving.values = values;
+    arriving.n = n;
+    find_first_spots(table, &arriving, 0);
     for (size_t i = 0; i < n && status == NDD_OK; i++) {
         int added = 0;
-        if (n - i > AHEAD_MAP) numbers_prefetch(&table->values, values[i + AHEAD_MAP]);
-        if (n - i > AHEAD_LINES) index_prefetch(&table->index, values[i + AHEAD_LINES]);
-        status = insert_pair(table, values[i], documents[i], &added);
+        uint32_t before = table->values.count;
+        uint64_t index = table->index_made;
+        ask_ahead(table, &arriving, i);
+        status = insert_pair(table, values[i], documents[i], spots_of(&arriving, i), &added);
+        if (table->index_made == index) {
+            find_spots(table, &arriving, i + AHEAD_SPOTS);
+        } else { /* another index, other spots */
+            find_first_spots(table, &arriving, i + 1);
+        }
+        table->seen++;
+        table->seen_new += table->values.count - before;
         if (status == NDD_OK) {
             table->pairs += (uint64_t)added;
             count += (uint64_t)added;
         }
     }
     *inserted = count; /* also after an error, as the header says */
+    if (alone) table->expected = 0;
     return status;
 }
 

@@ -9,11 +9,17 @@
 
 struct ndd_table {
     uint32_t k;
+    ndd_preset preset;
     struct numbers values;      /* each distinct value, at its place */
     struct documents documents; /* of the value at each place */
     uint64_t pairs;             /* documents of all values */
     struct index index;
-    uint64_t index_limit; /* values for which its design was made; beyond, another is looked for */
+    uint64_t index_made;  /* how often it was made; every time its lines are elsewhere */
+    uint64_t index_room;  /* values for which its design was made */
+    uint64_t index_limit; /* values up to which it serves; beyond, another is made */
+    uint64_t expected; /* pairs that are still to be inserted soon, as the caller said, */
+    uint64_t seen;     /* those inserted since, */
+    uint64_t seen_new; /* and the new values among them */
 };
 
 #endif

@@ -254,6 +254,11 @@ static ndd_status load_body(ndd_table *table, const struct saved *saved, const c
 
 ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
                           uint64_t *note, const char **reason) {
+    return ndd_table_load_as(bytes, size, k, NDD_AUTO, table, note, reason);
+}
+
+ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
+                             ndd_table **table, uint64_t *note, const char **reason) {
     struct saved saved = {0};
     const char *words = "";
     ndd_table *loaded = NULL;
@@ -261,7 +266,7 @@ ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_t
     if (status == NDD_OK && (bytes == NULL && size > 0)) status = NDD_BAD_ARGUMENT;
     if (status == NDD_OK && size > SIZE_MAX) status = NDD_TOO_LARGE;
     if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);
-    if (status == NDD_OK) status = ndd_table_open(k, &loaded);
+    if (status == NDD_OK) status = ndd_table_open_as(k, preset, &loaded);
     if (status == NDD_OK) {
         status = numbers_reserve(&loaded->values, saved.values_count);
         if (status == NDD_OK) status = documents_reserve(&loaded->documents, loaded->values.capacity);

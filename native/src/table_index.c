@@ -4,7 +4,7 @@
 
 #include "hash.h"
 
-#define AHEAD_FILL 12 /* values whose lines are being fetched while the index is filled */
+#define AHEAD_FILL 24 /* values whose lines are being fetched while the index is filled */
 
 void index_close(struct index *index) {
     if (index->lines != NULL) {
@@ -18,7 +18,8 @@ void index_close(struct index *index) {
 }
 
 /* Appends the flips of a block to flips (or only counts them, if that is NULL), fewest bits first. */
-static uint32_t list_flips(const struct block *block, const struct lines *lines, uint32_t *flips) {
+static uint32_t list_flips(const struct index *index, uint32_t at_block, struct flip *flips) {
+    const struct block *block = &index->design.blocks[at_block];
     uint64_t bits[64];
     uint32_t n = 0, count = 0;
     for (uint64_t left = block->flips; left != 0; left &= left - 1) bits[n++] = left & (0 - left);
@@ -28,7 +29,10 @@ static uint32_t list_flips(const struct block *block, const struct lines *lines,
         for (;;) {
             uint64_t flip = 0;
             for (uint32_t i = 0; i < size; i++) flip |= bits[chosen[i]];
-            if (flips != NULL) flips[count] = lines_bucket(lines, block_key(block, flip));
+            if (flips != NULL) {
+                uint32_t bucket = lines_bucket(&index->lines[at_block], flip);
+                flips[count] = (struct flip){flip, bucket, (uint16_t)size, (uint16_t)at_block};
+            }
             count++;
             /* The next combination: move the last that can move, and those after it close up. */
             uint32_t at = size;
@@ -46,16 +50,20 @@ static ndd_status open_flips(struct index *index) {
     index->flips_end = malloc(count * sizeof *index->flips_end);
     if (index->flips_end == NULL) return NDD_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        total += list_flips(&index->design.blocks[i], &index->lines[i], NULL);
+        total += list_flips(index, i, NULL);
         index->flips_end[i] = total;
     }
     index->flips = malloc(total * sizeof *index->flips);
     if (index->flips == NULL) return NDD_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t *flips = index->flips + index_flips_begin(index, i);
-        (void)list_flips(&index->design.blocks[i], &index->lines[i], flips);
+        (void)list_flips(index, i, index->flips + index_flips_begin(index, i));
     }
     return NDD_OK;
+}
+
+static inline void prefetch_overflow(const union line *line) {
+    const struct overflow *overflow = line_overflow(line);
+    if (overflow != NULL) prefetch(overflow);
 }
 
 /* Puts all values into one block table: one at a time, so that its lines stay in the caches. */
@@ -63,12 +71,13 @@ static ndd_status fill(struct index *index, uint32_t block, const struct numbers
     struct lines *lines = &index->lines[block];
     for (uint32_t i = 0; i < values->count; i++) {
         if (values->count - i > AHEAD_FILL) {
-            prefetch(&lines->at[index_bucket(index, block, values->items[i + AHEAD_FILL])]);
+            lines_prefetch(lines, index_line(index, block, values->items[i + AHEAD_FILL]));
+            prefetch_overflow(index_line(index, block, values->items[i + AHEAD_FILL / 2]));
         }
-        struct line *line = &lines->at[index_bucket(index, block, values->items[i])];
+        union line *line = index_line(index, block, values->items[i]);
         ndd_status status = lines_make_room(lines, line);
         if (status != NDD_OK) return status;
-        lines_put(line, values->items[i]);
+        lines_put(lines, line, lines_rest(lines, values->items[i]));
     }
     return NDD_OK;
 }
@@ -78,7 +87,7 @@ static ndd_status open_parts(struct index *index, const struct numbers *values) 
     index->lines = calloc(count, sizeof *index->lines);
     if (index->lines == NULL) return NDD_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        ndd_status status = lines_open(&index->lines[i], index->design.blocks[i].bits);
+        ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i]);
         if (status != NDD_OK) return status;
     }
     ndd_status status = open_flips(index);
@@ -87,39 +96,41 @@ static ndd_status open_parts(struct index *index, const struct numbers *values) 
 }
 
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
-                      uint32_t k) {
+                      uint32_t k, ndd_preset preset) {
     *index = (struct index){0};
-    ndd_status status = design_for_probes(&index->design, room, k);
+    ndd_status status = design_for_probes(&index->design, room, k, preset);
     if (status == NDD_OK && index->design.count > 0) status = open_parts(index, values);
     if (status != NDD_OK) index_close(index);
     return status;
 }
 
-void index_prefetch(const struct index *index, uint64_t value) {
+void index_find(const struct index *index, uint64_t value, struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        prefetch(&index->lines[i].at[index_bucket(index, i, value)]);
+        spots->lines[i] = index_line(index, i, value);
+        lines_prefetch(&index->lines[i], spots->lines[i]);
     }
 }
 
-ndd_status index_make_room(struct index *index, uint64_t value) {
-    for (uint32_t i = 0; i < index->design.count; i++) {
-        struct lines *lines = &index->lines[i];
-        ndd_status status = lines_make_room(lines, &lines->at[index_bucket(index, i, value)]);
+void index_prefetch(const struct index *index, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) prefetch_overflow(spots->lines[i]);
+}
+
+ndd_status index_put(struct index *index, uint64_t value, const struct spots *spots) {
+    uint32_t count = index->design.count;
+    for (uint32_t i = 0; i < count; i++) {
+        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i]);
         if (status != NDD_OK) return status;
     }
-    return NDD_OK;
-}
-
-void index_put(struct index *index, uint64_t value) {
-    for (uint32_t i = 0; i < index->design.count; i++) {
-        lines_put(&index->lines[i].at[index_bucket(index, i, value)], value);
+    for (uint32_t i = 0; i < count; i++) {
+        lines_put(&index->lines[i], spots->lines[i], lines_rest(&index->lines[i], value));
     }
+    return NDD_OK;
 }
 
 void index_remove(struct index *index, uint64_t value) {
     for (uint32_t i = 0; i < index->design.count; i++) {
         struct lines *lines = &index->lines[i];
-        lines_remove(lines, &lines->at[index_bucket(index, i, value)], value);
+        lines_remove(lines, index_line(index, i, value), lines_rest(lines, value));
     }
 }
 
@@ -154,18 +165,17 @@ static const char *validate_block(const struct index *index, uint32_t block,
     uint64_t total = 0, overflow_bytes = 0;
     struct set_sum sum = {0, 0};
     for (size_t i = 0; i >> lines->bits == 0; i++) {
-        const struct line *line = &lines->at[i];
+        const union line *line = lines_at(lines, (uint32_t)i);
         const struct overflow *overflow = line_overflow(line);
-        uint32_t inside = line_inside(line), beyond = overflow == NULL ? 0 : overflow->count;
+        uint32_t inside = line_inside(lines, line), beyond = overflow == NULL ? 0 : overflow->count;
         total += (uint64_t)inside + beyond;
+        if (inside > lines->inside) return "a bucket is fuller than its lines";
         if (overflow != NULL) {
             if (beyond > overflow->capacity) return "a bucket is fuller than its memory";
-            overflow_bytes += sizeof *overflow + overflow->capacity * sizeof(uint64_t);
+            overflow_bytes += overflow_size(lines, overflow->capacity);
         }
         for (uint32_t j = 0; j < inside + beyond; j++) {
-            uint64_t value = j < inside ? line->values[j] : overflow->values[j - inside];
-            if (index_bucket(index, block, value) != i) return "a value lies in a foreign bucket";
-            add_to_sum(&sum, value);
+            add_to_sum(&sum, lines_value(lines, (uint32_t)i, lines_entry(lines, line, j)));
         }
     }
     if (total != count) return "the index has not as many values as the table";

@@ -11,31 +11,49 @@
 #include "numbers.h"
 #include "table_lines.h"
 
+/* A key that a probe looks up: that of its value, with some bits flipped. */
+struct flip {
+    uint64_t difference; /* the bits of the value */
+    uint32_t bucket;     /* leads from the bucket of the value to that of the key */
+    uint16_t bits;       /* their number */
+    uint16_t block;
+};
+
 struct index {
     struct design design;
     struct lines *lines; /* one for each block of the design */
-    uint32_t *flips;     /* what leads from a key's bucket to those of the keys to look up; */
+    struct flip *flips;
     uint32_t *flips_end; /* those of block i end before flips[flips_end[i]], 0 is the first */
 };
+
+#define MAX_BLOCKS 64
 
 static inline uint32_t index_flips_begin(const struct index *index, uint32_t block) {
     return block == 0 ? 0 : index->flips_end[block - 1];
 }
 
-static inline uint32_t index_bucket(const struct index *index, uint32_t block, uint64_t value) {
-    return lines_bucket(&index->lines[block], block_key(&index->design.blocks[block], value));
+static inline union line *index_line(const struct index *index, uint32_t block, uint64_t value) {
+    const struct lines *lines = &index->lines[block];
+    return lines_at(lines, lines_bucket(lines, value));
 }
 
 /* An index of these values, in the design for `room` values. */
-ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k);
+ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k,
+                      ndd_preset preset);
 void index_close(struct index *index);
 
-/* A hint that this value is put in soon. */
-void index_prefetch(const struct index *index, uint64_t value);
+/* Where a value belongs in each block table. Holds until the index is closed. */
+struct spots {
+    union line *lines[MAX_BLOCKS];
+};
 
-/* Makes room for one more value, so that index_put cannot fail. */
-ndd_status index_make_room(struct index *index, uint64_t value);
-void index_put(struct index *index, uint64_t value);
+/* Finds the spots of a value that is put in soon, and asks for them; then, later, for what lies
+ * beyond their lines. */
+void index_find(const struct index *index, uint64_t value, struct spots *spots);
+void index_prefetch(const struct index *index, const struct spots *spots);
+
+/* Puts in a value, whose spots these are; after an error nothing is put in. */
+ndd_status index_put(struct index *index, uint64_t value, const struct spots *spots);
 void index_remove(struct index *index, uint64_t value);
 
 /* Buckets visited by a probe. */

@@ -1,64 +1,142 @@
 /*
  * One block table: for each key, the values that have it, in one cache line or little more.
  *
- * Buckets are lines of 64 bytes, seven whole values and a head. The rule kept: a bucket of up to
- * seven values lies in its line, and the head counts them; the further ones of a fuller bucket are
- * contiguous elsewhere, and the head is their address. A neighbourhood where many fingerprints
- * crowd makes one bucket long, never its neighbours.
+ * A bucket's number is its key folded by exclusive or, so it tells all key bits of the values in
+ * it, and an entry holds only the others, its rest: the low 32 bits of that, which a probe compares
+ * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
+ * is one line of 64 bytes, or two, four or eight side by side, which cost little more to fetch than
+ * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
  *
- * The number of a key's bucket is the key folded by exclusive or: with one bit flipped it lies far
- * away, but not at a power of two, where caches would evict one line for the next.
+ * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
+ * them; the further ones of a fuller bucket are contiguous elsewhere, and the head is their
+ * address. A neighbourhood where many fingerprints crowd makes one bucket long, never its
+ * neighbours. Folded, a key with one bit flipped leads far away, but not at a power of two, where
+ * caches would evict one line for the next.
  */
 #ifndef NDD_TABLE_LINES_H
 #define NDD_TABLE_LINES_H
 
+#include <string.h>
+
+#include "design.h"
 #include "memory.h"
 #include "ndd.h"
 
-#define LINE_VALUES 7
+#define LINE_LANES 16
+#define BUCKET_MOST 255 /* a head beyond this is an address */
+#define MAX_PIECES 4 /* runs of bits outside a key, or in it */
 
-struct line {
+union line {
     uint64_t head;
-    uint64_t values[LINE_VALUES];
+    uint32_t lanes[LINE_LANES]; /* of a bucket's first line two for the head, then the entries */
 };
 
 struct overflow {
     uint32_t count;
-    uint32_t capacity;
-    uint64_t values[];
+    uint32_t capacity; /* even */
+    uint32_t entries[];
+};
+
+/* Bits of a value brought together, or put back where they were. */
+struct pieces {
+    uint64_t mask[MAX_PIECES]; /* where they are when brought together */
+    uint32_t shift[MAX_PIECES];
+    uint32_t count;
 };
 
 struct lines {
-    struct line *at; /* 2^bits */
+    union line *at; /* of 2^bits buckets */
     struct memory memory;
     uint32_t bits;
     uint32_t fold;
+    uint32_t doubled;   /* a bucket is 2^doubled lines */
+    uint32_t inside;    /* entries that those have room for */
+    uint32_t far_bytes; /* of an entry, beside its low 32 bits */
+    struct pieces key, rest;
     uint64_t overflow_bytes;
 };
 
-static inline struct overflow *line_overflow(const struct line *line) {
-    return line->head <= LINE_VALUES ? NULL : (struct overflow *)(uintptr_t)line->head;
+static inline uint64_t pieces_gather(const struct pieces *pieces, uint64_t value) {
+    uint64_t bits = value >> pieces->shift[0] & pieces->mask[0];
+    for (uint32_t i = 1; i < pieces->count; i++) bits |= value >> pieces->shift[i] & pieces->mask[i];
+    return bits;
 }
 
-static inline uint32_t line_inside(const struct line *line) {
-    return line->head <= LINE_VALUES ? (uint32_t)line->head : LINE_VALUES;
+static inline uint64_t pieces_spread(const struct pieces *pieces, uint64_t bits) {
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < pieces->count; i++) value |= (bits & pieces->mask[i]) << pieces->shift[i];
+    return value;
 }
 
-/* The bucket of a key. Linear in the key: that of a ^ b is that of a ^ that of b. */
-static inline uint32_t lines_bucket(const struct lines *lines, uint64_t key) {
+static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
+    return line->head <= BUCKET_MOST ? (uint32_t)line->head : lines->inside;
+}
+
+static inline struct overflow *line_overflow(const union line *line) {
+    return line->head <= BUCKET_MOST ? NULL : (struct overflow *)(uintptr_t)line->head;
+}
+
+static inline uint32_t *line_entries(union line *line) { return line->lanes + 2; }
+static inline const uint32_t *line_lows(const union line *line) { return line->lanes + 2; }
+
+/* What an entry holds beside its low 32 bits; `room` is how many entries the array is made for. */
+static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_t far_bytes,
+                                 uint32_t i) {
+    const uint8_t *far = (const uint8_t *)(entries + room);
+    uint16_t half;
+    if (far_bytes == 1) return far[i];
+    if (far_bytes == 4) return entries[room + i];
+    memcpy(&half, far + 2 * i, 2);
+    return half;
+}
+
+/* The rest of a value: the bits that its bucket does not tell. */
+static inline uint64_t lines_rest(const struct lines *lines, uint64_t value) {
+    return pieces_gather(&lines->rest, value);
+}
+
+/* The bucket of a value. Linear: that of a ^ b is that of a ^ that of b. */
+static inline uint32_t lines_bucket(const struct lines *lines, uint64_t value) {
+    uint64_t key = pieces_gather(&lines->key, value);
     return (uint32_t)(key ^ key >> lines->fold);
 }
 
-ndd_status lines_open(struct lines *lines, uint32_t bits);
+static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
+    return lines->at + ((size_t)bucket << lines->doubled);
+}
+
+/* Asks for the lines of a bucket. */
+static inline void lines_prefetch(const struct lines *lines, const union line *line) {
+    for (uint32_t i = 0; i >> lines->doubled == 0; i++) prefetch(line + i);
+}
+
+/* The value of a bucket's entry. */
+static inline uint64_t lines_value(const struct lines *lines, uint32_t bucket, uint64_t rest) {
+    return pieces_spread(&lines->key, bucket ^ bucket >> lines->fold) |
+           pieces_spread(&lines->rest, rest);
+}
+
+/* Entries of a bucket of 2^doubled lines whose keys have so many bits. */
+uint32_t lines_inside(uint32_t key_bits, uint32_t doubled);
+
+/* Block tables for a block whose key bits are few enough runs. */
+ndd_status lines_open(struct lines *lines, const struct block *block);
 void lines_close(struct lines *lines);
 
 /* Makes room for one more value in a bucket, so that lines_put cannot fail. */
-ndd_status lines_make_room(struct lines *lines, struct line *line);
-void lines_put(struct line *line, uint64_t value);
+ndd_status lines_make_more(struct lines *lines, union line *line);
+static inline ndd_status lines_make_room(struct lines *lines, union line *line) {
+    return line->head < lines->inside ? NDD_OK : lines_make_more(lines, line);
+}
+void lines_put(const struct lines *lines, union line *line, uint64_t rest);
 
-/* Removes a value that is there. */
-void lines_remove(struct lines *lines, struct line *line, uint64_t value);
+/* Removes an entry that is there. */
+void lines_remove(struct lines *lines, union line *line, uint64_t rest);
 
 uint64_t lines_bytes(const struct lines *lines);
+
+/* The rest that entry i of a bucket holds. */
+uint64_t lines_entry(const struct lines *lines, const union line *line, uint32_t i);
+uint64_t overflow_size(const struct lines *lines, uint32_t capacity);
 
 #endif

@@ -13,10 +13,14 @@
 #include "check.h"
 
 static int64_t allocations_left = -1; /* before one fails, and all after it; negative: none fails */
+static int only_one_fails;            /* and those after it do not */
 
 static int may_allocate(void) {
     if (allocations_left < 0) return 1;
-    if (allocations_left == 0) return 0;
+    if (allocations_left == 0) {
+        if (only_one_fails) allocations_left = -1;
+        return 0;
+    }
     allocations_left--;
     return 1;
 }
@@ -137,7 +141,9 @@ static void check_probes(const ndd_table *table, const struct oracle *oracle,
                 expected[count++].distance = distance;
             }
             qsort(expected, count, sizeof *expected, nearer);
-            if (limits[l] > 0 && count > limits[l]) count = (size_t)limits[l];
+            int cut = limits[l] > 0 && count > limits[l];
+            if (cut) count = (size_t)limits[l];
+            CHECK(ndd_answer_cut(answer)[i] == cut);
             CHECK(offsets[i + 1] - offsets[i] == count);
             CHECK(count == 0 ||
                   memcmp(expected, matches + offsets[i], count * sizeof *expected) == 0);
@@ -210,7 +216,7 @@ static void test_designs_find_every_difference_of_up_to_k_bits(void) {
     for (uint32_t k = 0; k <= MAX_DISTANCE; k++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct design probes, pairs;
-            CHECK(design_for_probes(&probes, sizes[i], k) == NDD_OK);
+            CHECK(design_for_probes(&probes, sizes[i], k, (ndd_preset)(i % 3)) == NDD_OK);
             CHECK(design_for_pairs(&pairs, sizes[i], UINT64_MAX, k) == NDD_OK);
             for (uint32_t b = 0; b < probes.count; b++) {
                 CHECK(probes.blocks[b].bits <= MAX_KEY_BITS);
@@ -232,9 +238,9 @@ static void test_designs_find_every_difference_of_up_to_k_bits(void) {
         }
     }
     struct design design;
-    CHECK(design_for_probes(&design, 1000000, 3) == NDD_OK && design.count > 0);
+    CHECK(design_for_probes(&design, 1000000, 3, NDD_AUTO) == NDD_OK && design.count > 0);
     design_close(&design);
-    CHECK(design_for_probes(&design, 10, 3) == NDD_OK && design.count == 0);
+    CHECK(design_for_probes(&design, 10, 3, NDD_AUTO) == NDD_OK && design.count == 0);
 }
 
 static void test_a_design_for_few_free_bits_uses_only_those(void) {
@@ -273,6 +279,70 @@ static void test_radix_sort_sorts_by_a_key_and_keeps_the_order_of_equals(void) {
     }
 }
 
+static void test_lines_hold_any_entries_for_any_key(void) {
+    enum { N = 700 };
+    static const uint64_t masks[] = {1, UINT64_C(0x8000000000000000), 0x7f, UINT64_C(0xfff) << 52,
+                                     UINT64_C(0xff00ff) << 20, UINT64_C(0xffffff) << 30,
+                                     UINT64_C(0x1ff) << 55 | 0x3ff};
+    for (size_t m = 0; m < 4 * sizeof masks / sizeof *masks; m++) {
+        struct block block;
+        struct lines lines;
+        static uint64_t values[N];
+        set_block(&block, masks[m / 4], 0, 0);
+        block.doubled = (uint32_t)m % 4;
+        if (block.bits > 20 && block.doubled > 0) continue; /* memory enough for one */
+        CHECK(lines_open(&lines, &block) == NDD_OK);
+        CHECK(lines.inside <= BUCKET_MOST && lines_inside(block.bits, block.doubled) == lines.inside);
+        for (size_t i = 0; i < N; i++) { /* all in two buckets */
+            values[i] = (random_bits(&random_state) & ~block.mask) | (below(2) ? block.mask : 0);
+            if (i < 4) values[i] = i % 2 ? UINT64_MAX : ~block.mask;
+            uint64_t rest = lines_rest(&lines, values[i]);
+            uint32_t bucket = lines_bucket(&lines, values[i]);
+            CHECK(rest >> (64 - block.bits) == 0 && bucket >> block.bits == 0);
+            CHECK(lines_value(&lines, bucket, rest) == values[i]);
+            union line *line = lines_at(&lines, bucket);
+            CHECK(lines_make_room(&lines, line) == NDD_OK);
+            lines_put(&lines, line, rest);
+        }
+        for (size_t left = N; left-- > 0;) {
+            size_t gone = below(left + 1);
+            union line *line = lines_at(&lines, lines_bucket(&lines, values[gone]));
+            lines_remove(&lines, line, lines_rest(&lines, values[gone]));
+            values[gone] = values[left];
+            if (left % 50 != 0) continue;
+            uint64_t sum = 0, expected = 0;
+            for (size_t i = 0; i < left; i++) expected += hash_mix(values[i]);
+            for (uint32_t b = 0; b >> block.bits == 0; b++) {
+                const union line *at = lines_at(&lines, b);
+                const struct overflow *overflow = line_overflow(at);
+                uint32_t count = line_inside(&lines, at) + (overflow == NULL ? 0 : overflow->count);
+                for (uint32_t i = 0; i < count; i++) {
+                    sum += hash_mix(lines_value(&lines, b, lines_entry(&lines, at, i)));
+                }
+            }
+            CHECK(sum == expected);
+        }
+        CHECK(lines.overflow_bytes == 0);
+        lines_close(&lines);
+    }
+}
+
+static void test_presets_weigh_memory_against_time(void) {
+    for (uint32_t k = 1; k <= 7; k++) {
+        double bytes[3] = {0, 0, 0};
+        for (int preset = 0; preset < 3; preset++) {
+            struct design design;
+            CHECK(design_for_probes(&design, 100000000, k, (ndd_preset)preset) == NDD_OK);
+            for (uint32_t i = 0; i < design.count; i++) {
+                bytes[preset] += expect(1e8, design.blocks[i].bits, design.blocks[i].doubled).bytes;
+            }
+            design_close(&design);
+        }
+        CHECK(bytes[NDD_COMPACT] <= bytes[NDD_AUTO] && bytes[NDD_AUTO] <= bytes[NDD_FAST]);
+        CHECK(k % 4 != 3 || bytes[NDD_COMPACT] < bytes[NDD_FAST]);
+    }
+}
+
 /* ----------------------------------------------------------------------------------- table */
 
 static void test_a_probe_finds_what_a_scan_finds(void) {
@@ -283,7 +353,7 @@ static void test_a_probe_finds_what_a_scan_finds(void) {
             size_t n = sizes[(k + (uint32_t)kind * 3) % 7];
             struct oracle oracle = {0};
             ndd_table *table;
-            CHECK(ndd_table_open(k, &table) == NDD_OK);
+            CHECK(ndd_table_open_as(k, (ndd_preset)((k + (uint32_t)kind) % 3), &table) == NDD_OK);
             make_values(kind, values, n);
             for (size_t i = 0; i < n; i++) {
                 uint64_t inserted, document = below(3) ? i : below(10);
@@ -304,6 +374,70 @@ static void test_a_probe_finds_what_a_scan_finds(void) {
     }
 }
 
+static void test_a_probe_of_a_larger_table_finds_what_a_scan_finds(void) {
+    enum { N = 36000 };
+    static uint64_t values[N], queries[6];
+    for (uint32_t k = 0; k <= 8; k++) {
+        for (int preset = 0; preset < 3; preset++) {
+            struct oracle oracle = {0};
+            ndd_table *table;
+            uint64_t inserted;
+            int kind = (int)(k + (uint32_t)preset) % 5;
+            CHECK(ndd_table_open_as(k, (ndd_preset)preset, &table) == NDD_OK);
+            make_values(kind == 0 ? 0 : 1, values, N / 2);
+            make_values(kind, values + N / 2, N / 2);
+            oracle.pairs = malloc(N * sizeof *oracle.pairs);
+            CHECK(oracle.pairs != NULL);
+            ndd_table_expect(table, preset == 1 ? N : 0);
+            for (size_t i = 0; i < N; i += 6000) {
+                uint64_t documents[6000];
+                for (uint64_t j = 0; j < 6000; j++) {
+                    documents[j] = i + j;
+                    oracle.pairs[oracle.count++] = (ndd_match){i + j, values[i + j], 0, 0};
+                }
+                CHECK(ndd_table_insert(table, values + i, documents, 6000, &inserted) == NDD_OK);
+                CHECK(inserted == 6000);
+            }
+            for (int i = 0; i < 6; i++) queries[i] = flipped(values[below(N)], (uint32_t)below(k + 2));
+            check_valid(table);
+            check_probes(table, &oracle, queries, 6, k);
+            for (uint64_t i = 0; i < N - 100; i++) { /* shrinks to almost nothing */
+                int removed;
+                CHECK(ndd_table_remove(table, values[i], i, &removed) == NDD_OK && removed);
+            }
+            memmove(oracle.pairs, oracle.pairs + N - 100, 100 * sizeof *oracle.pairs);
+            oracle.count = 100;
+            check_valid(table);
+            check_probes(table, &oracle, queries, 6, k);
+            ndd_table_close(table);
+            free(oracle.pairs);
+        }
+    }
+}
+
+static void test_every_processor_finds_the_same_values(void) {
+    enum { N = 30000, QUERIES = 200 };
+    static uint64_t values[N];
+    uint64_t queries[QUERIES];
+    for (uint32_t k = 1; k <= 7; k += 2) {
+        ndd_answer *plain, *best;
+        make_values(1, values, N);
+        for (size_t i = 0; i < N; i++) values[i] ^= i << 40; /* mostly distinct */
+        ndd_table *table = table_of(values, N, k);
+        finder *find = best_finder(table);
+        CHECK(table->index.design.count > 0);
+        CHECK(ndd_answer_open(&plain) == NDD_OK && ndd_answer_open(&best) == NDD_OK);
+        for (int i = 0; i < QUERIES; i++) queries[i] = flipped(values[below(N)], (uint32_t)below(k + 2));
+        CHECK(find_values_plain(table, queries, QUERIES, plain) == NDD_OK);
+        CHECK(find(table, queries, QUERIES, best) == NDD_OK);
+        CHECK(plain->found_count > 0 && plain->found_count == best->found_count);
+        CHECK(memcmp(plain->found, best->found, plain->found_count * sizeof *plain->found) == 0);
+        ndd_answer_close(plain);
+        ndd_answer_close(best);
+        ndd_table_close(table);
+    }
+}
+
 static void test_inserts_and_removals_keep_every_rule(void) {
     for (int kind = 0; kind < 5; kind++) {
         for (uint32_t k = 0; k <= 9; k += 3) {
@@ -311,7 +445,7 @@ static void test_inserts_and_removals_keep_every_rule(void) {
             ndd_table *table;
             ndd_table_stats stats;
             uint64_t pool[700], queries[8];
-            CHECK(ndd_table_open(k, &table) == NDD_OK);
+            CHECK(ndd_table_open_as(k, (ndd_preset)(kind % 3), &table) == NDD_OK);
             if (kind % 2) CHECK(ndd_table_reserve(table, 5000) == NDD_OK); /* an index at once */
             make_values(kind, pool, 700);
             for (int step = 0; step < 4000; step++) {
@@ -501,6 +635,7 @@ static void test_arguments_outside_what_is_stated_are_refused(void) {
     uint64_t number = 0;
     const char *reason = NULL;
     CHECK(ndd_table_open(16, &table) == NDD_BAD_DISTANCE && table == NULL);
+    CHECK(ndd_table_open_as(3, (ndd_preset)3, &table) == NDD_BAD_ARGUMENT && table == NULL);
     CHECK(ndd_table_open(15, &table) == NDD_OK);
     CHECK(ndd_answer_open(&answer) == NDD_OK && ndd_pairs_open(&pairs) == NDD_OK);
     CHECK(ndd_table_insert(table, NULL, &number, 1, &number) == NDD_BAD_ARGUMENT);
@@ -634,6 +769,44 @@ static void test_a_table_without_memory_for_a_better_design_keeps_its_own(void) 
     free(oracle.pairs);
 }
 
+/* Whatever fails while an index is made anew, the pair is in, and what is within k is found. */
+static void test_growth_without_memory_loses_nothing(void) {
+    enum { N = 1400 };
+    static uint64_t values[N];
+    make_values(0, values, N);
+    int scanned = 0, kept = 0, grown = 0;
+    for (int left = 0; left < 48; left++) {
+        only_one_fails = left & 1;
+        struct oracle oracle = {0};
+        ndd_table *table;
+        CHECK(ndd_table_open(3, &table) == NDD_OK);
+        CHECK(numbers_reserve(&table->values, N) == NDD_OK);
+        CHECK(documents_reserve(&table->documents, N) == NDD_OK);
+        uint64_t made = 0;
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t inserted;
+            int grows = table->values.count == table->index_limit && table->index.design.count > 0;
+            if (grows) {
+                made = table->index_room;
+                allocations_left = left / 2;
+            }
+            CHECK(ndd_table_insert(table, &values[i], &i, 1, &inserted) == NDD_OK && inserted == 1);
+            allocations_left = -1;
+            CHECK(oracle_insert(&oracle, values[i], i));
+            if (!grows) continue;
+            scanned += table->index.design.count == 0;
+            kept += table->index.design.count > 0 && table->index_room == made;
+            grown += table->index_room > made;
+            check_valid(table);
+        }
+        check_probes(table, &oracle, values + 300, 10, 3);
+        ndd_table_close(table);
+        free(oracle.pairs);
+    }
+    only_one_fails = 0;
+    CHECK(scanned > 0 && kept > 0 && grown > 0);
+}
+
 /* --------------------------------------------------------------------------------- validate */
 
 static const char *broken_rule(const ndd_table *table) {
@@ -660,18 +833,18 @@ static void test_validate_names_the_rule_that_is_broken(void) {
     CHECK(strcmp(broken_rule(table), "the memory of the documents is miscounted") == 0);
     table->documents.set_bytes--;
     struct lines *lines = &table->index.lines[1];
-    struct line *line = &lines->at[index_bucket(&table->index, 1, values[5])];
-    CHECK(line->head > 0 && line->head <= LINE_VALUES);
+    union line *line = index_line(&table->index, 1, values[5]);
+    CHECK(line->head > 0 && line->head <= lines->inside);
     line->head--;
     CHECK(strcmp(broken_rule(table), "the index has not as many values as the table") == 0);
     line->head++;
-    uint64_t outside = ~table->index.design.blocks[1].mask;
-    line->values[0] ^= outside & (0 - outside);
+    line_entries(line)[0] ^= 1;
     CHECK(strcmp(broken_rule(table), "the index has other values") == 0);
-    line->values[0] ^= outside & (0 - outside);
-    line->values[0] ^= table->index.design.blocks[1].mask;
-    CHECK(strcmp(broken_rule(table), "a value lies in a foreign bucket") == 0);
-    line->values[0] ^= table->index.design.blocks[1].mask;
+    line_entries(line)[0] ^= 1;
+    uint64_t head = line->head;
+    line->head = lines->inside + 1;
+    CHECK(strcmp(broken_rule(table), "a bucket is fuller than its lines") == 0);
+    line->head = head;
     lines->overflow_bytes += 8;
     CHECK(strcmp(broken_rule(table), "the memory of the buckets is miscounted") == 0);
     lines->overflow_bytes -= 8;
@@ -756,7 +929,11 @@ int main(void) {
     test_designs_find_every_difference_of_up_to_k_bits();
     test_a_design_for_few_free_bits_uses_only_those();
     test_radix_sort_sorts_by_a_key_and_keeps_the_order_of_equals();
+    test_lines_hold_any_entries_for_any_key();
+    test_presets_weigh_memory_against_time();
     test_a_probe_finds_what_a_scan_finds();
+    test_a_probe_of_a_larger_table_finds_what_a_scan_finds();
+    test_every_processor_finds_the_same_values();
     test_inserts_and_removals_keep_every_rule();
     test_one_value_may_have_very_many_documents();
     test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved();
@@ -766,6 +943,7 @@ int main(void) {
     test_an_insert_without_memory_keeps_what_it_counts();
     test_every_other_call_without_memory_leaves_its_handles_as_they_were();
     test_a_table_without_memory_for_a_better_design_keeps_its_own();
+    test_growth_without_memory_loses_nothing();
     test_validate_names_the_rule_that_is_broken();
     test_all_pairs_and_clusters_are_those_of_a_scan();
     return 0;
