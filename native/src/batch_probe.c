@@ -73,7 +73,7 @@ static inline uint64_t key_of(const struct look *look, uint64_t value) {
     return value << look->left >> look->shift;
 }
 
-static inline void ask_for(const struct look *look, uint64_t value) {
+static inline void ask_bit(const struct look *look, uint64_t value) {
     prefetch(&look->bits[key_of(look, value) >> 6]);
 }
 
@@ -87,7 +87,7 @@ static size_t look_at_all(const struct look *look, const uint64_t *values, size_
                           uint32_t *passed) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        ask_for(look, values[i + AHEAD < end ? i + AHEAD : end - 1]);
+        ask_bit(look, values[i + AHEAD < end ? i + AHEAD : end - 1]);
         passed[count] = (uint32_t)i;
         count += is_set(look, values[i]);
     }
@@ -98,10 +98,10 @@ static size_t look_at_all(const struct look *look, const uint64_t *values, size_
 static size_t look_closer(const struct look *look, const uint64_t *values, uint32_t *passed,
                           size_t n) {
     size_t count = 0;
-    for (size_t i = 0; i < n && i < AHEAD; i++) ask_for(look, values[passed[i]]);
+    for (size_t i = 0; i < n && i < AHEAD; i++) ask_bit(look, values[passed[i]]);
     for (size_t i = 0; i < n; i++) {
         uint32_t place = passed[i];
-        if (i + AHEAD < n) ask_for(look, values[passed[i + AHEAD]]);
+        if (i + AHEAD < n) ask_bit(look, values[passed[i + AHEAD]]);
         passed[count] = place;
         count += is_set(look, values[place]);
     }
