@@ -4,9 +4,9 @@
 
 #include "batch.h"
 
-#define BLOCK 4096  /* fingerprints filtered at once */
-#define GROUP 64    /* fingerprints whose neighbours are looked for at once */
-#define CROWDED 32  /* more queries of one key: the table is asked instead */
+#define BLOCK 4096   /* fingerprints filtered at once */
+#define TOGETHER 64  /* fingerprints whose neighbours are looked for at once */
+#define CROWDED 32   /* more queries of one key: the table is asked instead */
 
 /* Queries to compare with a fingerprint: those from `at` on. */
 struct candidates {
@@ -25,7 +25,7 @@ struct ndd_hits {
     size_t waiting;
     uint32_t passed[BLOCK];     /* places in a block that pass a half's filter */
     uint64_t near[BLOCK / 64];  /* a bit for each place: whether a query may be near */
-    struct candidates found[GROUP * (HALF_BITS + 1)];
+    struct candidates found[TOGETHER * (HALF_BITS + 1)];
 };
 
 ndd_status ndd_hits_open(ndd_hits **hits) {
@@ -126,7 +126,7 @@ static void prefetch_near(const struct ndd_queries *queries, const struct half *
     }
 }
 
-/* Compares up to GROUP fingerprints with the queries whose half is near: in steps, so that what a
+/* Compares up to TOGETHER fingerprints with the queries whose half is near: in steps, so that what a
  * step reads was asked for in the one before. */
 COUNTS_BITS
 static void compare_group(const struct ndd_queries *queries, uint32_t which, const uint64_t *values,
@@ -178,8 +178,8 @@ static void find_near(const struct ndd_queries *queries, const uint64_t *values,
             for (size_t i = 0; i < count; i++) mark_near(hits, passed[i]);
             continue;
         }
-        for (size_t i = 0; i < count; i += GROUP) {
-            size_t members = count - i < GROUP ? count - i : GROUP;
+        for (size_t i = 0; i < count; i += TOGETHER) {
+            size_t members = count - i < TOGETHER ? count - i : TOGETHER;
             compare_group(queries, which, values, passed + i, members, hits);
         }
     }
