@@ -291,7 +291,7 @@ class Worker:
 
     async def _end_batch(self, seconds: float) -> None:
         """Wait for the batch at hand; give it up after so long."""
-        settling, self._settling = self._settling, None
+        settling = self._settling
         if settling is None:
             return
         if not settling.done():
@@ -300,6 +300,8 @@ class Worker:
             log.warning("the batch at hand is given up; it will be read again")
             settling.cancel()
             await asyncio.wait({settling})
+        if self._settling is settling:
+            self._settling = None
         if not settling.cancelled() and (error := settling.exception()) is not None:
             log.error("the batch at hand failed and will be read again: %s", _text(error))
 
