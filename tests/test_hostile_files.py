@@ -17,6 +17,7 @@ COUNTS = {
     "lines": 1_500,
     "page": 700,
     "resp": 1_500,
+    "values": 3_000,
 }
 
 
