@@ -182,7 +182,7 @@ class Replica:
             if self._rebuild:
                 await asyncio.to_thread(self._empty)
             if manifest is None:
-                manifest = Manifest.of(topic, {})
+                manifest = Manifest.of(topic, {}, {})
             self._manifest = manifest
         except Exception as error:
             self._failure = str(error)
@@ -254,9 +254,8 @@ class Replica:
         if read_manifest(self._path) is None:
             self._check_unknown_documents()
             write_manifest(self._path, self._manifest)
-        reader = Reader(
-            self._config, self._topic, self._manifest.offsets, records=CATCHING_UP_RECORDS
-        )
+        first = {} if self._are_missing(self._manifest) else self._manifest.offsets
+        reader = Reader(self._config, self._topic, first, records=CATCHING_UP_RECORDS)
         await reader.start()
         self._reader = reader
         self._offsets = dict(reader.positions)
@@ -268,6 +267,25 @@ class Replica:
                         f"offset {offset}, and the topic {self._topic.name!r} ends at "
                         f"{reader.ends.get(partition, 0)}: records were lost. {_ADVICE}"
                     )
+
+    def _are_missing(self, manifest: Manifest) -> bool:
+        """Whether a namespace is gone, so that the log is read from its beginning for it.
+
+        Raises LogLost if one has less than it had.
+        """
+        missing = manifest.namespaces.keys() - self._applied.keys()
+        for name in sorted(missing):
+            log.warning("the namespace %s is gone, and is made anew from the log", name)
+        for name, offsets in manifest.namespaces.items():
+            for partition, offset in offsets.items():
+                held = self._applied.get(name, offsets).get(partition, 0)
+                if held < offset:
+                    raise LogLost(
+                        f"the store {self._path / name} has partition {partition} applied up to "
+                        f"offset {held}, and {MANIFEST} says {offset}: it is an older copy, which "
+                        f"belongs to the {MANIFEST} of its time. {_ADVICE}"
+                    )
+        return bool(missing)
 
     def _check_unknown_documents(self) -> None:
         for name, detector in self._views:
@@ -430,6 +448,7 @@ class Replica:
         """Flush the stores, then write the manifest: what it covers is on disk."""
         assert self._topic is not None
         offsets, touched = dict(self._offsets), set(self._touched)
+        namespaces = {name: dict(each) for name, each in self._applied.items() if each}
         self._manifest_at = time.monotonic()
         try:
             for name in touched:
@@ -438,7 +457,7 @@ class Replica:
                     await asyncio.to_thread(detector.sync)
                     least = max(SNAPSHOT_DOCUMENTS, int(SNAPSHOT_SHARE * len(detector)))
                     await asyncio.to_thread(detector.snapshot, least)
-            manifest = Manifest.of(self._topic, offsets)
+            manifest = Manifest.of(self._topic, offsets, namespaces)
             if manifest != self._manifest:
                 await asyncio.to_thread(write_manifest, self._path, manifest)
                 self._manifest = manifest
