@@ -130,7 +130,7 @@ def test_what_is_no_event_goes_to_the_dead_letters_unmodified(kafka, tmp_path):
         assert headers["dedup.error.topic"] == config.topic.encode()
         assert headers["dedup.error.stage"] == b"decode"
         assert headers["dedup.error.class"] == b"EventInvalid"
-        assert b"x00" in headers["dedup.error.message"]
+        assert b"malformed" in headers["dedup.error.message"]
         where = int(headers["dedup.error.partition"]), int(headers["dedup.error.offset"])
         found = [r for r in await read(config) if (r.partition, r.offset) == where]
         assert [r.value for r in found] == [poison.value]
