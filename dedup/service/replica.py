@@ -15,11 +15,8 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged
@@ -30,9 +27,10 @@ from dedup.recipes import recipe_of
 from dedup.service.dead_letters import letters
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from dedup.service.sorting import Changes, Sorted, of_recipe, sort_out
+from dedup.service.state import State, Views
 from dedup.store.lock import FolderLock
 
-__all__ = ["Replica", "State", "Views"]
+__all__ = ["Replica"]
 
 CATCHING_UP_RECORDS = 20_000  # of one batch, before anyone is served
 SERVING_RECORDS = 1_000  # and after: a batch holds a namespace's lock for milliseconds
@@ -47,48 +45,6 @@ log = logging.getLogger(__name__)
 
 class _Stopped(Exception):
     """stop() was called while a batch could not be applied; it is read again at the next start."""
-
-
-class Views(Protocol):
-    """The namespaces of a service. Called in the event loop's thread."""
-
-    def get(self, name: str) -> Detector | None:
-        """Return the detector of a namespace, or None if there is none."""
-
-    def detector(self, name: str, *, recipe: str) -> Detector | None:
-        """Return the detector of a namespace, made with this recipe if it is missing."""
-
-    def __iter__(self) -> Iterator[tuple[str, Detector]]:
-        """Yield each open namespace and its detector."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """Where a replica stands, in plain values.
-
-    status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
-                     writes), failed
-    reason           why it is not current, for people; "" if it is
-    ready            whether it has caught up once and not failed: probes may be answered
-    lag_records      offsets of the log, as last heard, that are not applied
-    behind_seconds   since it was last known to have everything; 0 while it has
-    away_seconds     since Kafka last answered; 0 while it does
-    manifest_seconds since the last manifest; restart reads the log from there
-    offsets          {partition: next offset}
-    ends             {partition: end offset}, as last heard
-    counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
-                     dead_letters, refused (of namespaces that cannot be had)
-    """
-
-    status: str
-    reason: str
-    ready: bool
-    lag_records: int
-    behind_seconds: float
-    away_seconds: float
-    manifest_seconds: float
-    offsets: dict[int, int]
-    ends: dict[int, int]
-    counts: dict[str, int]
 
 
 class Replica:
