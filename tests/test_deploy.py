@@ -56,3 +56,19 @@ def test_kubernetes_starts_the_service_with_options_that_it_takes(commented):
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert f'"{container[probe]["httpGet"]["path"]}"' in SOURCE
     assert container["env"][0]["name"] == "DEDUP_TOKEN"
+
+
+def test_compose_starts_what_there_is():
+    """Commands of docker-compose.yml are those of `dedup serve`; each service waits for a healthy one."""
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    services = composed["services"]
+    command, *args = services["dedup"]["command"]
+    assert command == "serve"
+    assert {arg.partition("=")[0] for arg in args} <= OPTIONS
+    assert services["dedup"]["depends_on"]["kafka"] == {"condition": "service_healthy"}
+    assert services["spider"]["depends_on"]["dedup"] == {"condition": "service_healthy"}
+    assert all("healthcheck" in services[name] for name in ("kafka", "dedup"))
+    mounted = services["spider"]["volumes"][0].partition(":")[0]
+    assert (ROOT / mounted).exists()
+    (scraped,) = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"]
+    assert scraped["static_configs"][0]["targets"] == ["dedup:7780"]
