@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dedup.demo.broker
-from dedup.demo.broker import NoBroker, brokers_answering, free_ports
+from dedup.demo.broker import NoBroker, Node, apt_install, brokers_answering, free_ports
 
 __all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "free_ports"]
 
@@ -21,10 +21,58 @@ COMPOSE = Path(__file__).parent.parent / "docker-compose.yml"
 
 
 class Cluster(dedup.demo.broker.Cluster):
-    """Brokers of our own."""
+    """Brokers of our own, each with a second listener, for TLS and SASL/PLAIN.
+
+    It is at `secured`, its certificate is `ca_file`: the user "crawler" (password "secret") may do
+    anything, "stranger" (the same) nothing.
+    """
 
     def __init__(self, nodes: int = 1, **settings: object) -> None:
         super().__init__(nodes, install=True, **settings)
+
+    @property
+    def secured(self) -> str:
+        """The first broker's address for TLS and SASL."""
+        return f"127.0.0.1:{self.nodes[1].spare_port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of that listener, PEM."""
+        assert self._folder is not None
+        return self._folder / "cert.pem"
+
+    def _properties(self, node: Node) -> dict[str, object]:
+        open_ones = super()._properties(node)
+        if not self.ca_file.exists():
+            _make_certificate(self.ca_file.parent)
+        secured = f"SECURED://127.0.0.1:{node.spare_port}"
+        users = " ".join(f'user_{name}="secret"' for name in ("crawler", "stranger"))
+        plain_login = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        return open_ones | {
+            "listeners": f"{open_ones['listeners']},{secured}",
+            "advertised.listeners": f"{open_ones['advertised.listeners']},{secured}",
+            "listener.security.protocol.map": (
+                f"{open_ones['listener.security.protocol.map']},SECURED:SASL_SSL"
+            ),
+            "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.secured.plain.sasl.jaas.config": f"{plain_login} required {users};",
+            "listener.name.secured.ssl.keystore.type": "PEM",
+            "listener.name.secured.ssl.keystore.location": self.ca_file.with_name("keystore.pem"),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:crawler",
+        }
+
+
+def _make_certificate(folder: Path) -> None:
+    openssl = shutil.which("openssl") or (apt_install("openssl") and shutil.which("openssl"))
+    if not openssl:
+        raise NoBroker("openssl is missing, which makes the broker's certificate: install it")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    (folder / "keystore.pem").write_text(key.read_text() + cert.read_text())
 
 
 @contextlib.contextmanager

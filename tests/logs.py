@@ -110,30 +110,34 @@ async def following(config: KafkaConfig, path: Path, **options: object) -> Async
 
 
 async def until(condition, replica: Replica | None = None) -> None:
-    """Wait until a condition holds."""
+    """Wait until a condition holds, or the replica has failed: leaving following() raises why."""
     deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
     while not condition():
+        if replica is not None and replica.state().status == "failed":
+            return
         assert asyncio.get_running_loop().time() < deadline, replica and replica.state()
         await asyncio.sleep(0.02)
 
 
-async def until_drained(config: KafkaConfig, replica: Replica) -> None:
+async def until_drained(replica: Replica) -> None:
     """Wait until a replica has applied everything that lies in its log now."""
-    reader = replica._reader
-    await until(lambda: replica._reader is not None, replica)
-    reader = replica._reader
-    while True:
-        with contextlib.suppress(Exception):
-            await reader.ask()
-            break
-        await asyncio.sleep(0.1)
-    ends = dict(reader.ends)
-    await until(lambda: all(replica._offsets.get(p, 0) >= e for p, e in ends.items()), replica)
+    ends: dict[int, int] = {}
+
+    async def ask() -> None:
+        while replica.state().status != "failed":
+            with contextlib.suppress(Exception):
+                await replica._reader.ask()
+                ends.update(replica._reader.ends)
+                return
+            await asyncio.sleep(0.05)
+
+    await asyncio.wait_for(ask(), WAIT_SECONDS)
+    await until(lambda: all(replica.state().offsets[p] >= end for p, end in ends.items()), replica)
 
 
 async def drained(config: KafkaConfig, path: Path, **options: object) -> dict[str, int]:
     """Have a replica apply its log to the end and stop; return what it counted."""
     async with following(config, path, **options) as replica:
-        await until_drained(config, replica)
+        await until_drained(replica)
         await until(lambda: replica.ready, replica)
     return dict(replica.counts)

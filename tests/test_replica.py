@@ -7,7 +7,6 @@ import json
 
 import pytest
 from logs import (
-    RECIPE,
     document,
     drained,
     following,
@@ -102,7 +101,7 @@ def test_a_new_event_is_an_original_moments_later(kafka, tmp_path):
             await until(lambda: replica.ready, replica)
             assert replica.state().status == "current"
             await writer.send_many(inserts([7]))
-            await until_drained(config, replica)
+            await until_drained(replica)
             detector = replica.views.get("news")
             verdict = detector.reserve(document(7).page, "copy")
             assert (verdict.status, verdict.of) == ("near_duplicate", document(7).key)
@@ -116,14 +115,14 @@ def test_what_is_no_event_goes_to_the_dead_letters_unmodified(kafka, tmp_path):
 
     async def main():
         poison = Outgoing(b"no key of ours", b"\xff\xfe\x00", [("mine", b"1")])
-        unkeyed = Outgoing(None, b"{}", partition=1)
-        await write(config, [*inserts(range(5)), poison, unkeyed, *inserts(range(5, 9))])
+        wrong = Outgoing(b"news\0key", b"{}", partition=1)
+        await write(config, [*inserts(range(5)), poison, wrong, *inserts(range(5, 9))])
         counts = await drained(config, tmp_path)
         assert (counts["dead_letters"], counts["inserted"]) == (2, 9)
         letters = {letter.key: letter for letter in await read(config, config.dead_letters)}
         assert {letter.key: letter.value for letter in letters.values()} == {
             poison.key: poison.value,
-            None: b"{}",
+            wrong.key: b"{}",
         }
         headers = dict(letters[poison.key].headers)
         assert headers["mine"] == b"1"
@@ -190,7 +189,7 @@ async def remade(config, records) -> None:
         await admin.delete_topics([config.topic])
     finally:
         await admin.close()
-    while await describe_topic(config) is not None:
+    while await describe_topic(config) is not None:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     await write(config, records)
 
@@ -223,7 +222,7 @@ def test_a_topic_that_is_made_again_under_a_running_replica_is_seen(kafka, tmp_p
 
     async def main():
         await write(config, inserts(range(40)))
-        with pytest.raises(LogLost, match="made again|deleted"):
+        with pytest.raises(LogLost, match="is not the log that was read before"):
             async with following(config, tmp_path) as replica:
                 await until(lambda: replica.ready, replica)
                 await remade(config, inserts(range(100, 170)))
@@ -390,6 +389,5 @@ def test_a_transactions_marks_do_not_keep_it_from_catching_up(kafka, tmp_path):
             await until(lambda: replica.ready and not replica.state().lag_records, replica)
             assert replica.state().offsets == {0: 11}
         assert held(tmp_path) == {"news": {document(i).key: document(i) for i in range(5)}}
-        assert RECIPE
 
     asyncio.run(main())

@@ -37,7 +37,7 @@ __all__ = ["serve"]
 @click.option(
     "--kafka",
     metavar="HOST:PORT,...",
-    help="Follow the insert events of these brokers; how to log in stands in DEDUP_KAFKA_ variables.",
+    help="Follow the insert events of these brokers; how to log in stands in docs/operations.md.",
 )
 @click.option("--topic", help="The topic of the events (default: dedup.inserts).")
 @click.option(

@@ -27,12 +27,13 @@ import tempfile
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
 from dedup.errors import DedupError
 
-__all__ = ["Cluster", "NoBroker", "brokers_answering", "free_ports"]
+__all__ = ["Cluster", "NoBroker", "Node", "apt_install", "brokers_answering", "free_ports"]
 
 POM = Path(__file__).parent / "broker_pom.xml"
 RESOLVE = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
@@ -51,7 +52,8 @@ def cache_folder() -> Path:
     return path
 
 
-def _apt_install(*packages: str) -> bool:
+def apt_install(*packages: str) -> bool:
+    """Install packages, on Debian as root; tell whether that worked."""
     if not shutil.which("apt-get") or os.geteuid() != 0:
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -90,7 +92,7 @@ def _wheel_java() -> str | None:
 def find_java(*, install: bool = False) -> str:
     """Return the path of a Java >= 17; with install, installed where that may be done."""
     java = _found_java()
-    if java is None and install and _apt_install("default-jre-headless"):
+    if java is None and install and apt_install("default-jre-headless"):
         java = _found_java()
     java = java or _wheel_java()
     if java is None:
@@ -110,7 +112,7 @@ def find_jars(java: str, *, install: bool = False) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs resolve one after the other
         if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(":")):
             return kept.read_text()
-        mvn = shutil.which("mvn") or (install and _apt_install("maven") and shutil.which("mvn"))
+        mvn = shutil.which("mvn") or (install and apt_install("maven") and shutil.which("mvn"))
         if not mvn:
             raise NoBroker(
                 "Maven is missing, which fetches Apache Kafka: install it (on Debian "
@@ -139,8 +141,12 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
+# Linux ends the child with the thread that made it: so that one lives as long as the program.
+_starter = ThreadPoolExecutor(1, "dedup-kafka-starter")
+
+
 def _end_with_parent() -> None:
-    """In the child: die when the test run is killed, where the system can do that."""
+    """In the child: die when the program is killed, where the system can do that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
@@ -148,15 +154,15 @@ def _end_with_parent() -> None:
 class Node:
     """One broker process, and the folder it keeps its log in."""
 
-    def __init__(self, folder: Path, number: int, port: int, controller_port: int) -> None:
+    def __init__(self, folder: Path, number: int, ports: list[int]) -> None:
         self.folder = folder
         self.number = number
-        self.port = port
-        self.controller_port = controller_port
+        self.port, self.controller_port, self.spare_port = ports
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def log(self) -> Path:
+        """What it writes to its standard output and error."""
         return self.folder / "broker.log"
 
 
@@ -249,7 +255,7 @@ class Cluster:
         for node in self.nodes.values():
             if node.process is None:
                 self._run(node)
-            else:
+            elif node.process.poll() is None:
                 node.process.send_signal(signal.SIGCONT)
         self.wait()
 
@@ -275,9 +281,9 @@ class Cluster:
 
     def _make(self) -> None:
         assert self._folder is not None
-        ports = free_ports(2 * self._count)
+        ports = free_ports(3 * self._count)
         self.nodes = {
-            n: Node(self._folder / str(n), n, ports[2 * n - 2], ports[2 * n - 1])
+            n: Node(self._folder / str(n), n, ports[3 * n - 3 : 3 * n])
             for n in range(1, self._count + 1)
         }
         for node in self.nodes.values():
@@ -295,14 +301,14 @@ class Cluster:
     def _properties(self, node: Node) -> dict[str, object]:
         voters = (f"{n.number}@127.0.0.1:{n.controller_port}" for n in self.nodes.values())
         replicas = min(3, self._count)
-        plain = f"PLAINTEXT://127.0.0.1:{node.port}"
+        clients = f"PLAINTEXT://127.0.0.1:{node.port}"
         return {
             "process.roles": "broker,controller",
             "node.id": node.number,
             "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"{plain},CONTROLLER://127.0.0.1:{node.controller_port}",
-            "advertised.listeners": plain,
+            "listeners": f"{clients},CONTROLLER://127.0.0.1:{node.controller_port}",
+            "advertised.listeners": clients,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": node.folder / "data",
             "auto.create.topics.enable": "false",
@@ -350,14 +356,15 @@ class Cluster:
     def _run(self, node: Node) -> None:
         properties = str(node.folder / "server.properties")
         with node.log.open("ab") as log:
-            node.process = subprocess.Popen(
+            node.process = _starter.submit(
+                subprocess.Popen,
                 self._java_command("384m", "kafka.Kafka", properties),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=node.folder,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call, made before it
-            )
+                preexec_fn=_end_with_parent,
+            ).result()
 
 
 def _tail(path: Path) -> str:

@@ -353,7 +353,6 @@ class Replica:
             try:
                 recipe_of(document.page.recipe)
             except RecipeMismatch:
-                self.counts["other_recipe"] += 1
                 continue
             try:
                 return self._views.detector(name, recipe=document.page.recipe)
@@ -369,6 +368,7 @@ class Replica:
                     error,
                 )
                 return None
+        self.counts["other_recipe"] += sum(document is not None for _, document in changes)
         return None
 
     async def _until_it_works(

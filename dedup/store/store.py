@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
@@ -68,6 +69,15 @@ def agreed_recipe(
             "another namespace"
         )
     return recipe
+
+
+def _within(
+    k: int, offsets: Array, ids: Array, distances: npt.NDArray[np.uint8]
+) -> tuple[Array, Array, npt.NDArray[np.uint8]]:
+    """Leave the matches beyond distance k out of what a batch of probes found."""
+    kept = distances <= k
+    before = np.concatenate(([0], np.cumsum(kept)))
+    return before[offsets].astype(np.uint64), ids[kept], distances[kept]
 
 
 class Store:
@@ -224,7 +234,6 @@ class Store:
             self._check_open()
             if not self._table_fits:
                 self.widen(self._k)
-            bound = self._k if k is None else k
             offsets, ids, distances = self._table.probe_many(values, limit=NEAR_LIMIT)
             if not len(ids):
                 return {}
@@ -233,24 +242,18 @@ class Store:
                     f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
                     f"{limit:,} that one answer may hold: probe fewer at once"
                 )
-            ends = offsets.tolist()
+            if k is not None and k < self._k:
+                offsets, ids, distances = _within(k, offsets, ids, distances)
+            found = self._documents.read(ids.tolist())
+            ends, near = offsets.tolist(), distances.tolist()
             answers: dict[int, list[tuple[Document, int]]] = {}
             for i in np.flatnonzero(np.diff(offsets)).tolist():
                 span = slice(ends[i], ends[i + 1])
-                near = [
-                    (document, distance)
-                    for document, distance in zip(
-                        ids[span].tolist(), distances[span].tolist(), strict=True
-                    )
-                    if distance <= bound
-                ]
-                if near:
-                    found = self._documents.read([document for document, _ in near])
-                    value = int(values[i])
-                    for each, (_, distance) in zip(found, near, strict=True):
-                        if (each.page.value ^ value).bit_count() != distance:
-                            raise self._unfit()
-                    answers[i] = [(d, near[j][1]) for j, d in enumerate(found)]
+                value = int(values[i])
+                for document, distance in zip(found[span], near[span], strict=True):
+                    if (document.page.value ^ value).bit_count() != distance:
+                        raise self._unfit()
+                answers[i] = list(zip(found[span], near[span], strict=True))
         return answers
 
     def _unfit(self) -> StoreDamaged:
