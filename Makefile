@@ -8,8 +8,8 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
-	fuzz soak soak-service bench bench-tables docs clean
+.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist lint \
+	format fuzz soak soak-service bench bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list

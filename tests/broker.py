@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dedup.demo.broker
-from dedup.demo.broker import NoBroker, Node, apt_install, brokers_answering, free_ports
+from dedup.demo.broker import NoBroker, Node, brokers_answering, free_ports
 
 __all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "free_ports"]
 
@@ -23,17 +23,17 @@ COMPOSE = Path(__file__).parent.parent / "docker-compose.yml"
 class Cluster(dedup.demo.broker.Cluster):
     """Brokers of our own, each with a second listener, for TLS and SASL/PLAIN.
 
-    It is at `secured`, its certificate is `ca_file`: the user "crawler" (password "secret") may do
-    anything, "stranger" (the same) nothing.
+    There the user "crawler" (password "secret") may do anything, "stranger" (the same) nothing.
     """
 
     def __init__(self, nodes: int = 1, **settings: object) -> None:
         super().__init__(nodes, install=True, **settings)
+        self._secured: dict[int, int] = {}
 
     @property
     def secured(self) -> str:
         """The first broker's address for TLS and SASL."""
-        return f"127.0.0.1:{self.nodes[1].spare_port}"
+        return f"127.0.0.1:{self._secured[1]}"
 
     @property
     def ca_file(self) -> Path:
@@ -42,37 +42,37 @@ class Cluster(dedup.demo.broker.Cluster):
         return self._folder / "cert.pem"
 
     def _properties(self, node: Node) -> dict[str, object]:
-        open_ones = super()._properties(node)
-        if not self.ca_file.exists():
-            _make_certificate(self.ca_file.parent)
-        secured = f"SECURED://127.0.0.1:{node.spare_port}"
+        keystore = self.ca_file.with_name("keystore.pem")
+        if not keystore.exists():
+            make_certificate(self.ca_file, keystore)
+        port = self._secured[node.number] = free_ports(1)[0]
+        usual = super()._properties(node)
+        secured = f"SECURED://127.0.0.1:{port}"
         users = " ".join(f'user_{name}="secret"' for name in ("crawler", "stranger"))
-        plain_login = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        return open_ones | {
-            "listeners": f"{open_ones['listeners']},{secured}",
-            "advertised.listeners": f"{open_ones['advertised.listeners']},{secured}",
-            "listener.security.protocol.map": (
-                f"{open_ones['listener.security.protocol.map']},SECURED:SASL_SSL"
-            ),
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        protocols = f"{usual['listener.security.protocol.map']},SECURED:SASL_SSL"
+        return usual | {
+            "listeners": f"{usual['listeners']},{secured}",
+            "advertised.listeners": f"{usual['advertised.listeners']},{secured}",
+            "listener.security.protocol.map": protocols,
             "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.secured.plain.sasl.jaas.config": f"{plain_login} required {users};",
+            "listener.name.secured.plain.sasl.jaas.config": f"{login} required {users};",
             "listener.name.secured.ssl.keystore.type": "PEM",
-            "listener.name.secured.ssl.keystore.location": self.ca_file.with_name("keystore.pem"),
+            "listener.name.secured.ssl.keystore.location": keystore,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS;User:crawler",
         }
 
 
-def _make_certificate(folder: Path) -> None:
-    openssl = shutil.which("openssl") or (apt_install("openssl") and shutil.which("openssl"))
-    if not openssl:
+def make_certificate(cert: Path, keystore: Path) -> None:
+    """Make a certificate for 127.0.0.1, and the file of it and its key that Kafka takes."""
+    if not shutil.which("openssl"):
         raise NoBroker("openssl is missing, which makes the broker's certificate: install it")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    key = cert.with_name("key.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-keyout", str(key), "-out", str(cert)]
-    subprocess.run(command, check=True, capture_output=True)
-    (folder / "keystore.pem").write_text(key.read_text() + cert.read_text())
+    subprocess.run([*command, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    keystore.write_text(key.read_text() + cert.read_text())
 
 
 @contextlib.contextmanager

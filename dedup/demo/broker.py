@@ -33,7 +33,7 @@ from typing import Self
 
 from dedup.errors import DedupError
 
-__all__ = ["Cluster", "NoBroker", "Node", "apt_install", "brokers_answering", "free_ports"]
+__all__ = ["Cluster", "NoBroker", "brokers_answering", "free_ports"]
 
 POM = Path(__file__).parent / "broker_pom.xml"
 RESOLVE = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
@@ -52,8 +52,7 @@ def cache_folder() -> Path:
     return path
 
 
-def apt_install(*packages: str) -> bool:
-    """Install packages, on Debian as root; tell whether that worked."""
+def _apt_install(*packages: str) -> bool:
     if not shutil.which("apt-get") or os.geteuid() != 0:
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -92,7 +91,7 @@ def _wheel_java() -> str | None:
 def find_java(*, install: bool = False) -> str:
     """Return the path of a Java >= 17; with install, installed where that may be done."""
     java = _found_java()
-    if java is None and install and apt_install("default-jre-headless"):
+    if java is None and install and _apt_install("default-jre-headless"):
         java = _found_java()
     java = java or _wheel_java()
     if java is None:
@@ -112,7 +111,7 @@ def find_jars(java: str, *, install: bool = False) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs resolve one after the other
         if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(":")):
             return kept.read_text()
-        mvn = shutil.which("mvn") or (install and apt_install("maven") and shutil.which("mvn"))
+        mvn = shutil.which("mvn") or (install and _apt_install("maven") and shutil.which("mvn"))
         if not mvn:
             raise NoBroker(
                 "Maven is missing, which fetches Apache Kafka: install it (on Debian "
@@ -141,12 +140,12 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-# Linux ends the child with the thread that made it: so that one lives as long as the program.
+# Linux ends the child with the thread that made it: so that one lives as long as the process.
 _starter = ThreadPoolExecutor(1, "dedup-kafka-starter")
 
 
 def _end_with_parent() -> None:
-    """In the child: die when the program is killed, where the system can do that."""
+    """In the child: die when the parent is killed, where the system can do that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
@@ -154,10 +153,11 @@ def _end_with_parent() -> None:
 class Node:
     """One broker process, and the folder it keeps its log in."""
 
-    def __init__(self, folder: Path, number: int, ports: list[int]) -> None:
+    def __init__(self, folder: Path, number: int, port: int, controller_port: int) -> None:
         self.folder = folder
         self.number = number
-        self.port, self.controller_port, self.spare_port = ports
+        self.port = port
+        self.controller_port = controller_port
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -281,9 +281,9 @@ class Cluster:
 
     def _make(self) -> None:
         assert self._folder is not None
-        ports = free_ports(3 * self._count)
+        ports = free_ports(2 * self._count)
         self.nodes = {
-            n: Node(self._folder / str(n), n, ports[3 * n - 3 : 3 * n])
+            n: Node(self._folder / str(n), n, ports[2 * n - 2], ports[2 * n - 1])
             for n in range(1, self._count + 1)
         }
         for node in self.nodes.values():
@@ -301,14 +301,14 @@ class Cluster:
     def _properties(self, node: Node) -> dict[str, object]:
         voters = (f"{n.number}@127.0.0.1:{n.controller_port}" for n in self.nodes.values())
         replicas = min(3, self._count)
-        clients = f"PLAINTEXT://127.0.0.1:{node.port}"
+        plain = f"PLAINTEXT://127.0.0.1:{node.port}"
         return {
             "process.roles": "broker,controller",
             "node.id": node.number,
             "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"{clients},CONTROLLER://127.0.0.1:{node.controller_port}",
-            "advertised.listeners": clients,
+            "listeners": f"{plain},CONTROLLER://127.0.0.1:{node.controller_port}",
+            "advertised.listeners": plain,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": node.folder / "data",
             "auto.create.topics.enable": "false",
