@@ -9,7 +9,7 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
 .PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
-	fuzz soak bench bench-tables clean
+	fuzz soak bench bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -66,6 +66,10 @@ bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/
 	@$(BIN)/python -m pip install -q --group bench
 	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
 		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
+
+docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo build/docs/index.html
 
 soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
 	@$(BIN)/python tests/soak.py

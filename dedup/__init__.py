@@ -11,7 +11,7 @@ dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md 
 
 from importlib.metadata import version as _version
 
-from dedup.detector import Detector, open
+from dedup.detector import Detector
 from dedup.errors import (
     DedupError,
     EventInvalid,
@@ -30,6 +30,7 @@ from dedup.fingerprint import (
     token_hashes,
 )
 from dedup.names import document_key
+from dedup.opening import open, open_async
 from dedup.plan import Design, plan
 from dedup.recipes import Recipe, recipe_of
 from dedup.table import Match, Table, find_all, find_clusters
@@ -62,6 +63,7 @@ __all__ = [
     "fingerprint_text",
     "near_duplicate",
     "open",
+    "open_async",
     "plan",
     "recipe_of",
     "simhash",

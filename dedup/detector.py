@@ -19,33 +19,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import msgspec
 
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
 from dedup.names import check_namespace, registrable_domain
+from dedup.numbers import Numbers, many
+from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
-from dedup.reservations import Reservations
+from dedup.reservations import Ending, Reservations
 from dedup.store import Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
-__all__ = ["Detector", "Scope", "open"]
-
-Scope = Literal["global", "site"]
+__all__ = ["Detector", "open"]
 
 RECENT = 64  # values inserted last that are compared one by one
-
-
-class Policy(msgspec.Struct, frozen=True):
-    """When two pages are near-duplicates, and how long a page may be in flight."""
-
-    distance: int
-    total_distance: int
-    min_features: int
-    scope: Scope
-    reservation_seconds: float
 
 
 class Detector:
@@ -78,6 +68,11 @@ class Detector:
         """Return the number of documents in the store."""
         return len(self._store)
 
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
     def fingerprint(
         self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
     ) -> PageFingerprint:
@@ -98,6 +93,32 @@ class Detector:
         with self._lock:
             self._check_open()
             return self._inserted(page, domain or "", None)
+
+    def probe_many(
+        self,
+        values: Numbers,
+        checks: Sequence[int],
+        recipe: str,
+        *,
+        domain: str | None = None,
+        limit: int | None = None,
+    ) -> dict[int, list[Neighbour]]:
+        """Probe pages given by value and check, as probe() does; return neighbours by index.
+
+        Pages without any are left out of the dictionary. Raises as probe() does, and UsageError if
+        more than `limit` documents were to be looked at.
+        """
+        same_recipe(self.recipe.id, recipe)
+        array = many(values, "values")
+        with self._lock:
+            self._check_open()
+            near = self._store.near_many(array, self.policy.distance, limit)
+        found: dict[int, list[Neighbour]] = {}
+        for i, documents in near.items():
+            page = PageFingerprint(int(array[i]), checks[i], 0, 2**32 - 1, 0, recipe)
+            if neighbours := self._near_duplicates(page, domain or "", None, documents):
+                found[i] = neighbours
+        return found
 
     def reserve(
         self,
@@ -234,6 +255,39 @@ class Detector:
             ended = self._reservations.end(verdict.token, "released")
             return ended is not None and ended.expires > now
 
+    def held(self, token: str) -> Verdict | None:
+        """Return the verdict that a reservation was taken with, or None if it is not held here.
+
+        That is what insert() and release() need of it; its status is "unique" or "exempt". An
+        expired reservation is there until it is taken out.
+        """
+        with self._lock:
+            held = self._reservations.get(token)
+        if held is None:
+            return None
+        status: Status = "unique" if held.judged is not None else "exempt"
+        return Verdict(status, "", held.key, None, None, None, held.page, token, held.domain)
+
+    def ending(self, token: str) -> Ending | None:
+        """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
+        with self._lock:
+            return self._reservations.ending(token)
+
+    def pin(self, token: str) -> bool:
+        """Keep a reservation until it is ended; False if it is not held here.
+
+        For a page whose insert is on its way to the store by other means.
+        """
+        with self._lock:
+            self._check_open()
+            return self._reservations.pin(token)
+
+    def get(self, key: str) -> Document | None:
+        """Return the document with this key, or None. Raises StoreDamaged."""
+        with self._lock:
+            self._check_open()
+            return self._store.get(key)
+
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
 
@@ -271,7 +325,7 @@ class Detector:
             domain,
             now=now,
             seconds=self.policy.reservation_seconds,
-            judged=(self.policy, self._shared.inserts),
+            judged=(self.policy, self._shared.inserts) if status == "unique" else None,
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
@@ -365,32 +419,18 @@ def open(
     with the path if the folder cannot be used.
     """
     name = os.fspath(target)
-    if name.startswith(("redis://", "rediss://")):
-        raise UsageError(f"target {name!r}: the service client is not available yet; give a folder")
+    if "://" in name:
+        raise UsageError(f"target {name!r} is a URL; give a folder here, or use dedup.open()")
     check_namespace(namespace)
-    _check_number("distance", distance, 0, 15, "bits")
-    _check_number("total_distance", total_distance, 0, 128, "bits")
-    _check_number("min_features", min_features, 0, 2**32 - 1, "features")
-    if scope not in get_args(Scope):
-        raise UsageError(f"scope {scope!r} is not allowed: 'global' or 'site'")
-    if isinstance(reservation_seconds, bool) or not (
-        isinstance(reservation_seconds, int | float) and 0 < reservation_seconds < float("inf")
-    ):
-        raise UsageError(
-            f"reservation_seconds {reservation_seconds!r} is not allowed: a number of seconds > 0"
-        )
+    check_options(distance, total_distance, min_features, scope, reservation_seconds)
     recipe_id = recipe.id if isinstance(recipe, Recipe) else recipe
     shared = _take(Path(name), namespace, distance, recipe_id, secret)
     try:
         agreed = agreed_recipe(shared.store.path, shared.store.recipe, recipe_id, secret)
         if not isinstance(recipe, Recipe):
             recipe = agreed
-        policy = Policy(
-            recipe.distance if distance is None else distance,
-            recipe.total_distance if total_distance is None else total_distance,
-            recipe.min_features if min_features is None else min_features,
-            scope,
-            float(reservation_seconds),
+        policy = policy_of(
+            recipe, distance, total_distance, min_features, scope, reservation_seconds
         )
         with shared.lock:
             shared.store.widen(policy.distance)
@@ -399,15 +439,6 @@ def open(
     except BaseException:
         _give_back(shared)
         raise
-
-
-def _check_number(name: str, value: object, low: int, high: int, unit: str) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise UsageError(
-            f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
-        )
 
 
 class _Shared:

@@ -1,7 +1,7 @@
 """A page becomes a fingerprint: the first face of the native core.
 
 The rule kept here: bytes go to the core as they are wherever that is right. A page is decoded only
-when it is not UTF-8, and then once.
+when it is not UTF-8, and then once (dedup.encodings).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from w3lib.encoding import (
-    html_body_declared_encoding,
-    read_bom,
-    resolve_encoding,
-    to_unicode,
-)
 
+from dedup.encodings import as_utf8, guessed_utf8
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.native import check, ffi, lib
 from dedup.numbers import Numbers, many, pointer
@@ -36,10 +31,6 @@ __all__ = [
     "simhash",
     "token_hashes",
 ]
-
-
-# Python codecs that no page is written in; some of them take more than linear time to decode.
-_NO_PAGES = frozenset(("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"))
 
 
 class PageReading(NamedTuple):
@@ -70,7 +61,8 @@ def fingerprint(
     """Return the fingerprint of an HTML page.
 
     html      the page; bytes are decoded as encoding says, or else by byte order mark, meta
-              charset, or as UTF-8; bytes that do not decode separate words
+              charset, or as UTF-8; if they are not UTF-8 and nothing was said, their encoding is
+              guessed from the text. Bytes that do not decode separate words
     encoding  its encoding, as the HTTP header gives it
     url       where it came from: link targets in its own folder then count relative to it, so
               that a copy under another path keeps its links
@@ -91,10 +83,9 @@ def read_page(
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held."""
     known = _recipe(recipe)
-    data = html if encoding == "utf-8" and isinstance(html, bytes) else _utf8(html, encoding)
     reader = _readers.take()
     try:
-        page = _read_html(reader, data, url, known)
+        page = _read(reader, html, encoding, url, known)
     finally:
         _readers.give_back(reader)
     return PageReading(_page(page, known), page.text_bytes, page.data_bytes)
@@ -118,7 +109,7 @@ def main_words(
     with _readers.borrow() as reader:
         lib.ndd_reader_keep_words(reader, 1)
         try:
-            _read_html(reader, _utf8(html, encoding), None, known)
+            _read(reader, html, encoding, None, known)
             words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
             check(lib.ndd_reader_words(reader, words, size))
             lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""
@@ -243,38 +234,16 @@ def _recipe(recipe: Recipe | str | None) -> Recipe:
     return known
 
 
-def _utf8(html: bytes | str, encoding: str | None) -> bytes:
-    """Return a page as UTF-8; the bytes themselves where they are that already."""
-    if isinstance(html, str):
-        return html.encode("utf-8", "surrogatepass")
-    name = _page_encoding(encoding) if encoding is not None else None
-    if encoding is not None and name is None:
-        raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
-    name = name or read_bom(html)[0] or _declared(html) or "utf-8"
-    return html if name == "utf-8" else to_unicode(html, name).encode("utf-8", "surrogatepass")
-
-
-def _page_encoding(label: str) -> str | None:
-    """Return the codec of an encoding that pages are written in; None for any other codec."""
-    name = resolve_encoding(label)
-    if name is None or name in _NO_PAGES:
-        return None
-    try:
-        return name if "".encode(name) is not None else None
-    except (LookupError, UnicodeError):  # rot13, base64 and the like turn text into no bytes
-        return None
-
-
-def _declared(html: bytes) -> str | None:
-    """Return the encoding that a page itself declares.
-
-    What declares UTF-16 or UTF-32 in ASCII is neither: the web takes it for UTF-8.
-    """
-    if lib.ndd_declares_utf8(ffi.from_buffer(html), len(html)):
-        return None
-    name = html_body_declared_encoding(html)
-    known = _page_encoding(name) if name else None
-    return None if known is None or known.startswith(("utf-16", "utf-32")) else known
+def _read(
+    reader: Any, html: bytes | str, encoding: str | None, url: str | None, recipe: Recipe
+) -> Any:
+    """Read a page in whatever encoding; twice, where nothing says which and it is not UTF-8."""
+    data, settled = as_utf8(html, encoding)
+    page = _read_html(reader, data, url, recipe)
+    if settled or page.invalid_bytes == 0:
+        return page
+    guess = guessed_utf8(data)
+    return page if guess is data else _read_html(reader, guess, url, recipe)
 
 
 def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any:

@@ -161,6 +161,27 @@ class Reservations:
         """Return how a token ended, or None if it did not, or that was long ago."""
         return self._ended.get(token)
 
+    def pin(self, token: str) -> bool:
+        """Keep a reservation until it is ended, however long that takes; False if it is not held.
+
+        Only the bound on reservations ends it otherwise.
+        """
+        number = self._numbers.get(token)
+        if number is None:
+            return False
+        held = self._held[number]
+        if held.seconds != inf:
+            self._leave_queue(held)
+            self._held[number] = msgspec.structs.replace(held, seconds=inf, expires=inf)
+            self._queues.setdefault(inf, OrderedDict())[number] = None
+        return True
+
+    def _leave_queue(self, reservation: Reservation) -> None:
+        queue = self._queues[reservation.seconds]
+        del queue[reservation.number]
+        if not queue:
+            del self._queues[reservation.seconds]
+
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
         if self._table is not None:
@@ -175,10 +196,7 @@ class Reservations:
         same_key.discard(number)
         if not same_key:
             del self._keys[reservation.key]
-        queue = self._queues[reservation.seconds]
-        del queue[number]
-        if not queue:
-            del self._queues[reservation.seconds]
+        self._leave_queue(reservation)
         return reservation
 
     def _sweep(self, now: float) -> None:

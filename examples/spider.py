@@ -20,7 +20,7 @@ class Pages(scrapy.Spider):
 
     async def start(self):
         """Begin at the URL given with -a url=..."""
-        self.links = LinkExtractor(allow_domains=[urlsplit(self.url).hostname])
+        self.links = LinkExtractor(allow_domains=[urlsplit(self.url).netloc])
         yield scrapy.Request(self.url)
 
     def parse(self, response):

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from inspect import isfunction
+from inspect import iscoroutinefunction, isfunction
 from typing import Any
 
 import lmdb
@@ -43,9 +43,10 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
     "dedup.detector": "open registrable_domain agreed_recipe same_recipe check_namespace",
+    "dedup.scrapy.embedded": "check_namespace",
     "dedup.scrapy.downloader": "forget_copied mark_own",
     "dedup.scrapy.pages": "document_key",
-    "dedup.scrapy.session": "exemption is_start key_of read_page check_namespace namespace_of summary",
+    "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.scrapy.spider": "own_urls",
     "dedup.store.documents": (
         "read_structure encode_record decode_record encode_state decode_state key_digest "
@@ -236,7 +237,7 @@ def _counted(owner: type, name: str) -> None:
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
         return await _Steps(real(*args, **kwargs), _number())
 
-    setattr(owner, name, coroutine if name == "process_response" else method)
+    setattr(owner, name, coroutine if iscoroutinefunction(real) else method)
 
 
 def prepare() -> None:
@@ -252,9 +253,9 @@ def prepare() -> None:
         setattr(owner, name, _wrapped(point, vars(owner)[name]))
     real_close = Session.close
 
-    def close(self: Any) -> None:
+    async def close(self: Any) -> None:
         try:
-            real_close(self)
+            await real_close(self)
         finally:
             disarm()
 

@@ -4,6 +4,7 @@
     records    bytes in place of a record or a state: ValueError or DedupError, or a round trip
     lines      an input of `store import`: each line a document or a named fault
     page       bytes in any encoding, against the specification's own reader (tests/oracle.py)
+    resp       what a client sends to the table service (fuzzing_resp.py)
 
 Each harness takes bytes and raises if a rule is broken. `make test` feeds them chance mutations of
 the seeds (test_hostile_files.py); fuzz_atheris.py runs one under Atheris, guided by coverage
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import fuzzing_resp
 import oracle
 
 from dedup.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
@@ -308,11 +310,14 @@ HARNESSES: dict[str, Callable[[bytes], None]] = {
     "records": record,
     "lines": lines,
     "page": page,
+    "resp": fuzzing_resp.resp,
 }
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
     """Yield (harness, input); those of `page` are made with the reader's, in make_corpus.py."""
+    for data in fuzzing_resp.seeds():
+        yield "resp", data
     rng = random.Random(9)
     for number in range(BASES):
         yield "documents", bytes([number])

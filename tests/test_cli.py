@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from dedup import fingerprint, fingerprint_text, near_duplicate, recipe_of
 from dedup.cli import _COMMANDS, main, terminal
-from dedup.cli.differences import differences
-from dedup.cli.texts import running
+from dedup.report.differences import differences
+from dedup.report.texts import running
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup.cli import main
-from dedup.cli.differences import differences
-from dedup.cli.texts import _width, regions, side_by_side, sides
+from dedup.report.differences import differences
+from dedup.report.texts import _width, regions, side_by_side, sides
 
 WORDS = [f"word{i}" for i in range(200)]
 

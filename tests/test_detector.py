@@ -568,9 +568,9 @@ def test_a_wrong_argument_names_itself(tmp_path, argument, value):
     dedup.detector.open(tmp_path).close()
 
 
-def test_a_service_is_not_available_yet(tmp_path):
-    """A redis:// target is refused in so many words."""
-    with pytest.raises(UsageError, match="not available yet"):
+def test_a_url_is_no_folder():
+    """Here a redis:// target is refused in so many words; dedup.open() takes it."""
+    with pytest.raises(UsageError, match="URL"):
         dedup.detector.open("redis://localhost:7700")
 
 

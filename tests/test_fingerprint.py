@@ -1,6 +1,5 @@
 """Fingerprints: the native core against the slow oracle, golden values, and any bytes at all."""
 
-import codecs
 import hashlib
 import json
 import random
@@ -14,7 +13,6 @@ import oracle
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from w3lib.encoding import html_body_declared_encoding
 
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.fingerprint import (
@@ -29,7 +27,6 @@ from dedup.fingerprint import (
     simhash,
     token_hashes,
 )
-from dedup.native import ffi, lib
 from dedup.recipes import Recipe, recipe_of
 from dedup.values import PageFingerprint, hex_fingerprint
 
@@ -668,108 +665,6 @@ def test_other_boilerplate_is_a_near_duplicate() -> None:
     assert not near_duplicate(fingerprint(html), fingerprint(other_text))
 
 
-# ------------------------------------------------------------------------------------ encodings
-
-
-def page_in(text: str, encoding: str, charset: str) -> bytes:
-    """Return a page that declares its encoding."""
-    return f"<meta charset={charset}><h1>{text}</h1><p>{text} {text}".encode(encoding)
-
-
-ENCODED = [
-    ("windows-1251", "После девятнадцати лет молчания часы пробили полдень"),
-    ("koi8-r", "После девятнадцати лет молчания часы пробили полдень"),
-    ("gb18030", "沉默了十九年以后，鱼市楼上的大钟重新敲响𠀀"),
-    ("big5", "沉默了十九年以後，魚市樓上的大鐘重新敲響"),
-    ("shift_jis", "十九年の沈黙の後、魚市場の時計がまた鳴ったｶﾅ"),
-    ("euc-jp", "十九年の沈黙の後、魚市場の時計がまた鳴った"),
-    ("euc-kr", "십구 년의 침묵 끝에 어시장의 시계가 다시 울렸다"),
-    ("iso-8859-1", "Après dix-neuf années la cloche a sonné"),
-    ("windows-1256", "بعد تسعة عشر عاما دقت الساعة"),
-    ("windows-874", "นาฬิกาท่าเรือเดินอีกครั้ง"),
-]
-
-
-@pytest.mark.parametrize(("charset", "text"), ENCODED)
-def test_a_declared_encoding_gives_the_fingerprint_of_the_utf8_page(
-    charset: str, text: str
-) -> None:
-    """A page is what it says, in whatever encoding it declares."""
-    encoding = {"windows-874": "cp874"}.get(charset, charset)
-    found = fingerprint(page_in(text, encoding, charset))
-    assert found == fingerprint(page_in(text, "utf-8", "utf-8"))
-    assert found.features >= 5
-
-
-@pytest.mark.parametrize(("charset", "text"), ENCODED)
-def test_a_given_encoding_goes_before_the_declared_one(charset: str, text: str) -> None:
-    """The HTTP header knows better than the page."""
-    encoding = {"windows-874": "cp874"}.get(charset, charset)
-    found = fingerprint(page_in(text, encoding, "utf-8"), encoding=charset)
-    assert found == fingerprint(page_in(text, "utf-8", "utf-8"))
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
-def test_a_byte_order_mark_decides(encoding: str) -> None:
-    """A page with a byte order mark is read by it, and the mark is no part of a word."""
-    marks = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
-    text = "слова and words and 言葉"
-    html = marks.get(encoding, b"") + text.encode(encoding)
-    assert fingerprint(html) == fingerprint(text)
-
-
-@pytest.mark.parametrize("encoding", ["nonsense", "", "utf-88", "\0"])
-def test_an_unknown_encoding_is_a_usage_error(encoding: str) -> None:
-    """The error names it."""
-    with pytest.raises(UsageError, match="unknown encoding"):
-        fingerprint(b"page", encoding=encoding)
-
-
-DECLARING = st.lists(
-    st.sampled_from(
-        '<meta |<?xml |<!--|-->|charset|Encoding|content|http-equiv|=|=|content-type|utf-8|UTF8|"|'
-        "koi8-r|latin1|'| |\n|\x0b|\xa0|>|;|/|é|<body>".split("|")
-    ),
-    max_size=30,
-)
-
-
-@settings(max_examples=300)
-@given(DECLARING)
-@example(["<meta ", "charset", "\x0b", "=", "koi8-r", ">"])
-@example(["<meta ", "charset", "=", "utf-8", "é", ">"])
-def test_the_quick_look_at_encodings_agrees_with_the_careful_one(pieces: list[str]) -> None:
-    """Where the core sees nothing declared but UTF-8, w3lib finds no other encoding."""
-    html = "".join(pieces).encode("latin-1")
-    if lib.ndd_declares_utf8(ffi.from_buffer(html), len(html)):
-        assert html_body_declared_encoding(html) in (None, "utf-8")
-
-
-def test_an_unknown_declared_encoding_means_utf8() -> None:
-    """What a page says wrongly does not stop it."""
-    assert fingerprint("<meta charset=nonsense>é".encode()) == fingerprint("é")
-
-
-def test_a_declaration_does_not_change_a_page_given_as_text() -> None:
-    """Text has no encoding any more."""
-    assert fingerprint("<meta charset=shift_jis>é") == fingerprint("é")
-
-
-@settings(max_examples=200)
-@given(
-    st.binary(max_size=200),
-    st.sampled_from(
-        "utf-8 utf-16 utf-32 gb18030 gbk big5 big5-hkscs shift_jis euc-jp iso-2022-jp euc-kr "
-        "hz windows-1251 latin-1 ascii koi8-r cp437".split()
-    ),
-)
-def test_promise_7_any_bytes_are_safe_in_any_encoding(data: bytes, encoding: str) -> None:
-    """Bytes that do not decode give a fingerprint, declared or given."""
-    declared = b"<meta charset=" + encoding.encode() + b">" + data
-    for found in (fingerprint(declared), fingerprint(data, encoding=encoding)):
-        assert found.recipe == "words-0-2"
-
-
 # ------------------------------------------------------------------------------------ any bytes
 
 
@@ -846,33 +741,10 @@ def test_promise_7_crafted_collisions_are_counted() -> None:
     assert (found.link_count, found.links & 0xFFFFFF) == (1_000, 0)
 
 
-NO_ENCODINGS = ["rot13", "base64", "hex", "zlib", "idna", "punycode", "undefined"]
-
-
-@pytest.mark.parametrize("codec", NO_ENCODINGS)
-def test_promise_7_a_page_cannot_name_a_codec_that_is_no_encoding(codec: str) -> None:
-    """Python's other codecs are no encodings of pages: declared they count for nothing."""
-    html = f"<meta charset={codec}>one two-é".encode()
-    assert fingerprint(html) == fingerprint(html, encoding="utf-8")
-
-
-@pytest.mark.parametrize("codec", NO_ENCODINGS)
-def test_a_codec_that_is_no_encoding_is_a_usage_error(codec: str) -> None:
-    """Given by the caller, they are unknown encodings."""
-    with pytest.raises(UsageError, match="unknown encoding"):
-        fingerprint("é".encode(), encoding=codec)
-
-
 @pytest.mark.parametrize("url", ["http://[", "http://h/\ud800/x", "http://h]/x"])
 def test_promise_7_any_url_is_safe(url: str) -> None:
     """A URL that is none changes nothing."""
     assert fingerprint("<a href=/x>y", url=url) == fingerprint("<a href=/x>y")
-
-
-def test_a_page_in_ascii_bytes_is_not_utf_16() -> None:
-    """What declares UTF-16 in ASCII is neither: the declaration counts for UTF-8, as on the web."""
-    html = "<meta charset=utf-16>one two-é".encode()
-    assert fingerprint(html) == fingerprint(html, encoding="utf-8")
 
 
 # -------------------------------------------------------------------------------------- readers

@@ -20,7 +20,7 @@ from killing import ASKS_AGAIN, content, parsed_contents, site_pages
 
 import dedup
 import dedup.detector
-from dedup.scrapy.session import kind_of
+from dedup.scrapy.counts import kind_of
 from dedup.store import store, verify_store
 
 PAGES = {

@@ -59,7 +59,7 @@ def test_meta_keys():
 
 def test_stats():
     """docs/stats.md has the stats that the source counts."""
-    counted = set(re.findall(r'count\(f?"([\w/]+)(?:"|\{)', SOURCE))
+    counted = set(re.findall(r'counts\.add\(f?"([\w/]+)(?:"|\{)', SOURCE))
     counted |= {
         "unique",
         "refetch",

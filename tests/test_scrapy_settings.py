@@ -31,11 +31,14 @@ def test_defaults():
         scope="global",
         namespace=None,
         path=Path(".scrapy/dedup"),
+        service=(),
+        timeout_seconds=0.5,
         wait_seconds=1.0,
         reservation_seconds=600.0,
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
         explore=0.0,
+        report=None,
         secret=None,
     )
 
@@ -68,6 +71,7 @@ WRONG = [
     ("DEDUP_WAIT_SECONDS", "soon", "a number of seconds from 0 to 1e9"),
     ("DEDUP_WAIT_SECONDS", float("nan"), "a number of seconds from 0 to 1e9"),
     ("DEDUP_WAIT_SECONDS", True, "a number of seconds from 0 to 1e9"),
+    ("DEDUP_TIMEOUT_SECONDS", 0, "a number of seconds from 0.001 to 1e9"),
     ("DEDUP_RESERVATION_SECONDS", 0, "a number of seconds from 0.001 to 1e9"),
     ("DEDUP_RESERVATION_SECONDS", 10**400, "a number of seconds from 0.001 to 1e9"),
     ("DEDUP_EXEMPT", ["start", "everything"], REASONS),
@@ -76,6 +80,7 @@ WRONG = [
     ("DEDUP_EXEMPT", [5], REASONS),
     ("DEDUP_MAX_BYTES", 0, "a whole number from 1 to 2147483648"),
     ("DEDUP_MAX_BYTES", "16 MiB", "a whole number from 1 to 2147483648"),
+    ("DEDUP_REPORT", 1, "the path of a file"),
     ("DEDUP_EXPLORE", -0.01, SHARE),
     ("DEDUP_EXPLORE", 1.01, SHARE),
     ("DEDUP_EXPLORE", "some", SHARE),
@@ -93,6 +98,32 @@ def test_wrong_setting(name, value, allowed):
     assert str(raised.value) == f"setting {name} is {value!r}; allowed is {allowed}"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "127.0.0.1:7700",
+        "http://a",
+        "redis://",
+        "redis://a:x",
+        "redis://a/1",
+        "redis://a?b=c",
+        [7],
+        7,
+    ],
+)
+def test_wrong_service(value):
+    """A wrong URL of a service names itself and what is allowed."""
+    with pytest.raises(UsageError, match=r"^setting DEDUP_SERVICE: service URL .* redis://\["):
+        config(DEDUP_SERVICE=value)
+
+
+def test_wrong_service_keeps_its_token_to_itself():
+    """The message of a wrong URL does not show the token in it."""
+    with pytest.raises(UsageError, match="redis://host:x") as raised:
+        config(DEDUP_SERVICE="redis://:the-token@host:x")
+    assert "the-token" not in str(raised.value)
+
+
 RIGHT = [
     ("DEDUP_MODE", "skip_links", "mode", "skip_links"),
     ("DEDUP_DISTANCE", "3", "distance", 3),
@@ -104,6 +135,10 @@ RIGHT = [
     ("DEDUP_PATH", "/var/lib/dedup", "path", Path("/var/lib/dedup")),
     ("DEDUP_PATH", Path("/var/lib/dedup"), "path", Path("/var/lib/dedup")),
     ("DEDUP_PATH", "~/dedup", "path", Path.home() / "dedup"),
+    ("DEDUP_SERVICE", "redis://a, rediss://b:1", "service", ("redis://a", " rediss://b:1")),
+    ("DEDUP_SERVICE", ["redis://a:7700"], "service", ("redis://a:7700",)),
+    ("DEDUP_SERVICE", "", "service", ()),
+    ("DEDUP_TIMEOUT_SECONDS", "0.1", "timeout_seconds", 0.1),
     ("DEDUP_WAIT_SECONDS", "0.25", "wait_seconds", 0.25),
     ("DEDUP_RESERVATION_SECONDS", 60, "reservation_seconds", 60.0),
     ("DEDUP_EXEMPT", "start, short", "exempt", {"start", "short"}),
@@ -111,6 +146,7 @@ RIGHT = [
     ("DEDUP_EXEMPT", [], "exempt", set()),
     ("DEDUP_EXEMPT", "", "exempt", set()),
     ("DEDUP_MAX_BYTES", "1000", "max_bytes", 1000),
+    ("DEDUP_REPORT", "page.html", "report", Path("page.html")),
     ("DEDUP_EXPLORE", "0.3", "explore", 0.3),
     ("DEDUP_EXPLORE", 1, "explore", 1.0),
     ("DEDUP_SECRET", "", "secret", None),
@@ -130,11 +166,8 @@ def test_empty_pages_are_never_judged():
 
 
 NOT_YET = {
-    "DEDUP_SERVICE": "redis://127.0.0.1:7700",
     "DEDUP_KAFKA": "127.0.0.1:9092",
     "DEDUP_TOPIC": "dedup.inserts",
-    "DEDUP_TIMEOUT_SECONDS": 0.5,
-    "DEDUP_REPORT": "report.json",
 }
 
 

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
+from dedup.bench.crawl_service import table_service
 from dedup.bench.crawl_site import find_pages, serve_in_child, write_pages
 from dedup.bench.crawl_spider import Outcome, Work
 from dedup.bench.report import Machine, Samples, machine, samples
@@ -60,9 +61,14 @@ def bench_crawl(
     count: int = 500,
     rounds: int = 7,
     work: Work = "parse",
+    *,
+    service: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> CrawlBench:
     """Crawl the first `count` pages of a folder, or generated ones, `rounds` times both ways.
+
+    service  the crawls with the add-on ask a table service, which is started for it, and whose own
+             time does not count; without it they have an embedded store
 
     Raises UsageError for a folder without pages, DedupError if a crawl fails.
     """
@@ -72,27 +78,36 @@ def bench_crawl(
             write_pages(folder, count)
         find_pages(folder, count)  # says what is wrong before anything runs
         url = stack.enter_context(serve_in_child(folder, count))
+        memory = stack.enter_context(table_service()) if service else None
         pairs = []
         for number in range(rounds):
             pair = {}
             for addon in (False, True) if number % 2 == 0 else (True, False):
-                pair[addon] = _crawl(url, work, addon=addon)
+                pair[addon] = _crawl(url, work, memory, addon=addon)
                 if progress is not None:
                     progress(2 * number + len(pair), 2 * rounds)
             pairs.append((pair[False], pair[True]))
-        return _report(work, pairs, _steps(_crawl(url, work, addon=True, steps=True)))
+        return _report(work, pairs, _steps(_crawl(url, work, memory, addon=True, steps=True)))
 
 
 def _steps(outcome: Outcome) -> dict[str, float]:
-    steps = {name: 1e6 * seconds / outcome.pages for name, seconds in outcome.steps_seconds.items()}
+    steps = {
+        name: 1e6 * seconds / outcome.pages
+        for name, seconds in outcome.steps_seconds.items()
+        if seconds  # a step that a service takes is none of the crawl's
+    }
     metered = 1e6 * outcome.dedup["dedup/cpu_seconds"] / outcome.pages
     return steps | {"all else": metered - sum(steps.values())}
 
 
-def _crawl(url: str, work: Work, *, addon: bool, steps: bool = False) -> Outcome:
+def _crawl(
+    url: str, work: Work, service: str | None, *, addon: bool, steps: bool = False
+) -> Outcome:
     command = [sys.executable, "-m", "dedup.bench.crawl_spider", f"--url={url}", f"--work={work}"]
     # a project's settings, named by the environment, are not the benchmark's
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
+    if service is not None:
+        command.append(f"--service={service}")
     command += ["--addon"] * addon + ["--steps"] * steps
     done = subprocess.run(  # noqa: S603 - this package
         command,

@@ -1,6 +1,6 @@
 """One crawl of the crawl benchmark, in a process of its own; the outcome as JSON on stdout.
 
-    python -m dedup.bench.crawl_spider --url START [--addon] [--steps] [--work ...]
+    python -m dedup.bench.crawl_spider --url START [--addon [--service URL]] [--steps] [--work ...]
 
     fetch   nothing is done with a page
     parse   an item: the title, the links, made absolute, and the visible text
@@ -13,6 +13,7 @@ makes, before the scheduler compares them), so that every crawl does the same. A
 """
 
 import argparse
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -88,7 +89,7 @@ class _Spider(scrapy.Spider):
         self.bytes += len(response.body)
 
 
-def _crawl(url: str, work: Work, folder: str, *, addon: bool) -> Outcome:
+def _crawl(url: str, work: Work, folder: str, service: str | None, *, addon: bool) -> Outcome:
     settings: dict[str, Any] = {
         "LOG_LEVEL": "WARNING",
         "TELNETCONSOLE_ENABLED": False,
@@ -101,6 +102,8 @@ def _crawl(url: str, work: Work, folder: str, *, addon: bool) -> Outcome:
             "ADDONS": {"dedup.scrapy.Addon": 500},
             "DEDUP_MODE": "tag",
             "DEDUP_PATH": folder,
+            "DEDUP_SERVICE": service,
+            "DEDUP_NAMESPACE": secrets.token_hex(8),  # of its own, with a service too
         }
     process = CrawlerProcess(settings)
     crawler = process.create_crawler(_Spider)
@@ -125,6 +128,7 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--work", choices=get_args(Work), default="parse")
     parser.add_argument("--addon", action="store_true")
+    parser.add_argument("--service", help="of a table service, in place of a store")
     parser.add_argument("--steps", action="store_true", help="time the add-on's steps")
     options = parser.parse_args()
     steps = None
@@ -133,7 +137,7 @@ def main() -> None:
 
         steps = Steps()
     with TemporaryDirectory(prefix="dedup-bench-") as folder:
-        outcome = _crawl(options.url, options.work, folder, addon=options.addon)
+        outcome = _crawl(options.url, options.work, folder, options.service, addon=options.addon)
     if steps is not None:
         outcome = msgspec.structs.replace(outcome, steps_seconds=steps.seconds)
     sys.stdout.buffer.write(msgspec.json.encode(outcome))

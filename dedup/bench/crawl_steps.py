@@ -9,16 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 import dedup.scrapy.session
+from dedup.detector import Detector
+from dedup.scrapy.counts import Counts
 from dedup.scrapy.session import Session
 
 __all__ = ["STEPS", "Steps"]
 
-# In the order of a page's way: what is timed, and what it does.
-STEPS = {
-    "_read": "page to fingerprint",
-    "key_of": "document key",
-    "_reserve": "probe and reservation",
-    "commit": "insert, and the stats",
+# In the order of a page's way: what it does, and which calls are timed.
+STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
+    "page to fingerprint": ((Session, "_read"),),
+    "document key": ((dedup.scrapy.session, "key_of"),),
+    "probe and reservation": ((Detector, "reserve"),),
+    "insert, and the stats": ((Detector, "insert_many"), (Counts, "flush")),
 }
 
 
@@ -26,17 +28,17 @@ class Steps:
     """CPU seconds of each step in this process, from now on."""
 
     def __init__(self) -> None:
-        self.seconds = dict.fromkeys(STEPS.values(), 0.0)
-        for name in STEPS:
-            where = dedup.scrapy.session if name == "key_of" else Session
-            setattr(where, name, self._timed(name, getattr(where, name)))
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+        for step, calls in STEPS.items():
+            for owner, name in calls:
+                setattr(owner, name, self._timed(step, getattr(owner, name)))
 
-    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any, **options: Any) -> Any:
             start = time.thread_time()
             try:
                 return function(*arguments, **options)
             finally:
-                self.seconds[STEPS[name]] += time.thread_time() - start
+                self.seconds[step] += time.thread_time() - start
 
         return timed

@@ -33,6 +33,7 @@ _COMMANDS = {
     "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
     "evaluate": _Entry("evaluate", "evaluate", "Measure precision and recall on labelled pages."),
     "plan": _Entry("plan", "plan", "List the table designs for a number of documents."),
+    "serve": _Entry("serve", "serve", "Run the table service: one table for many crawlers."),
     "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(
         "store", "store", "Look after a store: info, verify, report, export, import ..."

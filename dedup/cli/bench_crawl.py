@@ -32,17 +32,26 @@ __all__ = ["crawl"]
     show_default=True,
     help="What the spider does: nothing; an item with links; that, and requests for them.",
 )
+@click.option("--service", is_flag=True, help="With a table service in place of a store.")
 @click.option("--quick", is_flag=True, help="A first look: 60 pages, one round.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def crawl(
-    folder: Path | None, count: int, rounds: int, work: "Work", quick: bool, as_json: bool
+    folder: Path | None,
+    count: int,
+    rounds: int,
+    work: "Work",
+    service: bool,
+    quick: bool,
+    as_json: bool,
 ) -> None:
     """Crawl the same pages with and without the add-on, in turns, and compare the CPU time."""
     from dedup.bench.crawl import bench_crawl
 
     if quick:
         count, rounds = 60, 1
-    result = bench_crawl(folder, count, rounds, work, terminal.progress("crawls"))
+    result = bench_crawl(
+        folder, count, rounds, work, service=service, progress=terminal.progress("crawls")
+    )
     if as_json:
         import msgspec
 

@@ -15,11 +15,11 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.differences import Hunk, differences
 from dedup.cli.pages import page_options, read_bytes
-from dedup.cli.texts import inline, running, side_by_side
 from dedup.fingerprint import distance, fingerprint, main_words, near_duplicate
 from dedup.recipes import Recipe, recipe_of
+from dedup.report.differences import Hunk, differences
+from dedup.report.texts import inline, running, side_by_side
 from dedup.values import PageFingerprint, hex_fingerprint
 
 __all__ = ["compare"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from dedup.cli import terminal
-from dedup.cli.differences import Hunk
-from dedup.cli.texts import regions, running, sides
+from dedup.report.differences import Hunk
+from dedup.report.texts import regions, running, sides
 
 __all__ = ["Row", "compare_page"]
 

@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.differences import differences
-from dedup.cli.texts import inline, running
 from dedup.recipes import recipe_of
+from dedup.report.differences import differences
+from dedup.report.texts import inline, running
 
 if TYPE_CHECKING:
     from dedup.evaluate.evaluation import Evaluation, View

@@ -8,6 +8,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.pages import page_options, read_bytes
+from dedup.encodings import plain_text
 from dedup.errors import DedupError, RecipeMismatch, UsageError
 from dedup.fingerprint import fingerprint as fingerprint_html
 from dedup.fingerprint import fingerprint_text
@@ -66,15 +67,5 @@ def _fingerprint(
     data: bytes, encoding: str | None, url: str | None, text: bool, recipe: Recipe
 ) -> PageFingerprint:
     if text:
-        return fingerprint_text(_decode(data, encoding), recipe=recipe)
+        return fingerprint_text(plain_text(data, encoding), recipe=recipe)
     return fingerprint_html(data, encoding=encoding, url=url, recipe=recipe)
-
-
-def _decode(data: bytes, encoding: str | None) -> str:
-    from w3lib.encoding import read_bom, resolve_encoding, to_unicode
-
-    marked, mark = read_bom(data)
-    name = resolve_encoding(encoding) if encoding is not None else marked or "utf-8"
-    if name is None:
-        raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
-    return to_unicode(data.removeprefix(mark or b""), name)

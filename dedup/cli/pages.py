@@ -15,7 +15,7 @@ def page_options(command: F) -> F:
     encoding = click.option(
         "--encoding",
         metavar="NAME",
-        help="Encoding of the pages. Default: what they say, or UTF-8.",
+        help="Encoding of the pages. Default: what they say, or what they look like.",
     )
     secret = click.option(
         "--secret",

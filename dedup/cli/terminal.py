@@ -36,7 +36,13 @@ _NEXT = {
     errno.ENOTDIR: "give a folder",
     errno.ENOSPC: "free some space and run it again",
 }
-_EXTRAS = {"rich": "cli", "scrapy": "scrapy", "twisted": "scrapy"}
+_EXTRAS = {
+    "rich": "cli",
+    "scrapy": "scrapy",
+    "twisted": "scrapy",
+    **dict.fromkeys(("hiredis", "prometheus_client", "starlette", "uvicorn", "uvloop"), "service"),
+    **dict.fromkeys(("aiokafka", "cramjam"), "kafka"),
+}
 
 
 def out(text: str) -> None:

@@ -12,9 +12,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import inside_project, project_data_dir
 
-from dedup.detector import Scope
 from dedup.errors import UsageError
 from dedup.names import check_namespace
+from dedup.policy import Scope
 
 __all__ = ["EXEMPTIONS", "Config", "Mode"]
 
@@ -32,13 +32,7 @@ EXEMPTIONS = (
     "no_callback",
 )
 
-_NOT_YET = (
-    "DEDUP_SERVICE",
-    "DEDUP_KAFKA",
-    "DEDUP_TOPIC",
-    "DEDUP_TIMEOUT_SECONDS",
-    "DEDUP_REPORT",
-)
+_NOT_YET = ("DEDUP_KAFKA", "DEDUP_TOPIC")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -47,10 +41,13 @@ class Config(msgspec.Struct, frozen=True):
     distance, total_distance  bits
     namespace                 None: the spider's name
     path                      folder of the store's namespaces
+    service                   URLs of table services in order of preference; none: the store at path
+    timeout_seconds           how long a page waits for a service's answer
     wait_seconds              how long a page waits for a near-duplicate in flight
     reservation_seconds       how long a page may be in flight
     exempt                    reasons in force for which a page is not judged, or is kept
     max_bytes                 greater pages are not judged
+    report                    where the crawl's report is written; None: nowhere
     explore                   share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     """
 
@@ -61,11 +58,14 @@ class Config(msgspec.Struct, frozen=True):
     scope: Scope
     namespace: str | None
     path: Path
+    service: tuple[str, ...]
+    timeout_seconds: float
     wait_seconds: float
     reservation_seconds: float
     exempt: frozenset[str]
     max_bytes: int
     explore: float
+    report: Path | None
     secret: str | None
 
     @classmethod
@@ -87,11 +87,14 @@ class Config(msgspec.Struct, frozen=True):
             scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
             namespace=_namespace(settings),
             path=_path(settings),
+            service=_service(settings),
+            timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", 0.5, least=0.001),
             wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
             reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0, least=0.001),
             exempt=exempt,
             max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
             explore=_share(settings, "DEDUP_EXPLORE"),
+            report=_report(settings),
             secret=_text(settings, "DEDUP_SECRET"),
         )
 
@@ -179,11 +182,39 @@ def _share(settings: BaseSettings, name: str) -> float:
     return share
 
 
+def _service(settings: BaseSettings) -> tuple[str, ...]:
+    """Return the URLs, each of them checked; a wrong one is shown without its token."""
+    try:
+        urls = tuple(settings.getlist("DEDUP_SERVICE"))
+    except TypeError:
+        urls = (settings.get("DEDUP_SERVICE"),)  # not a list
+    if urls:
+        try:
+            from dedup.client.address import addresses_of
+        except ModuleNotFoundError as error:
+            raise NotConfigured(
+                f"DEDUP_SERVICE needs more: pip install 'crawl-dedup[client]' ({error})"
+            ) from error
+        try:
+            addresses_of(urls)
+        except UsageError as error:
+            raise UsageError(f"setting DEDUP_SERVICE: {error}") from None
+    return urls
+
+
 def _path(settings: BaseSettings) -> Path:
     """Return the folder; a relative one lies beside the project's scrapy.cfg, if there is one."""
-    value = settings.get("DEDUP_PATH") or ".scrapy/dedup"
+    return _place("DEDUP_PATH", settings.get("DEDUP_PATH") or ".scrapy/dedup", "a folder")
+
+
+def _report(settings: BaseSettings) -> Path | None:
+    value = settings.get("DEDUP_REPORT")
+    return _place("DEDUP_REPORT", value, "a file") if value else None
+
+
+def _place(name: str, value: object, kind: str) -> Path:
     if not isinstance(value, str | Path):
-        raise _wrong("DEDUP_PATH", value, "the path of a folder")
+        raise _wrong(name, value, f"the path of {kind}")
     path = Path(value).expanduser()
     if not path.is_absolute() and inside_project():
         path = Path(project_data_dir()).parent / path

@@ -9,8 +9,9 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from dedup.scrapy.counts import logger
 from dedup.scrapy.pages import forget_copied, mark_own
-from dedup.scrapy.session import Session, logger
+from dedup.scrapy.session import Session
 from dedup.scrapy.signals import NearDuplicate, near_duplicate_dropped
 
 __all__ = ["DownloaderMiddleware"]
@@ -39,7 +40,7 @@ class DownloaderMiddleware:
         try:
             forget_copied(request)
         except Exception as error:
-            self.session.fault(error, f"{request} may pass for another page")
+            self.session.counts.fault(error, f"{request} may pass for another page")
 
     async def process_response(
         self,
@@ -67,6 +68,6 @@ class DownloaderMiddleware:
                 spider=session.crawler.spider,
             )
         except Exception as error:
-            session.fault(error, f"{request} is kept")
+            session.counts.fault(error, f"{request} is kept")
             return response
         raise drop

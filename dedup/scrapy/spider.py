@@ -63,8 +63,9 @@ class SpiderMiddleware(CallbackMiddleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> Iterator[Any]:
         """Pass on what a callback yields and end the page's reservation when it is through."""
+        journal = self.session.journal
         with _Output(self.session, response) as output:
-            for yielded in result:
+            for yielded in result if journal is None else journal.timed(result):
                 if not isinstance(yielded, Request) or output.passes(yielded):
                     yield yielded
 
@@ -75,8 +76,9 @@ class SpiderMiddleware(CallbackMiddleware):
         spider: Spider | None = None,  # noqa: ARG002
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
+        journal = self.session.journal
         with _Output(self.session, response) as output:
-            async for yielded in result:
+            async for yielded in result if journal is None else journal.timed_async(result):
                 if not isinstance(yielded, Request) or output.passes(yielded):
                     yield yielded
 
@@ -90,9 +92,9 @@ class SpiderMiddleware(CallbackMiddleware):
         """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
         self.session.commit()
 
-    def spider_closed(self) -> None:
+    async def spider_closed(self) -> None:
         """End the session (Scrapy's signal)."""
-        self.session.close()
+        await self.session.close()
 
 
 def _noted(response: Response) -> dict[str, Any]:
@@ -122,7 +124,7 @@ class _Output:
         try:
             self._own = own_urls(response.request, response)
         except Exception as error:
-            session.fault(error, f"{response} is parsed, but not remembered")
+            session.counts.fault(error, f"{response} is parsed, but not remembered")
             session.end(self._token, accepted=False)
 
     def __enter__(self) -> Self:

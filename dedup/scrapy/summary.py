@@ -14,8 +14,8 @@ _WHAT_BECAME = {
 }
 
 
-def summary(stats: Mapping[str, Any], config: Config, documents: int) -> str:
-    """Return the summary of a crawl from its stats; documents is what its stores now hold."""
+def summary(stats: Mapping[str, Any], config: Config, remembered: str) -> str:
+    """Return the summary of a crawl from its stats; remembered says what is held, and where."""
     counts = {name[6:]: value for name, value in stats.items() if name.startswith("dedup/")}
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
     share = f" ({100 * found / probed:.0f} %)" if probed else ""
@@ -28,7 +28,7 @@ def summary(stats: Mapping[str, Any], config: Config, documents: int) -> str:
         f"  distances of near-duplicates: {_listed(counts, 'near_duplicate/distance/')}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
         f"  remembered {counts.get('inserted', 0)}, given back {counts.get('released', 0)}; "
-        f"{documents} documents in {config.path}",
+        f"{remembered}",
     ]
     if probed:
         lines.append(f"  CPU: {1e6 * counts.get('cpu_seconds', 0.0) / probed:.0f} us a page")

@@ -21,6 +21,7 @@ import numpy as np
 
 from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
+from dedup.numbers import Array
 from dedup.recipes import Recipe, recipe_of, same_recipe
 from dedup.store.documents import Documents
 from dedup.store.lock import FolderLock
@@ -195,11 +196,54 @@ class Store:
             found = self._documents.read([m.document for m in matches])
         for match, document in zip(matches, found, strict=True):
             if document.page.value != match.value:
-                raise StoreDamaged(
-                    f"{self._snapshot} does not fit the documents: close the store and remove "
-                    "this file, it is made anew from them"
-                )
+                raise self._unfit()
         return [(document, m.distance) for m, document in zip(matches, found, strict=True)]
+
+    def near_many(
+        self, values: Array, k: int | None = None, limit: int | None = None
+    ) -> dict[int, list[tuple[Document, int]]]:
+        """Return what near() returns for each of a batch of values that has any, by its index.
+
+        Raises StoreDamaged, and UsageError if more than `limit` documents were to be read.
+        """
+        with self._lock:
+            self._check_open()
+            if not self._table_fits:
+                self.widen(self._k)
+            bound = self._k if k is None else k
+            offsets, ids, distances = self._table.probe_many(values, limit=NEAR_LIMIT)
+            if not len(ids):
+                return {}
+            if limit is not None and len(ids) > limit:
+                raise UsageError(
+                    f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
+                    f"{limit:,} that one answer may hold: probe fewer at once"
+                )
+            ends = offsets.tolist()
+            answers: dict[int, list[tuple[Document, int]]] = {}
+            for i in np.flatnonzero(np.diff(offsets)).tolist():
+                span = slice(ends[i], ends[i + 1])
+                near = [
+                    (document, distance)
+                    for document, distance in zip(
+                        ids[span].tolist(), distances[span].tolist(), strict=True
+                    )
+                    if distance <= bound
+                ]
+                if near:
+                    found = self._documents.read([document for document, _ in near])
+                    value = int(values[i])
+                    for each, (_, distance) in zip(found, near, strict=True):
+                        if (each.page.value ^ value).bit_count() != distance:
+                            raise self._unfit()
+                    answers[i] = [(d, near[j][1]) for j, d in enumerate(found)]
+        return answers
+
+    def _unfit(self) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self._snapshot} does not fit the documents: close the store and remove "
+            "this file, it is made anew from them"
+        )
 
     def insert(self, document: Document) -> None:
         """Store a document; one with the same key is replaced. Committed on return.

@@ -86,6 +86,7 @@ typedef struct ndd_page {
     uint32_t link_count; /* distinct targets behind links */
     uint64_t text_bytes; /* bytes of visible text, boilerplate included */
     uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */
+    uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
 /* The id of the recipe that this reader follows, for example "words-0-2". Static. */
@@ -109,9 +110,10 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
                          const uint8_t *directory, size_t directory_length, ndd_key key,
                          ndd_page *page);
 
-/* 1 when the first 4096 bytes of a page can declare no encoding but UTF-8: every "charset" or
- * "encoding" that stands in them before '=' is given that one. 0: look closer. */
-int ndd_declares_utf8(const uint8_t *html, size_t n);
+/* 1 when nothing in the first 4096 bytes of a page speaks against UTF-8: every "charset" or
+ * "encoding" that stands in them before '=' is given that one, and there is no NUL and no ESC, as
+ * UTF-16 and ISO-2022-JP have them. 0: look closer. */
+int ndd_seems_utf8(const uint8_t *html, size_t n);
 
 /* Reads plain text: one block without markup or links. */
 ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,

@@ -7,7 +7,8 @@
 #include "bytes.h"
 #include "ndd.h"
 
-#define DECLARED_WITHIN 4096
+#define LOOKED_AT 4096 /* bytes */
+#define ESC 0x1b
 
 /* Space, control characters, and what Latin-1 has of the kind. */
 static int may_be_space(uint8_t c) {
@@ -37,9 +38,11 @@ static int is_utf8(const uint8_t *at, const uint8_t *end) {
     return at == end || !(is_alphanumeric(*at) || *at == '_' || *at == '-' || *at >= 0x80);
 }
 
-int ndd_declares_utf8(const uint8_t *html, size_t n) {
+int ndd_seems_utf8(const uint8_t *html, size_t n) {
     if (n == 0) return 1;
-    const uint8_t *end = html + (n < DECLARED_WITHIN ? n : DECLARED_WITHIN), *at = html;
+    if (n > LOOKED_AT) n = LOOKED_AT;
+    const uint8_t *end = html + n, *at = html;
+    if (memchr(html, 0, n) != NULL || memchr(html, ESC, n) != NULL) return 0;
     while ((at = memchr(at, '=', (size_t)(end - at))) != NULL) {
         const uint8_t *word_end = at++;
         while (word_end > html && may_be_space(word_end[-1])) word_end--;

@@ -227,4 +227,5 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     if (reader->status == NDD_OK) sum_links(reader, page);
     page->text_bytes = reader->text_bytes;
     page->data_bytes = reader->data_bytes;
+    page->invalid_bytes = reader->invalid_bytes;
 }

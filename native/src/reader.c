@@ -37,7 +37,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;
-    reader->text_bytes = reader->data_bytes = 0;
+    reader->text_bytes = reader->data_bytes = reader->invalid_bytes = 0;
     reader->directory = NULL;
     reader->directory_length = 0;
     reader->context = 0;

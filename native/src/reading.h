@@ -59,6 +59,7 @@ struct ndd_reader {
     int keep_words;
     uint64_t text_bytes;
     uint64_t data_bytes;
+    uint64_t invalid_bytes;
     const uint8_t *directory; /* of the page's URL */
     size_t directory_length;
 

@@ -127,7 +127,8 @@ static inline void add_character(struct ndd_reader *reader, struct character cha
         break;
     case CHARACTER_IGNORED:
         break;
-    default:
+    default: /* a byte that is no character takes 1; none else does that comes here */
+        reader->invalid_bytes += character.taken == 1;
         words_break(reader);
     }
 }

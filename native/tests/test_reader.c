@@ -128,30 +128,39 @@ static void test_counts(void) {
     CHECK(ndd_read_text(reader, NULL, 1, public_recipe, &open) == NDD_BAD_ARGUMENT);
 }
 
-static int declares_utf8(const char *html) {
+static int seems_utf8(const char *html) {
     size_t n = strlen(html);
     uint8_t *exact = malloc(n + 1);
     CHECK(exact != NULL);
     memcpy(exact, html, n);
-    int answer = ndd_declares_utf8(exact, n);
+    int answer = ndd_seems_utf8(exact, n);
     free(exact);
     return answer;
 }
 
-/* The quick look at encodings says yes only where nothing else is declared. */
+/* The quick look at encodings says yes only where nothing else is declared or shows. */
 static void test_declarations(void) {
     static const char *const yes[] = {"", "=", "<p class=x>", "<meta charset=utf-8>", "<META CHARSET = ' UTF-8 '>", "charset=utf8",
                                       "<meta content=\"text/html; charset=utf-8\">", "<?xml encoding=\"UTF-8\"?>", "arset=x"};
     static const char *const no[] = {"<meta charset=latin1>", "charset=", "charset=utf-16", "charset=utf-8-x", "charset\x0b=\"koi8-r\"",
                                      "<?xml Encoding='gbk'", "charset=utf-8 charset=big5", "charset=utf-8\xe9", "charset=ut"};
-    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) CHECK(declares_utf8(yes[i]));
-    for (size_t i = 0; i < sizeof no / sizeof *no; i++) CHECK(!declares_utf8(no[i]));
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) CHECK(seems_utf8(yes[i]));
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++) CHECK(!seems_utf8(no[i]));
     static char page[5000] = "";
     memset(page, '=', sizeof page - 1);
     memcpy(page + 4090, "charset=x", 9); /* cut at 4096 bytes */
-    CHECK(declares_utf8(page));
+    CHECK(seems_utf8(page));
     memcpy(page + 4080, "charset=x", 9);
-    CHECK(!declares_utf8(page));
+    CHECK(!seems_utf8(page));
+    CHECK(!seems_utf8("\x1b$B") && ndd_seems_utf8((const uint8_t *)"ab", 2));
+    CHECK(!ndd_seems_utf8((const uint8_t *)"a", 2)); /* with its NUL */
+}
+
+/* Bytes of text that are no UTF-8 are counted; those outside text, and U+FFFD itself, are not. */
+static void test_invalid_bytes(void) {
+    CHECK(read_page("<p>caf\xc3\xa9 \xef\xbf\xbd &#xfffd; \xe4\xb8\xad\xe2\x80\x99").invalid_bytes == 0);
+    CHECK(read_page("<p>caf\xe9 \xff\xe4\xb8").invalid_bytes == 4);
+    CHECK(read_page("<!-- \xff --><p title='\xe9'>a<script>\xff</script>").invalid_bytes == 0);
 }
 
 /* Every beginning of a page is read without a fault, and reading it twice gives the same. */
@@ -198,6 +207,7 @@ int main(void) {
     test_words_of_classes();
     test_counts();
     test_declarations();
+    test_invalid_bytes();
     test_cuts();
     ndd_reader_keep_words(reader, 0);
     test_hostile();

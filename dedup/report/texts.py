@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from dedup.cli.differences import Hunk
+from dedup.report.differences import Hunk
 
 __all__ = ["CONTEXT", "Region", "inline", "regions", "running", "side_by_side", "sides"]
 

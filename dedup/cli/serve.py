@@ -1,0 +1,115 @@
+"""`dedup serve`: the table service.
+
+The rule kept here: the token comes from the environment, never from the command line, where others
+could read it.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from dedup.cli import terminal
+
+if TYPE_CHECKING:
+    from dedup.service.config import Address
+
+__all__ = ["serve"]
+
+
+@click.command(epilog="Example: DEDUP_TOKEN=... dedup serve --path store --listen 0.0.0.0:7700")
+@click.option(
+    "--path",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the stores, one for each namespace; made where it is missing.",
+)
+@click.option(
+    "--listen", default="127.0.0.1:7700", show_default=True, help="HOST:PORT of the RESP port."
+)
+@click.option(
+    "--http", default="127.0.0.1:7780", show_default=True, help="HOST:PORT of HTTP; none: no HTTP."
+)
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file: TLS on both ports.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of its private key.")
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    help="A name by which HTTP clients call it, besides its addresses and localhost; may repeat.",
+)
+@click.option(
+    "--distance",
+    type=click.IntRange(0, 15),
+    help="Greatest distance that may be asked for, in bits (default: the recipe's).",
+)
+@click.option(
+    "--reservation-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="How long a page may be in flight.",
+)
+@click.option("--max-connections", type=click.IntRange(1), default=4096, show_default=True)
+@click.option("--max-namespaces", type=click.IntRange(1), default=256, show_default=True)
+@click.option(
+    "--idle-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=900.0,
+    show_default=True,
+    help="A connection without a command for so long is closed.",
+)
+@click.option(
+    "--log", "log_form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def serve(
+    path: Path,
+    listen: str,
+    http: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    host_names: tuple[str, ...],
+    distance: int | None,
+    reservation_seconds: float,
+    max_connections: int,
+    max_namespaces: int,
+    idle_seconds: float,
+    log_form: Literal["text", "json"],
+) -> None:
+    """Serve one table to many crawlers: RESP (any Redis client) and HTTP.
+
+    Clients show the token of the environment variable DEDUP_TOKEN; without one, only this machine is
+    listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
+    """
+    from dedup.service.config import Config, Limits, parse_address
+    from dedup.service.logs import set_up_logs
+    from dedup.service.run import run
+
+    set_up_logs(log_form)
+    config = Config(
+        path=path,
+        listen=parse_address(listen),
+        http=None if http == "none" else parse_address(http),
+        distance=distance,
+        reservation_seconds=reservation_seconds,
+        token=os.environ.get("DEDUP_TOKEN") or None,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        host_names=host_names,
+        limits=Limits(
+            connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
+        ),
+    )
+    secure = "s" if tls_cert else ""
+
+    def listening(resp: "Address", web: "Address | None") -> None:
+        where = {"redis": f"redis{secure}://{resp}"}
+        if web is not None:
+            where["http"] = f"http{secure}://{web}"
+        if log_form == "json":
+            terminal.out_json({"listening": where})
+        else:
+            terminal.out("listening on " + " and ".join(where.values()))
+
+    run(config, listening)

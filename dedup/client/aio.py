@@ -1,0 +1,204 @@
+"""The service client for an asyncio loop: the async twin of Detector.
+
+    detector = await dedup.open_async("redis://localhost:7700", namespace="news")
+    verdict = await detector.reserve(page, key)
+    await detector.insert(verdict)
+
+The rule kept here: no call waits longer than the timeout for a service (and once more where the
+service does not know a reservation any more); whoever is cancelled leaves no reservation behind.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from dedup.client.commands import (
+    Commands,
+    Kind,
+    NoToken,
+    facts_of,
+    fault_verdict,
+    is_fault,
+    neighbours_of,
+    verdict_of,
+)
+from dedup.client.service import Service
+from dedup.errors import UsageError
+from dedup.fingerprint import fingerprint
+from dedup.names import registrable_domain
+from dedup.policy import Policy
+from dedup.recipes import Recipe
+from dedup.values import Neighbour, PageFingerprint, Verdict
+
+__all__ = ["AsyncServiceDetector"]
+
+
+class AsyncServiceDetector:
+    """A detector whose store is a table service's. Made by open_async(); an async context manager.
+
+    recipe  the recipe that pages are made with here; the service refuses pages of another
+    policy  the distances, scope and times asked for; where the caller chose none, the recipe's
+            (a service started with others judges by those)
+    """
+
+    def __init__(
+        self, service: Service, commands: Commands, recipe: Recipe, policy: Policy
+    ) -> None:
+        """Private: open_async() makes detectors. The service is closed with the detector."""
+        self.recipe = recipe
+        self.policy = policy
+        self._service = service
+        self._commands = commands
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def fingerprint(
+        self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
+    ) -> PageFingerprint:
+        """Return the fingerprint of a page under the detector's recipe. See fingerprint()."""
+        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe)
+
+    async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page. See Detector.probe()."""
+        self._check_open()
+        command = self._commands.probe(page, domain or "")
+        if command is None:
+            return []
+        return neighbours_of(await self._service.ask(command))
+
+    async def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint.
+
+        See Detector.reserve(). A reservation whose answer comes too late is released. Raises
+        RecipeMismatch, UsageError, and ServiceUnavailable: then keep the page, and insert the
+        verdict that unjudged() gives.
+        """
+        self._check_open()
+        if domain is None:
+            domain = registrable_domain(url or key)
+
+        def give_back(reply: Any) -> None:
+            self._give_back(reply, page, key)
+
+        command = self._commands.reserve(page, key, domain, exempt, guard=guard)
+        return verdict_of(await self._service.ask(command, give_back), page, key, domain)
+
+    def unjudged(
+        self, page: PageFingerprint, key: str, *, url: str | None = None, domain: str | None = None
+    ) -> Verdict:
+        """Return the verdict (exempt, "fault") on a page that is kept while no service answers.
+
+        It can be inserted like others.
+        """
+        domain = registrable_domain(url or key) if domain is None else domain
+        return fault_verdict(page, key, domain)
+
+    async def insert(self, verdict: Verdict, *, pin: bool = False) -> bool:
+        """Make a page last: it was processed. Acknowledged by the service on return.
+
+        A reservation that the service does not know any more is made anew first. After
+        ServiceUnavailable it may or may not have been inserted; inserting again changes nothing.
+
+        pin  hold the reservation, and insert nothing, until the page comes to the service as an
+             insert event
+
+        Returns False: late duplicates are counted by the service. Raises as Detector.insert().
+        """
+        return (await self.insert_many((verdict,), pin=pin))[0]
+
+    async def insert_many(self, verdicts: Sequence[Verdict], *, pin: bool = False) -> list[bool]:
+        """Make pages last, all of them under way at once; return and raise as insert() does.
+
+        An error is raised once every page that could be inserted is.
+        """
+        errors = await self.end_many("insert", verdicts, pin=pin)
+        failed = next(filter(None, errors), None)
+        if failed is not None:
+            raise failed
+        return [False] * len(verdicts)
+
+    async def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back. See Detector.release()."""
+        self._check_open()
+        if is_fault(verdict):
+            return False
+        return bool(await self._service.ask(self._commands.end("release", verdict)))
+
+    async def end_many(
+        self, kind: Kind, verdicts: Sequence[Verdict], *, pin: bool = False
+    ) -> list[Exception | None]:
+        """Insert or release pages, all of them under way at once; return each one's error."""
+        self._check_open()
+        commands = self._commands
+        known = [v for v in verdicts if not is_fault(v)]
+        if kind == "insert":
+            for verdict in verdicts:
+                commands.check_insertable(verdict)
+        answers = iter(await self._service.ask_all([commands.end(kind, v, pin=pin) for v in known]))
+        errors: list[Exception | None] = []
+        for verdict in verdicts:
+            answer = None if is_fault(verdict) else next(answers)
+            if kind == "insert" and (is_fault(verdict) or isinstance(answer, NoToken)):
+                answer = await self._anew(verdict, pin=pin)
+            errors.append(answer if isinstance(answer, Exception) else None)
+        return errors
+
+    async def _anew(self, verdict: Verdict, *, pin: bool) -> Exception | None:
+        try:
+            reply = await self._service.ask(self._commands.anew(verdict))
+            again = verdict_of(reply, verdict.page, verdict.key, verdict.domain)
+            await self._service.ask(self._commands.end("insert", again, pin=pin))
+        except Exception as error:
+            return error
+        return None
+
+    async def forget(self, key: str) -> bool:
+        """Remove the document with this key. See Detector.forget()."""
+        self._check_open()
+        return bool(await self._service.ask(self._commands.forget(key)))
+
+    async def info(self) -> dict[str, Any]:
+        """Return what the namespace holds, as the service says it."""
+        self._check_open()
+        return facts_of(await self._service.ask(self._commands.info()))
+
+    async def count(self) -> int:
+        """Return the number of documents in the namespace."""
+        return int((await self.info()).get("documents", 0))
+
+    async def check(self) -> None:
+        """Raise RecipeMismatch, UsageError or ServiceUnavailable if pages cannot be judged."""
+        self._check_open()
+        await self._service.ask(self._commands.check())
+
+    async def close(self) -> None:
+        """Close the connections. Closing twice does nothing."""
+        if not self._closed:
+            self._closed = True
+            await self._service.close()
+
+    def _give_back(self, reply: Any, page: PageFingerprint, key: str) -> None:
+        """Release what was reserved for somebody who does not wait for it any more."""
+        try:
+            verdict = verdict_of(reply, page, key, "")
+            if verdict.token is not None and not self._closed:
+                self._service.post(self._commands.end("release", verdict))
+        except Exception:  # noqa: S110 - it then expires
+            pass
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the detector is closed")

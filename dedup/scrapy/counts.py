@@ -1,0 +1,104 @@
+"""What a crawl's deduplication counts: pages, faults, and the CPU time that it takes.
+
+The rule kept here: every fault is counted, and said once for each kind. Scrapy's stats learn of the
+numbers together (flush), since adding to them one by one would cost more than counting.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Coroutine, Generator
+from time import thread_time
+from typing import Any, Generic, Self, TypeVar, cast
+
+from scrapy.crawler import Crawler
+
+__all__ = ["Counts", "Meter", "kind_of", "logger"]
+
+logger = logging.getLogger("dedup")
+
+_Result = TypeVar("_Result")
+
+
+class Counts:
+    """The numbers of one crawl that Scrapy's stats do not have yet, and a meter of CPU time."""
+
+    def __init__(self, crawler: Crawler, soon: Callable[[], None]) -> None:
+        """Count for a crawler; soon() is called when there is something to flush."""
+        self.crawler = crawler
+        self.meter = Meter()
+        self._soon = soon
+        self._numbers: dict[str, int] = {}
+        self._said: set[str] = set()
+
+    def add(self, name: str, number: int = 1) -> None:
+        """Add to the stat dedup/NAME; Scrapy's collector learns of it with the next flush()."""
+        self._numbers[name] = self._numbers.get(name, 0) + number
+        self._soon()
+
+    def fault(self, error: Exception, consequence: str, number: int = 1) -> None:
+        """Count a fault of ours that touched so many pages, and say it once for each kind."""
+        kind = kind_of(error)
+        self.add(f"error/{kind}", number)
+        if kind not in self._said:
+            self._said.add(kind)
+            logger.error(
+                "dedup failed (%s); %s; further ones are only counted",
+                error,
+                consequence,
+                exc_info=error,
+            )
+
+    def flush(self) -> None:
+        """Bring Scrapy's stats up to date."""
+        numbers, self._numbers = self._numbers, {}
+        stats = self.crawler.stats
+        assert stats is not None
+        for name, number in numbers.items():
+            stats.inc_value(f"dedup/{name}", number)
+
+
+class Meter:
+    """Adds up the CPU time of what runs inside, in seconds of its thread. Not to be nested."""
+
+    def __init__(self) -> None:
+        self.seconds = self._start = 0.0
+
+    def __enter__(self) -> Self:
+        self._start = thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += thread_time() - self._start
+
+    def pausing(self, coroutine: Coroutine[Any, Any, _Result]) -> "_Pausing[_Result]":
+        """Await a coroutine inside the meter, which stands still while the coroutine waits."""
+        return _Pausing(self, coroutine)
+
+
+class _Pausing(Generic[_Result]):
+    def __init__(self, meter: Meter, coroutine: Coroutine[Any, Any, _Result]) -> None:
+        self._meter = meter
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, _Result]:
+        step: Callable[[Any], Any] = self._coroutine.send
+        value: Any = None
+        while True:
+            try:
+                waits_for = step(value)
+            except StopIteration as end:
+                return cast(_Result, end.value)
+            self._meter.__exit__()
+            try:
+                value = yield waits_for
+            except BaseException as error:
+                step, value = self._coroutine.throw, error
+            else:
+                step = self._coroutine.send
+            finally:
+                self._meter.__enter__()
+
+
+def kind_of(error: Exception) -> str:
+    """Return what a fault is counted as: "store_locked" for StoreLocked."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__).lower()

@@ -1,0 +1,191 @@
+"""What a crawl's report shows and its stats do not: examples, hosts, and what was saved.
+
+    judged pages -> groups of near-duplicates with examples, hosts -> report
+
+The rule kept here: memory is bounded whatever is crawled. Groups and hosts are counted up to a
+number of them; bodies of accepted pages are kept, the last ones, up to a number of bytes, so that a
+copy that comes soon can be shown beside its original.
+"""
+
+from collections import OrderedDict
+from time import thread_time
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from dedup.fingerprint import main_words
+from dedup.report.differences import Hunk, differences
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterable,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Generator,
+        Iterable,
+        Iterator,
+    )
+
+    from scrapy.http import Response
+
+    from dedup.recipes import Recipe
+    from dedup.values import Verdict
+
+__all__ = ["Example", "Group", "Host", "Journal"]
+
+GROUPS = 10_000  # originals whose near-duplicates are counted
+HOSTS = 10_000  # hosts that are counted
+EXAMPLES = 3  # near-duplicates of a group that are named
+TEXTS = 60  # examples whose differing text is kept
+WORDS = 4000  # words of each text that are compared
+SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
+
+T = TypeVar("T")
+
+
+class Example:
+    """A near-duplicate: its URL, its distances in bits, and both texts where they were at hand."""
+
+    def __init__(self, url: str, distance: int, check_distance: int) -> None:
+        """Begin without texts."""
+        self.url, self.distance, self.check_distance = url, distance, check_distance
+        self.texts: tuple[list[str], list[str], list[Hunk]] | None = None
+
+
+class Group:
+    """The near-duplicates of one page."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.count = 0
+        self.examples: list[Example] = []
+
+
+class Host:
+    """The pages of one host: how many were judged, how many were near-duplicates."""
+
+    __slots__ = ("judged", "near_duplicates")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.judged = self.near_duplicates = 0
+
+
+class Journal:
+    """Takes notes of a crawl while it runs."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.groups: dict[str, Group] = {}
+        self.hosts: dict[str, Host] = {}
+        self.dropped_bytes = 0  # of near-duplicates' bodies
+        self.dropped_links = 0  # of their main content
+        self.parsed = 0  # pages whose callbacks were timed
+        self.parsing_seconds = 0.0  # CPU time of those callbacks
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()  # by document key
+        self._bodies_bytes = 0
+        self._texts = 0
+
+    def judged(self, verdict: "Verdict", response: "Response", recipe: "Recipe") -> None:
+        """Note a page and what it was."""
+        host = self._host(response.url)
+        host.judged += 1
+        if verdict.status != "near_duplicate":
+            if verdict.token is not None:
+                self._keep(verdict.key, response.body)
+            return
+        host.near_duplicates += 1
+        self.dropped_bytes += len(response.body)
+        self.dropped_links += verdict.page.link_count
+        group = self.groups.get(verdict.of or "")
+        if group is None:
+            if len(self.groups) >= GROUPS:
+                return
+            group = self.groups[verdict.of or ""] = Group()
+        group.count += 1
+        if len(group.examples) < EXAMPLES:
+            example = Example(response.url, verdict.distance or 0, verdict.check_distance or 0)
+            group.examples.append(example)
+            self._compare(example, verdict, response, recipe)
+
+    def timed(self, results: "Iterable[T]") -> "Iterator[T]":
+        """Pass on what a callback yields, and add up its CPU time in seconds."""
+        self.parsed += 1
+        source = iter(results)
+        while True:
+            begin = thread_time()
+            try:
+                result = next(source)
+            except StopIteration:
+                return
+            finally:
+                self.parsing_seconds += thread_time() - begin
+            yield result
+
+    async def timed_async(self, results: "AsyncIterable[T]") -> "AsyncIterator[T]":
+        """Do the same for an asynchronous callback: what runs while it waits does not count."""
+        self.parsed += 1
+        source = aiter(results)
+        while True:
+            try:
+                result = await _Steps(anext(source), self._add)
+            except StopAsyncIteration:
+                return
+            yield result
+
+    def _add(self, seconds: float) -> None:
+        self.parsing_seconds += seconds
+
+    def _host(self, url: str) -> Host:
+        try:
+            name = urlsplit(url).hostname or ""
+        except ValueError:
+            name = ""
+        if name not in self.hosts and len(self.hosts) >= HOSTS:
+            name = "(others)"
+        return self.hosts.setdefault(name, Host())
+
+    def _keep(self, key: str, body: bytes) -> None:
+        self._bodies_bytes += len(body) - len(self._bodies.pop(key, b""))
+        self._bodies[key] = body
+        while self._bodies_bytes > SAMPLE_BYTES:
+            self._bodies_bytes -= len(self._bodies.popitem(last=False)[1])
+
+    def _compare(
+        self, example: Example, verdict: "Verdict", response: "Response", recipe: "Recipe"
+    ) -> None:
+        original = self._bodies.get(verdict.of or "")
+        if original is None or self._texts >= TEXTS:
+            return
+        self._texts += 1
+        encoding: Any = getattr(response, "encoding", None)
+        a, b = (_words(body, encoding, recipe) for body in (original, response.body))
+        example.texts = (a, b, differences(a, b))
+
+
+class _Steps:
+    """An awaitable whose steps are timed: add() gets the CPU seconds of each."""
+
+    def __init__(self, awaitable: "Awaitable[T]", add: "Callable[[float], None]") -> None:
+        self._awaitable, self._add = awaitable, add
+
+    def __await__(self) -> "Generator[Any, Any, Any]":
+        steps = self._awaitable.__await__()
+        step, value = steps.send, None
+        while True:
+            begin = thread_time()
+            try:
+                waits_for = step(value)
+            except StopIteration as done:
+                return done.value
+            finally:
+                self._add(thread_time() - begin)
+            try:
+                step, value = steps.send, (yield waits_for)
+            except BaseException as error:
+                step, value = steps.throw, error
+
+
+def _words(body: bytes, encoding: str | None, recipe: "Recipe") -> list[str]:
+    blocks = main_words(body, encoding=encoding, recipe=recipe)
+    return [token for block in blocks for token in block.tokens][:WORDS]

@@ -1,0 +1,102 @@
+"""A crawl's memory in a table service, which many crawls share.
+
+The rule kept here: a page waits for the service only while it is judged, at most
+DEDUP_TIMEOUT_SECONDS for each URL, and not at all while the service is known to be away. A page that
+could not be judged is kept, and remembered all the same as soon as the service is back.
+"""
+
+from dedup.client import AsyncServiceDetector
+from dedup.client.address import addresses_of
+from dedup.client.commands import is_fault
+from dedup.client.opening import asked_of
+from dedup.client.service import Service
+from dedup.errors import DedupError, ServiceUnavailable
+from dedup.names import registrable_domain
+from dedup.recipes import Recipe
+from dedup.scrapy.config import Config
+from dedup.scrapy.counts import Counts
+from dedup.scrapy.endings import Endings
+from dedup.values import PageFingerprint, Verdict
+
+__all__ = ["ServiceMemory"]
+
+
+class ServiceMemory:
+    """The namespaces of a crawl, at DEDUP_SERVICE. Made in the crawl's running loop."""
+
+    def __init__(self, config: Config, counts: Counts) -> None:
+        """Begin to connect."""
+        self._config = config
+        self._counts = counts
+        self._addresses = addresses_of(config.service)
+        self._service = Service(self._addresses, config.timeout_seconds, counts.meter)
+        self._pages: list[ServicePages] = []
+
+    def open(self, namespace: str) -> "ServicePages":
+        """Return the pages of a namespace; whether a service is there shows with each page."""
+        config = self._config
+        asked = asked_of(
+            namespace=namespace,
+            distance=config.distance,
+            total_distance=config.total_distance,
+            min_features=config.min_features,
+            scope=config.scope,
+            secret=config.secret,
+            reservation_seconds=config.reservation_seconds,
+        )
+        detector = AsyncServiceDetector(self._service, asked.commands, asked.recipe, asked.policy)
+        pages = ServicePages(detector, self._counts)
+        self._pages.append(pages)
+        return pages
+
+    async def close(self) -> str:
+        """Send what is still to be told, for a bounded time, and close the connections."""
+        where = ", ".join(map(str, self._addresses))
+        for pages in self._pages:
+            await pages.endings.close()
+        try:
+            documents = sum([await pages.detector.count() for pages in self._pages])
+            return f"{documents} documents at {where}"
+        except DedupError:
+            return f"no word from {where}"
+        finally:
+            await self._service.close()
+
+
+class ServicePages:
+    """The pages of one namespace of a service."""
+
+    def __init__(self, detector: AsyncServiceDetector, counts: Counts) -> None:
+        """Private: ServiceMemory.open() makes it."""
+        self.recipe: Recipe = detector.recipe
+        self.detector = detector
+        self.endings = Endings(detector, counts)
+        self._counts = counts
+
+    async def reserve(
+        self, page: PageFingerprint, key: str, *, url: str, exempt: str | None, guard: bool
+    ) -> Verdict:
+        """Judge a page; without a service it is exempt as "fault"."""
+        domain = registrable_domain(url)
+        asked = self.detector.reserve(page, key, domain=domain, exempt=exempt, guard=guard)
+        try:
+            return await self._counts.meter.pausing(asked)
+        except ServiceUnavailable as error:
+            self._counts.fault(error, f"{key} is kept")
+            return self.detector.unjudged(page, key, domain=domain)
+
+    def insert(self, verdicts: list[Verdict]) -> None:
+        """Insert pages, soon."""
+        for verdict in verdicts:
+            self.endings.add("insert", verdict.key, verdict)
+
+    def release(self, verdict: Verdict) -> None:
+        """Give a page back, soon."""
+        if is_fault(verdict):
+            self._counts.add("released")
+            return
+        self.endings.add("release", verdict.key, verdict)
+
+    def forget(self, key: str) -> None:
+        """Remove a document, soon."""
+        self.endings.add("forget", key)

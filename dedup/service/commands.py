@@ -1,0 +1,275 @@
+"""What the service does, whoever asks: RESP and HTTP both come here. No socket, no clock of its own.
+
+    probe, probe_many -> neighbours
+    reserve -> verdict -> insert | release
+    forget, document, info
+
+The rules kept here: a token is all that a client keeps of a reservation, the service has the rest;
+where an insert goes is for `inserts` to say. An error is a DedupError or an OSError; code() says how
+it is called on the wire.
+"""
+
+from asyncio import Future
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from dedup.detector import Detector
+from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.names import registrable_domain
+from dedup.numbers import Numbers
+from dedup.recipes import same_recipe
+from dedup.service.config import USUAL_LIMITS, Limits
+from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.values import Document, Neighbour, PageFingerprint, Verdict
+
+__all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
+
+ANY_FEATURES = 2**32 - 1  # what a probe, which does not say, is taken to have
+
+
+class Inserts(Protocol):
+    """Where accepted pages go. What it returns is done (a value) or will be (a future)."""
+
+    def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> "Future[None] | None":
+        """Make a page last."""
+
+    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:
+        """Keep the reservation of a page whose insert comes by another way."""
+
+    def forget(self, namespace: str, detector: Detector, key: str) -> "Future[bool] | bool":
+        """Remove a document; tell whether it was there."""
+
+
+class StoreInserts:
+    """A service that stands alone: its own stores are all there is."""
+
+    def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Commit it."""
+        detector.insert(verdict)
+
+    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Refuse: there is no other way here."""
+        raise Refused(
+            "ERR",
+            "PIN is for inserts that come from Kafka, and this service reads none: insert without "
+            "PIN, or start the service with --kafka",
+        )
+
+    def forget(self, namespace: str, detector: Detector, key: str) -> bool:  # noqa: ARG002
+        """Remove it."""
+        return detector.forget(key)
+
+
+def code(error: Exception) -> str:
+    """Return the first word of the error that a client gets."""
+    match error:
+        case Refused():
+            return error.code
+        case RecipeMismatch():
+            return "RECIPE"
+        case StoreDamaged() | StoreLocked() | OSError():
+            return "STORE"
+        case _:
+            return "ERR"
+
+
+class Commands:
+    """The commands of a service. For one thread, the event loop's."""
+
+    def __init__(
+        self, namespaces: Namespaces, inserts: Inserts, limits: Limits = USUAL_LIMITS
+    ) -> None:
+        self.namespaces = namespaces
+        self.inserts = inserts
+        self.limits = limits
+        self.version = version("crawl-dedup")
+        self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
+
+    def check_ready(self) -> None:
+        """Raise Refused (NOTREADY) unless probes may be answered."""
+        if self.not_ready is not None:
+            raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
+
+    def check_key(self, key: str) -> str:
+        """Return a document key that is short enough to be kept."""
+        if not key or len(key) > self.limits.key_bytes:
+            raise Refused("LIMIT", f"a key has 1 to {self.limits.key_bytes} bytes")
+        return key
+
+    def check_batch(self, count: int) -> None:
+        """Raise Refused (LIMIT) for a batch of too many values."""
+        if count > self.limits.batch:
+            raise Refused("LIMIT", f"a batch has up to {self.limits.batch:,} values")
+
+    def check_neighbours(self, count: int) -> None:
+        """Raise Refused (LIMIT) for an answer of too many neighbours."""
+        if count > self.limits.neighbours:
+            raise Refused(
+                "LIMIT",
+                f"an answer holds up to {self.limits.neighbours:,} neighbours: probe fewer at once",
+            )
+
+    def detector(
+        self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
+    ) -> Detector | None:
+        """Return what judges pages of a recipe, or None if there is no such namespace.
+
+        Raises Refused and RecipeMismatch.
+        """
+        self.check_ready()
+        detector = self.namespaces.detector(namespace, asked, recipe if make else None)
+        if detector is not None:
+            same_recipe(detector.recipe.id, recipe)
+        return detector
+
+    def probe(
+        self,
+        detector: Detector | None,
+        value: int,
+        check: int,
+        recipe: str,
+        domain: str | None,
+        links: int = 0,
+    ) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page, nearest first, at most 1000."""
+        self.check_ready()
+        if detector is None:
+            return []
+        page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
+        return detector.probe(page, domain=domain)
+
+    def probe_many(
+        self,
+        detector: Detector | None,
+        values: Numbers,
+        checks: Sequence[int],
+        recipe: str,
+        domain: str | None,
+    ) -> dict[int, list[Neighbour]]:
+        """Probe a batch; return the near-duplicates of those that have any, by index."""
+        self.check_ready()
+        self.check_batch(len(checks))
+        if detector is None:
+            return {}
+        return detector.probe_many(
+            values, checks, recipe, domain=domain, limit=self.limits.neighbours
+        )
+
+    def reserve(
+        self,
+        namespace: str,
+        key: str,
+        page: PageFingerprint,
+        domain: str,
+        asked: Asked,
+        *,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint."""
+        detector = self.detector(namespace, page.recipe, asked, make=True)
+        assert detector is not None
+        verdict = detector.reserve(
+            page,
+            self.check_key(key),
+            domain=domain or registrable_domain(key),
+            exempt=exempt,
+            guard=guard,
+        )
+        self.counts[verdict.status] += 1
+        return verdict
+
+    def insert(
+        self, namespace: str, key: str, token: str, *, pin: bool = False
+    ) -> "Future[None] | None":
+        """Make a reserved page last; with pin, leave that to who asks.
+
+        Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
+        then the page is to be reserved again, exempt, and inserted with that token.
+        """
+        detector = self._existing(namespace)
+        verdict = None if detector is None else detector.held(token)
+        if detector is None or verdict is None:
+            ending = None if detector is None else detector.ending(token)
+            if ending == "inserted":
+                return None
+            if ending == "released":
+                raise UsageError(f"{key!r} was released: reserve it again to insert it")
+            raise Refused(
+                "NOTOKEN",
+                "this reservation is not held here: reserve the page again with EXEMPT expired, "
+                "and insert that token",
+            )
+        self._same_key(verdict, key)
+        if pin:
+            self.inserts.pin(namespace, detector, verdict)
+            return None
+        self.counts["insert"] += 1
+        return self.inserts.insert(namespace, detector, verdict)
+
+    def release(self, namespace: str, key: str, token: str) -> bool:
+        """Give a reservation back; False if it is not held here."""
+        detector = self._existing(namespace)
+        verdict = None if detector is None else detector.held(token)
+        if detector is None or verdict is None:
+            return False
+        self._same_key(verdict, key)
+        released = detector.release(verdict)
+        self.counts["release"] += released
+        return released
+
+    def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
+        """Remove a document; tell whether it was there."""
+        detector = self._existing(namespace)
+        if detector is None:
+            return False
+        self.counts["forget"] += 1
+        return self.inserts.forget(namespace, detector, self.check_key(key))
+
+    def document(self, namespace: str, key: str) -> Document | None:
+        """Return a stored document, or None."""
+        detector = self._existing(namespace)
+        return None if detector is None else detector.get(key)
+
+    def info(self) -> dict[str, Any]:
+        """Return what the service is and holds, flat."""
+        detectors = list(self.namespaces)
+        infos = [(name, detector.info()) for name, detector in detectors]
+        return {
+            "version": self.version,
+            "ready": int(self.not_ready is None),
+            "namespaces": len(infos),
+            "documents": sum(info["documents"] for _, info in infos),
+            "in_flight": sum(info["in_flight"] for _, info in infos),
+            **{
+                f"namespace_{name}": ",".join(
+                    f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")
+                )
+                for name, info in infos
+            },
+        }
+
+    def namespace_info(self, namespace: str) -> dict[str, Any]:
+        """Return what Detector.info() says of a namespace; of a missing one, that it is empty."""
+        detector = self._existing(namespace)
+        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
+
+    def _existing(self, namespace: str) -> Detector | None:
+        self.check_ready()
+        return self.namespaces.detector(namespace)
+
+    def _same_key(self, verdict: Verdict, key: str) -> None:
+        if verdict.key != key:
+            raise UsageError(f"this token belongs to another key than {key!r}")
+
+
+def message(error: Exception) -> str:
+    """Return an error in one line."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    text = str(error) if isinstance(error, DedupError) else f"a fault of ours: {error!r}"
+    return " ".join(text.split())

@@ -1,0 +1,214 @@
+"""A running service: opens the stores, listens, and stops in order.
+
+    bind -> listen (NOTREADY) -> open the stores in a thread -> ready -> SIGTERM
+         -> take no more, answer what came -> close the stores, with snapshots -> done
+
+The rule kept here: whatever was acknowledged is in the stores before they are closed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dedup.service.commands import Commands, StoreInserts
+from dedup.service.config import Address, Config, check_config
+from dedup.service.http import made_app
+from dedup.service.http_guard import HttpConnections
+from dedup.service.http_values import Health
+from dedup.service.metrics import Metrics
+from dedup.service.namespaces import Namespaces
+from dedup.service.resp import Connections
+
+__all__ = ["Service", "run"]
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 0.5  # between two looks at the connections' times
+BACKLOG = 1024
+
+
+class Service:
+    """Everything a service is made of; run() makes and runs one."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.namespaces = Namespaces(
+            config.path,
+            distance=config.distance,
+            reservation_seconds=config.reservation_seconds,
+            limits=config.limits,
+        )
+        self.commands = Commands(self.namespaces, StoreInserts(), config.limits)
+        self.connections = Connections(self.commands, config.limits, config.token)
+        metrics = Metrics(self.commands, self.connections)
+        app = made_app(
+            self.commands, metrics, self.health, config.token, config.host_names, config.limits
+        )
+        self.http_connections = HttpConnections(app, config.limits)
+        self.stop = asyncio.Event()
+        self._failed: BaseException | None = None
+
+    def health(self) -> Health:
+        """Return whether probes are answered, and if not, why."""
+        reason = self.commands.not_ready
+        return Health("ok") if reason is None else Health("not_ready", reason)
+
+    async def run(self, listening: Callable[[Address, Address | None], None]) -> None:
+        """Serve until told to stop. listening is called with the real addresses.
+
+        Raises OSError if an address cannot be had, and what opening the stores raises.
+        """
+        config, loop = self.config, asyncio.get_running_loop()
+        context = _tls(config)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, self.stop.set)
+        resp = bound(config.listen)
+        server = await loop.create_server(
+            self.connections,
+            sock=resp,
+            ssl=context,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
+        )
+        servers = [server]
+        web = None
+        if config.http is not None:
+            web = bound(config.http)
+            servers.append(
+                await loop.create_server(
+                    self.http_connections,
+                    sock=web,
+                    ssl=context,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
+                )
+            )
+        listening(address_of(resp), None if web is None else address_of(web))
+        watch = asyncio.create_task(self._watch())
+        opening = asyncio.create_task(self._open())
+        try:
+            await self.stop.wait()
+            log.info("stopping: no more commands are taken")
+            self.commands.not_ready = "the service is stopping"
+            for server in servers:
+                server.close()
+            await self._drain()
+        finally:
+            watch.cancel()
+            self.connections.abort()
+            await asyncio.wait((opening,))
+            await asyncio.to_thread(self.namespaces.close)
+        if self._failed is not None:
+            raise self._failed
+        log.info("stopped: every acknowledged insert is on disk")
+
+    async def _open(self) -> None:
+        try:
+            began = time.monotonic()
+            await asyncio.to_thread(self.namespaces.open_all)
+        except Exception as error:
+            self._failed = error
+            self.stop.set()
+            return
+        if not self.stop.is_set():
+            self.commands.not_ready = None
+        log.info(
+            "ready: %d namespaces were opened in %.1f s",
+            len(self.namespaces),
+            time.monotonic() - began,
+        )
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            self.connections.end_overdue(now)
+            self.http_connections.end_overdue(now)
+
+    async def _drain(self) -> None:
+        await self.http_connections.drain(self.config.limits.drain_seconds)
+        self.connections.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.limits.drain_seconds):
+                await self.connections.none_open.wait()
+
+
+def bound(address: Address) -> socket.socket:
+    """Return a socket that is bound to an address. Raises OSError that names it."""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(place)
+            made.setblocking(False)
+        except BaseException:
+            made.close()
+            raise
+        return made
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot listen on {address}: {error.strerror or error}"
+        ) from error
+
+
+def address_of(bound: socket.socket) -> Address:
+    """Return where a socket listens, with its real port."""
+    host, port = bound.getsockname()[:2]
+    return Address(host, port)
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(config.tls_cert, config.tls_key)
+    return context
+
+
+def run(config: Config, listening: Callable[[Address, Address | None], None]) -> None:
+    """Run a service until SIGTERM or SIGINT. See Service.run()."""
+    check_config(config)
+    _allow_connections(config)
+
+    async def serve() -> None:
+        await Service(config).run(listening)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve())
+
+
+def _loop_factory() -> Callable[[], Any] | None:
+    try:
+        import uvloop
+    except ImportError:
+        if sys.platform != "win32":
+            raise
+        return None
+    return uvloop.new_event_loop
+
+
+def _allow_connections(config: Config) -> None:
+    """Raise the soft limit on open files as far as the connections need and the system lets it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limits = config.limits
+    wanted = limits.connections + limits.http_connections + 8 * limits.namespaces + 64
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if most < wanted:
+            log.warning("only %d files may be open; %d connections may not be served", most, wanted)

@@ -1,0 +1,174 @@
+"""A real `dedup serve` for tests: a process of its own, on ports of its own.
+
+    with Serving(folder) as service:
+        redis.Redis(port=service.port)
+        service.kill()          # -9
+        service.start()         # again, on the same folder
+
+Nothing is left when the block ends; a service that does not end by itself within a bound is killed,
+and that fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Self
+from urllib.parse import urlsplit
+
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+
+RECIPE = "words-0-2"
+
+_WITH_LIMITS = """
+import msgspec
+from dedup.cli import main
+from dedup.service import config, run
+serve = run.run
+def lowered(given, listening):
+    limits = msgspec.structs.replace(given.limits, **{})
+    serve(msgspec.structs.replace(given, limits=limits), listening)
+run.run = lowered
+main()
+"""
+
+
+class Serving:
+    """A service, started on entering the block.
+
+    port, http_port  where it listens
+    log              its stderr so far, one JSON object a line
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *options: object,
+        token: str | None = None,
+        wait: bool = True,
+        limits: dict[str, float] | None = None,
+        **env: str,
+    ) -> None:
+        """limits replaces bounds of dedup.service.config.Limits that have no option."""
+        self.path = path
+        self.options = [str(option) for option in options]
+        self.token = token
+        self.env = os.environ | env
+        self.env.pop("DEDUP_TOKEN", None)
+        if token is not None:
+            self.env["DEDUP_TOKEN"] = token
+        self.program = ["-m", "dedup"] if limits is None else ["-c", _WITH_LIMITS.format(limits)]
+        self.process: subprocess.Popen[bytes] | None = None
+        self.wait = wait
+        self.log: list[str] = []
+        self._earlier = 0  # lines of earlier runs
+        self.port = self.http_port = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        try:
+            assert self.stop() == 0 or kind is not None, "\n".join(self.log)
+        finally:
+            if self.process.poll() is None:
+                self.kill()
+
+    def start(self) -> None:
+        """Start it, on its former ports if it had any, and wait until it is ready."""
+        self._earlier = len(self.log)
+        command = [sys.executable, *self.program, "--debug", "serve", "--path", str(self.path)]
+        command += ["--log", "json"]
+        for option, port in (("--listen", self.port), ("--http", self.http_port)):
+            if option not in self.options:
+                command += [option, f"127.0.0.1:{port}"]
+        self.process = subprocess.Popen(
+            [*command, *self.options], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        lines: Queue[bytes] = Queue()
+        for pipe, take in (
+            (self.process.stdout, lines.put),
+            (self.process.stderr, lambda line: self.log.append(line.decode().rstrip())),
+        ):
+            threading.Thread(target=_read, args=(pipe, take), daemon=True).start()
+        try:
+            where = json.loads(lines.get(timeout=START_SECONDS))["listening"]
+        except (Empty, ValueError):
+            self.process.kill()
+            raise AssertionError("the service did not start:\n" + "\n".join(self.log)) from None
+        self.port = urlsplit(where["redis"]).port or 0
+        self.http_port = urlsplit(where.get("http", "")).port or 0
+        if self.wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
+        """Wait until its log says so."""
+        deadline = time.monotonic() + seconds
+        while not any('"message":"ready' in line for line in self.log[self._earlier :]):
+            assert self.process is not None
+            assert self.process.poll() is None, "\n".join(self.log)
+            assert time.monotonic() < deadline, "\n".join(self.log)
+            time.sleep(0.01)
+
+    def connect(self) -> socket.socket:
+        """Return a plain connection to its RESP port."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+        """Return status and body of an HTTP request; with a context, over TLS."""
+        scheme = "http" if context is None else "https"
+        try:
+            with urllib.request.urlopen(
+                f"{scheme}://127.0.0.1:{self.http_port}{path}", timeout=30, context=context
+            ) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def kill(self) -> None:
+        """Kill it with -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> int:
+        """Stop it with SIGTERM; return its exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+
+def installed(program: str) -> str:
+    """Return the path of redis-cli or redis-benchmark; installed where that may be (Debian, root)."""
+    if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
+        for command in (["update", "-qq"], ["install", "-y", "-qq", "redis-tools"]):
+            subprocess.run(["apt-get", *command], check=True, capture_output=True)
+    found = shutil.which(program)
+    assert found, (
+        f"{program} is missing: install Redis' tools (Debian: apt-get install redis-tools)"
+    )
+    return found
+
+
+def _read(pipe, take) -> None:
+    with pipe:
+        for line in pipe:
+            take(line)
+    take(b"")

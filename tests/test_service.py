@@ -1,0 +1,470 @@
+"""The table service as Redis clients meet it: real processes, real sockets, real clients."""
+
+import ssl
+import subprocess
+
+import numpy as np
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from services import RECIPE, Serving, installed
+
+from dedup import Table
+
+ONCE = {"retry": Retry(NoBackoff(), 0)}
+TOKEN = "a token of sixteen bytes and more"
+
+
+def page(value: int = 0x0123456789ABCDEF, check: int = 0xFF, features: int = 300) -> list[object]:
+    """The arguments `page` of a command."""
+    values = [f"{value:016x}", f"{check:016x}", "0" * 16]
+    return [*values, features, 2, "example.com", "RECIPE", RECIPE]
+
+
+def spread(i: int) -> int:
+    """Values far from each other."""
+    return i * 0x9E3779B97F4A7C15 % 2**64
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("store")) as service:
+        yield service
+
+
+@pytest.fixture(params=[2, 3], ids=["protocol 2", "protocol 3"])
+def client(serving, request):
+    with redis.Redis(port=serving.port, protocol=request.param, decode_responses=True) as made:
+        yield made
+
+
+@pytest.fixture
+def ns(request):
+    """A namespace for each test."""
+    return "".join(c if c.isalnum() else "-" for c in request.node.name)[-60:]
+
+
+def probe(client, ns, value, check=0xFF, *options):
+    return client.execute_command(
+        "DEDUP.PROBE", ns, f"{value:016x}", f"{check:016x}", "RECIPE", RECIPE, *options
+    )
+
+
+def reserve(client, ns, key, *arguments, **fields):
+    return client.execute_command("DEDUP.RESERVE", ns, key, *page(**fields), *arguments)
+
+
+def insert(client, ns, key, **fields):
+    token = reserve(client, ns, key, "EXEMPT", "start", **fields)[1]
+    assert client.execute_command("DEDUP.INSERT", ns, key, token)
+
+
+# ----------------------------------------------------------------------------------- two phases
+
+
+def test_a_page_is_reserved_inserted_and_found(client, ns):
+    """reserve answers unique with a token, insert OK, and a probe then finds the key."""
+    status, token, of, distance, check_distance, reason = reserve(client, ns, "http://a/1")
+    assert (status, of, distance, check_distance, reason) == ("unique", None, None, None, None)
+    assert probe(client, ns, 0x0123456789ABCDEF) == []
+    assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token) == "OK"
+    assert probe(client, ns, 0x0123456789ABCDEE, 0xFC) == [["http://a/1", 1, 2]]
+
+
+def test_a_near_duplicate_names_its_original(client, ns):
+    """A page near an inserted one is a near-duplicate, of it, at its distances."""
+    insert(client, ns, "http://a/1")
+    answer = reserve(client, ns, "http://a/2", value=0x0123456789ABCDEE, check=0xFE)
+    assert answer == ["near_duplicate", None, "http://a/1", 1, 1, None]
+
+
+def test_a_near_duplicate_of_a_page_in_flight_is_pending(client, ns):
+    """Until the first page is inserted or released, one like it is pending; then it is decided."""
+    token = reserve(client, ns, "http://a/1")[1]
+    assert reserve(client, ns, "http://a/2")[0] == "pending"
+    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token) == 1
+    assert reserve(client, ns, "http://a/2")[0] == "unique"
+
+
+def test_a_page_is_never_a_duplicate_of_itself(client, ns):
+    """The same key is a refetch, inserted or in flight."""
+    token = reserve(client, ns, "http://a/1")[1]
+    assert reserve(client, ns, "http://a/1")[0] == "refetch"
+    client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
+    assert reserve(client, ns, "http://a/1")[0] == "refetch"
+
+
+def test_inserting_twice_is_ok_and_releasing_twice_is_0(client, ns):
+    """The first ending of a token stands."""
+    token = reserve(client, ns, "http://a/1")[1]
+    for _ in range(2):
+        assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token) == "OK"
+    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token) == 0
+    assert probe(client, ns, 0x0123456789ABCDEF) == [["http://a/1", 0, 0]]
+    other = reserve(client, ns, "http://a/1")[1]
+    released = [client.execute_command("DEDUP.RELEASE", ns, "http://a/1", other) for _ in range(2)]
+    assert released == [1, 0]
+
+
+def test_a_token_that_is_not_held_is_notoken(client, ns):
+    """INSERT of an unknown or released token is -NOTOKEN; the way around it loses nothing."""
+    with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
+        client.execute_command("DEDUP.INSERT", ns, "http://a/1", "unknown")
+    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", "unknown") == 0
+    token = reserve(client, ns, "http://a/1")[1]
+    client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token)
+    with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
+        client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
+    answer = reserve(client, ns, "http://a/1", "EXEMPT", "expired")
+    assert (answer[0], answer[5]) == ("exempt", "expired")
+    assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", answer[1])
+
+
+def test_a_token_belongs_to_its_key(client, ns):
+    """INSERT and RELEASE with another key than the reservation's are errors."""
+    token = reserve(client, ns, "http://a/1")[1]
+    for command in ("DEDUP.INSERT", "DEDUP.RELEASE"):
+        with pytest.raises(redis.ResponseError, match="another key"):
+            client.execute_command(command, ns, "http://a/2", token)
+
+
+def test_pin_is_refused_without_kafka(client, ns):
+    """A pinned insert would never come, so it is an error, and the reservation stands."""
+    token = reserve(client, ns, "http://a/1")[1]
+    with pytest.raises(redis.ResponseError, match="PIN"):
+        client.execute_command("DEDUP.INSERT", ns, "http://a/1", token, "PIN")
+    assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
+
+
+def test_forget_removes_a_document(client, ns):
+    """FORGET answers 1 and then 0, and the page is unique again."""
+    insert(client, ns, "http://a/1")
+    forgotten = [client.execute_command("DEDUP.FORGET", ns, "http://a/1") for _ in range(2)]
+    assert forgotten == [1, 0]
+    assert reserve(client, ns, "http://a/2")[0] == "unique"
+
+
+# ------------------------------------------------------------------------------------- options
+
+
+def test_options_of_reserve(client, ns):
+    """DISTANCE, TOTAL, FEATURES, SCOPE, EXEMPT and GUARD each change the verdict as stated."""
+    insert(client, ns, "http://a.example/1")
+    near = {"value": 0x0123456789ABCDEF ^ 0b111, "check": 0xFF ^ 0b1111}
+
+    def status(*options):
+        answer = reserve(client, ns, "http://a.example/2", *options, **near)
+        if answer[1]:
+            client.execute_command("DEDUP.RELEASE", ns, "http://a.example/2", answer[1])
+        return answer[0]
+
+    assert status() == "near_duplicate"
+    assert status("DISTANCE", 3) == "near_duplicate"
+    assert status("DISTANCE", 2) == "unique"
+    assert status("TOTAL", 6) == "unique"
+    assert status("FEATURES", 301) == "exempt"
+    assert status("SCOPE", "site") == "near_duplicate"
+    assert status("GUARD", "off") == "near_duplicate"
+    assert status("EXEMPT", "start") == "exempt"
+    assert status("distance", 2, "scope", "global") == "unique"
+
+
+def test_scope_site_compares_within_a_domain(client, ns):
+    """With SCOPE site, only documents of the probe's domain count."""
+    insert(client, ns, "http://a/1")
+    assert probe(client, ns, 0x0123456789ABCDEF, 0xFF, "SCOPE", "site", "example.com")
+    assert not probe(client, ns, 0x0123456789ABCDEF, 0xFF, "SCOPE", "site", "example.org")
+    assert not probe(client, ns, 0x0123456789ABCDEF, 0xFF, "SCOPE", "site", "")
+
+
+def test_the_listing_guard_keeps_new_links(client, ns):
+    """Many links, and others than the match's: the page is exempt, unless GUARD is off."""
+    of = [f"{7:016x}", f"{7:016x}"]
+    first = [*of, "0" * 16, 300, 20, "example.com", "RECIPE", RECIPE]
+    other = [*of, "f" * 16, 300, 20, "example.com", "RECIPE", RECIPE]
+    token = client.execute_command("DEDUP.RESERVE", ns, "http://a/1", *first)[1]
+    client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
+    answer = client.execute_command("DEDUP.RESERVE", ns, "http://a/2", *other)
+    assert (answer[0], answer[5]) == ("exempt", "new_links")
+    answer = client.execute_command("DEDUP.RESERVE", ns, "http://a/3", *other, "GUARD", "off")
+    assert answer[0] == "near_duplicate"
+
+
+def test_the_service_finds_greater_distances_where_started_so(tmp_path):
+    """--distance 10 allows DISTANCE 10 and leaves the default at the recipe's; 11 is -DISTANCE."""
+    with (
+        Serving(tmp_path, "--distance", 10) as service,
+        redis.Redis(port=service.port) as client,
+    ):
+        insert(client, "d", "http://a/1")
+        far = 0x0123456789ABCDEF ^ 0b11_1111_1111
+        assert probe(client, "d", far) == []
+        assert probe(client, "d", far, 0xFF, "DISTANCE", 10) == [[b"http://a/1", 10, 0]]
+        with pytest.raises(redis.ResponseError, match="^DISTANCE "):
+            probe(client, "d", far, 0xFF, "DISTANCE", 11)
+
+
+# -------------------------------------------------------------------------------------- probes
+
+
+def test_pipelined_probes_answer_as_single_ones(client, serving, ns):
+    """Runs of probes alike, with others between them, are answered each as if it were alone."""
+    for i in range(50):
+        insert(client, ns, f"http://a/{i}", value=spread(i % 40), check=i)
+    rng = np.random.default_rng(3)
+    asked = []
+    for i in rng.integers(0, 60, 3000).tolist():
+        value = spread(i) ^ (1 << i)
+        options = [[], [], [], ["COUNT", 1], ["DISTANCE", 0], ["SCOPE", "site", "example.com"]][
+            int(rng.integers(0, 6))
+        ]
+        asked.append((ns if i % 7 else "none", value, i, *options))
+    single = [probe(client, *each) for each in asked]
+    pipeline = client.pipeline(transaction=False)
+    for each in asked:
+        probe(pipeline, *each)
+    assert pipeline.execute() == single
+    assert sum(map(bool, single)) > 1000
+
+
+def test_mprobe_answers_as_probes_do(client, ns):
+    """MPROBE gives the answer of PROBE for each pair, in their order, beyond a slice's length too."""
+    for i in range(50):
+        insert(client, ns, f"http://a/{i}", value=spread(i), check=i)
+    pairs = [(spread(i % 60) ^ (i % 3), i % 50) for i in range(1500)]
+    arguments = [f"{number:016x}" for pair in pairs for number in pair]
+    for options in ([], ["COUNT", 1], ["DISTANCE", 1, "TOTAL", 2]):
+        together = client.execute_command(
+            "DEDUP.MPROBE", ns, "RECIPE", RECIPE, *options, "VALUES", *arguments
+        )
+        assert together == [probe(client, ns, *pair, *options) for pair in pairs]
+
+
+def test_answers_are_a_scans(client, ns):
+    """What probes find is what a table beside it finds, and nothing else."""
+    rng = np.random.default_rng(5)
+    base = rng.integers(0, 2**64, 8, dtype=np.uint64).tolist()
+    table = Table(7)
+    for i in range(200):
+        value = base[i % 8]
+        for bit in rng.integers(0, 64, int(rng.integers(0, 6))).tolist():
+            value ^= 1 << bit
+        insert(client, ns, f"k{i}", value=value, check=0)
+        table.insert(value, i)
+    for value in base:
+        expected = {(f"k{m.document}", m.distance) for m in table.probe(value)}
+        found = probe(client, ns, value, 0)
+        assert {(key, distance) for key, distance, _ in found} == expected
+        assert [d for _, d, _ in found] == sorted(d for _, d, _ in found)
+
+
+# -------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("DEDUP.PROBE ns 12 34 RECIPE words-0-2", "16 hex digits"),
+        ("DEDUP.PROBE ns 0123456789abcdeg 0123456789abcdef RECIPE words-0-2", "16 hex digits"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef", "wrong number of arguments"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef NO words-0-2", "RECIPE is missing"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-2 FOO 1", "option"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-2 COUNT", "too few"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-2 COUNT x", "COUNT"),
+        ("DEDUP.PROBE .. 0123456789abcdef 0123456789abcdef RECIPE words-0-2", "namespace"),
+        ("DEDUP.PROBE ../x 0123456789abcdef 0123456789abcdef RECIPE words-0-2", "namespace"),
+        ("DEDUP.MPROBE ns RECIPE words-0-2 VALUES 0123456789abcdef", "pairs"),
+        ("DEDUP.MPROBE ns RECIPE words-0-2 0123456789abcdef 0123456789abcdef", "VALUES"),
+        ("DEDUP.RESERVE ns key 0123456789abcdef", "wrong number of arguments"),
+        ("DEDUP.FORGET ns", "wrong number of arguments"),
+        ("DEDUP.NOTHING", "unknown command"),
+        ("FLUSHALL", "unknown command"),
+        ("SELECT 1", "one database"),
+        ("CONFIG SET save x", "CONFIG"),
+        ("AUTH default nothing-here", "no token"),
+    ],
+)
+def test_a_wrong_command_names_what_is_wrong(client, words, error):
+    """The error says which argument, and the connection goes on."""
+    with pytest.raises(redis.RedisError, match=error):
+        client.execute_command(*words.split())
+    assert client.ping()
+
+
+def test_another_recipe_is_an_error(client, ns):
+    """A probe or page of another recipe than the namespace's is -RECIPE."""
+    insert(client, ns, "http://a/1")
+    for command in ("DEDUP.PROBE", "DEDUP.RESERVE"):
+        arguments = page()[:-1] if command == "DEDUP.RESERVE" else ["0" * 16, "0" * 16, "RECIPE"]
+        key = ["http://a/2"] if command == "DEDUP.RESERVE" else []
+        with pytest.raises(redis.ResponseError, match="^RECIPE "):
+            client.execute_command(command, ns, *key, *arguments, "words-0-2.abcdef01")
+
+
+# ---------------------------------------------------------------------- what clients do at connection
+
+
+def test_redis_cli_works(serving):
+    """redis-cli connects, asks for COMMAND DOCS, and shows answers."""
+    done = subprocess.run(
+        [installed("redis-cli"), "-3", "-p", str(serving.port)],
+        input=b"PING\nHELLO 3\nCLIENT ID\nDEDUP.INFO\nSELECT 0\nECHO hello\nQUIT\n",
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "PONG"
+    assert "hello" in lines
+    assert any(line.startswith("documents:") for line in lines)
+    assert not done.stderr
+
+
+def test_redis_benchmark_works(serving, client, ns):
+    """redis-benchmark gets its answers: PING, and pipelined probes."""
+    insert(client, ns, "http://a/1")
+    command = [
+        installed("redis-benchmark"),
+        "-p",
+        str(serving.port),
+        "-n",
+        "20000",
+        "-q",
+        "-P",
+        "16",
+    ]
+    for words in (["PING"], ["DEDUP.PROBE", ns, "0" * 16, "0" * 16, "RECIPE", RECIPE]):
+        done = subprocess.run(
+            [*command, *words], capture_output=True, check=True, timeout=60, text=True
+        )
+        assert "requests per second" in done.stdout
+        assert "rror" not in done.stdout + done.stderr
+
+
+def test_connection_commands_of_redis_py(client):
+    """client_id, client_setname, info, config_get, echo, command_count, select answer as expected."""
+    assert isinstance(client.client_id(), int)
+    assert client.client_setname("spider")
+    assert client.client_getname() == "spider"
+    assert "dedup_version" in client.info()
+    assert client.config_get("save") == {"save": ""}
+    assert client.echo("hello") == "hello"
+    assert client.command_count() > 15
+    assert client.select(0)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_token_is_asked_for(tmp_path, protocol):
+    """With DEDUP_TOKEN, nothing but AUTH, HELLO and QUIT is answered until the token is shown."""
+    with Serving(tmp_path, token=TOKEN) as service:
+        with redis.Redis(port=service.port, protocol=protocol, password=TOKEN) as client:
+            assert client.ping()
+        with redis.Redis(
+            port=service.port, protocol=protocol, username="default", password=TOKEN
+        ) as client:
+            assert client.ping()
+        for wrong in ({}, {"password": "wrong"}, {"username": "other", "password": TOKEN}):
+            with (
+                redis.Redis(port=service.port, protocol=protocol, **ONCE, **wrong) as client,
+                pytest.raises(redis.RedisError, match="NOAUTH|token|uthentication"),
+            ):
+                client.execute_command("DEDUP.INFO")
+    assert TOKEN not in "".join(service.log)
+    assert "wrong" not in "".join(service.log)
+
+
+def test_the_third_wrong_token_ends_the_connection(tmp_path):
+    """A connection does not get to try many tokens."""
+    with Serving(tmp_path, token=TOKEN) as service, service.connect() as plain:
+        plain.sendall(b"*2\r\n$4\r\nAUTH\r\n$5\r\nwrong\r\n" * 5)
+        answer = b"".join(iter(lambda: plain.recv(4096), b""))
+        assert answer == b"-NOAUTH wrong token\r\n" * 3
+
+
+# ------------------------------------------------------------------------------ starting and ending
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
+    """Any address but loopback's needs DEDUP_TOKEN; the error says so."""
+    service = Serving(tmp_path, option, "0.0.0.0:0")
+    with pytest.raises(AssertionError, match="DEDUP_TOKEN"):
+        service.start()
+    assert service.process.wait(30) == 2
+
+
+def test_it_starts_beyond_loopback_with_a_token(tmp_path):
+    """With a token, any address is listened to."""
+    with (
+        Serving(tmp_path, "--listen", "0.0.0.0:0", token=TOKEN) as service,
+        redis.Redis(port=service.port, password=TOKEN) as client,
+    ):
+        assert client.ping()
+
+
+def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
+    """Inserts that were answered OK survive kill -9; reservations do not, and say NOTOKEN."""
+    with Serving(tmp_path) as service:
+        with redis.Redis(port=service.port, decode_responses=True) as client:
+            for i in range(100):
+                insert(client, "d", f"http://a/{i}", value=spread(i), check=0)
+            token = reserve(client, "d", "http://b/", value=spread(1000))[1]
+            service.kill()
+        service.start()
+        with redis.Redis(port=service.port, decode_responses=True) as client:
+            found = [probe(client, "d", spread(i), 0) for i in range(100)]
+            assert found == [[[f"http://a/{i}", 0, 0]] for i in range(100)]
+            with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
+                client.execute_command("DEDUP.INSERT", "d", "http://b/", token)
+
+
+def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
+    """The commands that came before SIGTERM are answered, stores closed, the exit status is 0."""
+    with Serving(tmp_path) as service, redis.Redis(port=service.port) as client:
+        pipeline = client.pipeline(transaction=False)
+        for i in range(1200):
+            reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
+        tokens = [answer[1] for answer in pipeline.execute()]
+        for i, token in enumerate(tokens):
+            pipeline.execute_command("DEDUP.INSERT", "d", f"k{i}", token)
+        pipeline.execute()
+        with service.connect() as plain:
+            plain.sendall(b"*1\r\n$4\r\nPING\r\n")
+            assert plain.recv(100) == b"+PONG\r\n"
+            assert service.stop() == 0
+            assert plain.recv(100) == b""
+    assert (tmp_path / "d" / "table.ndd").exists()
+    assert any("stopped" in line for line in service.log)
+
+
+def test_a_second_service_on_the_same_path_says_so(tmp_path):
+    """The folder is locked: the second one ends with status 1 and names the store."""
+    with Serving(tmp_path) as service:
+        with redis.Redis(port=service.port) as client:
+            insert(client, "d", "http://a/1")
+        second = Serving(tmp_path, wait=False)
+        second.start()
+        assert second.process.wait(30) == 1
+        assert any("StoreLocked" in line or "in use" in line for line in second.log), second.log
+
+
+def test_tls_on_both_ports(tmp_path):
+    """With a certificate both ports speak TLS, and only that."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-keyout", key, "-out", cert],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with Serving(tmp_path / "s", "--tls-cert", cert, "--tls-key", key) as service:
+        with redis.Redis(port=service.port, ssl=True, ssl_ca_certs=str(cert)) as client:
+            insert(client, "d", "http://a/1")
+        status, body = service.get("/readyz", ssl.create_default_context(cafile=cert))
+        assert (status, body) == (200, b'{"status":"ok"}')
+        with (
+            redis.Redis(port=service.port, **ONCE) as client,
+            pytest.raises(redis.RedisError),
+        ):
+            client.ping()

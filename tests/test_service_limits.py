@@ -1,0 +1,392 @@
+"""The bounds on what comes from outside, on the RESP port: real sockets against a real process.
+
+The service under test has its bounds lowered, so that no test waits for long.
+"""
+
+import contextlib
+import random
+import resource
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import fuzzing
+import pytest
+import redis
+from services import RECIPE, Serving
+from test_service import insert, page, probe, reserve, spread
+
+SHORT = {
+    "greeting_seconds": 1.0,
+    "command_seconds": 1.0,
+    "unread_seconds": 1.0,
+    "idle_seconds": 2.0,
+    "request_seconds": 1.0,
+}
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("store"), limits={**SHORT, "connections": 50}) as service:
+        yield service
+
+
+@pytest.fixture
+def client(serving):
+    with redis.Redis(port=serving.port, decode_responses=True) as made:
+        yield made
+
+
+def rest(plain: socket.socket) -> bytes:
+    """Return what comes until the other side closes."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := plain.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def command(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
+
+
+PING = command(b"PING")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"PING\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"*1\r\n:5\r\n",
+        b"*1\r\n*1\r\n$4\r\nPING\r\n",
+        b"*2\r\n$4\r\nPING\r\n$-1\r\n",
+        b"$4\r\nPING\r\n",
+        b"+PING\r\n",
+        b":1\r\n",
+        b"%1\r\n$4\r\nPING\r\n$1\r\na\r\n",
+        b"*-5\r\n",
+        b"*-1\r\n",
+        b"*1\r\n$-5\r\n",
+        b"*1\r\n$999999999999999999999\r\n",
+        b"*1000000000\r\n",
+        b"*2147483647\r\n",
+        b">1000000000\r\n",
+        b"~1000000000\r\n",
+        b"*1\r\n*1000000000\r\n",
+        b"(" + b"9" * 5000 + b"\r\n",
+        b"\0" * 100,
+        b"\r\n" * 100,
+        bytes(range(256)),
+    ],
+    ids=lambda garbage: repr(garbage[:24]),
+)
+def test_garbage_ends_its_connection_with_an_error(serving, client, garbage):
+    """What is not a command is answered with one error line, the connection is closed."""
+    for split in (False, True):
+        with serving.connect() as plain:
+            plain.sendall(PING)
+            assert plain.recv(7) == b"+PONG\r\n"
+            for part in [garbage[i : i + 1] for i in range(len(garbage))] if split else [garbage]:
+                with contextlib.suppress(ConnectionError):
+                    plain.sendall(part)
+            answer = rest(plain)
+        assert answer.startswith(b"-ERR ") or (split and not answer), answer
+        assert answer.count(b"\r\n") <= 1
+    assert client.ping()
+
+
+def test_a_command_of_too_many_bytes_is_refused(serving, client):
+    """A command that goes on beyond a megabyte is not collected any further."""
+    with serving.connect() as plain:
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            plain.sendall(b"*2\r\n$4\r\nECHO\r\n$4000000000\r\n")
+            while sent < 64 << 20:
+                sent += plain.send(b"x" * 65536)
+    assert sent < 16 << 20
+    assert client.echo("x" * 1_000_000) == "x" * 1_000_000
+
+
+@pytest.mark.parametrize("greeting", [b"*1000\r\n", b"*2\r\n$4\r\nAUTH\r\n$9000\r\n" + b"x" * 9000])
+def test_before_the_token_little_is_taken(tmp_path, greeting):
+    """A connection that has not shown the token gets no room for long arrays and arguments."""
+    with Serving(tmp_path, token="a token of sixteen bytes") as service, service.connect() as plain:
+        plain.sendall(greeting)
+        assert rest(plain).startswith(b"-ERR Protocol error")
+
+
+def test_a_batch_of_too_many_values_is_refused(client):
+    """MPROBE of more than 10,000 values is -LIMIT, at once."""
+    values = ["0" * 16] * 2 * 10_001
+    with pytest.raises(redis.ResponseError, match="^LIMIT "):
+        client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values)
+    assert client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values[2:])
+
+
+def test_a_key_of_too_many_bytes_is_refused(client):
+    """A document key has up to 8192 bytes."""
+    assert reserve(client, "keys", "k" * 8192)[1]
+    with pytest.raises(redis.ResponseError, match="^LIMIT "):
+        reserve(client, "keys", "k" * 8193)
+
+
+def test_an_answer_of_too_many_neighbours_is_refused(serving, client):
+    """Ten thousand neighbours go into one answer; a batch with more is -LIMIT, single probes not."""
+    pipeline = client.pipeline(transaction=False)
+    for i in range(1100):
+        reserve(pipeline, "many", f"k{i}", "EXEMPT", "start", check=0)
+    tokens = [answer[1] for answer in pipeline.execute()]
+    for i, token in enumerate(tokens):
+        pipeline.execute_command("DEDUP.INSERT", "many", f"k{i}", token)
+    pipeline.execute()
+    pair = [f"{0x0123456789ABCDEF:016x}", "0" * 16]
+    with pytest.raises(redis.ResponseError, match="^LIMIT "):
+        client.execute_command("DEDUP.MPROBE", "many", "RECIPE", RECIPE, "VALUES", *pair * 11)
+    found = client.execute_command("DEDUP.MPROBE", "many", "RECIPE", RECIPE, "VALUES", *pair * 10)
+    assert [len(near) for near in found] == [1000] * 10
+    for _ in range(30):
+        probe(pipeline, "many", 0x0123456789ABCDEF, 0)
+    assert [len(near) for near in pipeline.execute()] == [1000] * 30
+
+
+def test_namespaces_are_bounded(tmp_path):
+    """One more namespace than allowed is -LIMIT; a probe makes none."""
+    with (
+        Serving(tmp_path, "--max-namespaces", 2) as service,
+        redis.Redis(port=service.port) as client,
+    ):
+        assert probe(client, "probed", 0) == []
+        for ns in ("a", "b"):
+            reserve(client, ns, "k")
+        with pytest.raises(redis.ResponseError, match="^LIMIT "):
+            reserve(client, "c", "k")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_policies_are_bounded_and_come_back(client):
+    """More kinds of policy than are kept open at once are still answered right."""
+    insert(client, "policies", "k", check=0)
+    for _ in range(2):
+        for total in range(100):
+            found = probe(client, "policies", 0x0123456789ABCDEF, 0b111, "TOTAL", total)
+            assert found == ([["k", 0, 3]] if total >= 3 else [])
+
+
+def test_too_many_connections_are_told_so(serving, client):
+    """Beyond the bound a connection gets an error and ends; those before it go on."""
+    assert client.ping()
+    with contextlib.ExitStack() as stack:
+        plains = [stack.enter_context(serving.connect()) for _ in range(60)]
+        answers = []
+        for plain in plains:
+            plain.settimeout(0.5)
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                plain.sendall(PING)
+                answers.append(plain.recv(100))
+        assert answers.count(b"+PONG\r\n") >= 40
+        assert any(b"max number of clients" in answer for answer in answers)
+        assert client.ping()
+
+
+def test_a_slow_command_ends_its_connection(serving, client):
+    """Slow loris: a command that is not whole within its time ends the connection."""
+    with serving.connect() as plain:
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            for byte in command(b"ECHO", b"x" * 1000):
+                plain.sendall(bytes([byte]))
+                time.sleep(0.05)
+                assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 30
+    assert client.ping()
+
+
+def test_an_idle_connection_is_closed(serving):
+    """After its idle time, and not before a token's, a connection ends without a word."""
+    with serving.connect() as plain:
+        plain.sendall(PING)
+        assert rest(plain) == b"+PONG\r\n"
+
+
+def test_a_connection_that_shows_no_token_is_closed(tmp_path):
+    """Without the token a connection ends after its greeting time."""
+    serving = Serving(tmp_path, token="a token of sixteen bytes", limits=SHORT)
+    with serving as service, service.connect() as plain:
+        assert rest(plain) == b""
+
+
+def test_a_slow_reader_costs_bounded_memory_and_ends(serving, client):
+    """Who asks and does not read is not answered without end, and is cut off; others are served."""
+    insert(client, "unread", "k" * 8000, check=0)
+    asked = command(
+        b"DEDUP.PROBE",
+        b"unread",
+        b"%016x" % 0x0123456789ABCDEF,
+        b"0" * 16,
+        b"RECIPE",
+        RECIPE.encode(),
+    )
+    before = _rss(serving)
+    with serving.connect() as plain:
+        plain.setblocking(False)
+        sent, began = 0, time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - began < 20:
+                try:
+                    sent += plain.send(asked * 500)
+                except BlockingIOError:
+                    time.sleep(0.05)
+            raise AssertionError("it was never cut off")
+        assert sent / len(asked) * 8000 > 2 << 20
+        assert client.ping()
+    assert _rss(serving) - before < 64 << 20
+
+
+def _rss(serving) -> int:
+    pages = Path(f"/proc/{serving.process.pid}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def test_a_reader_that_comes_late_gets_every_answer(serving, client):
+    """Answers that wait for a slow reader are whole and in order once it reads."""
+    insert(client, "late", "k" * 8000, check=0)
+    with serving.connect() as plain:
+        asked = []
+        for i in range(2000):
+            value = 0x0123456789ABCDEF if i % 2 else spread(i + 1)
+            asked.append(
+                command(
+                    b"DEDUP.PROBE", b"late", b"%016x" % value, b"0" * 16, b"RECIPE", RECIPE.encode()
+                )
+            )
+            asked.append(command(b"ECHO", b"%d" % i))
+        sender = _sending(plain, b"".join(asked))
+        time.sleep(0.3)
+        stream = plain.makefile("rb")
+        for i in range(2000):
+            head = stream.readline()
+            if i % 2:
+                assert head == b"*1\r\n"
+                assert stream.readline() == b"*3\r\n"
+                assert stream.readline() == b"$8000\r\n"
+                assert stream.read(8002) == b"k" * 8000 + b"\r\n"
+                assert [stream.readline() for _ in range(2)] == [b":0\r\n"] * 2
+            else:
+                assert head == b"*0\r\n"
+            assert stream.readline() == b"$%d\r\n" % len(str(i))
+            assert stream.readline() == b"%d\r\n" % i
+        sender.join(10)
+
+
+def _sending(plain, data):
+    import threading
+
+    thread = threading.Thread(target=plain.sendall, args=(data,))
+    thread.start()
+    return thread
+
+
+def test_commands_cut_anywhere_are_answered_the_same(serving, client):
+    """Wherever reads cut them, commands have the answers they have in one piece."""
+    insert(client, "cut", "k", check=0)
+    rng = random.Random(4)
+    stream = b"".join(
+        command(*[str(word).encode() for word in words])
+        for words in (
+            ["PING"],
+            ["DEDUP.PROBE", "cut", f"{0x0123456789ABCDEF:016x}", "0" * 16, "RECIPE", RECIPE],
+            ["DEDUP.PROBE", "cut", "f" * 16, "0" * 16, "RECIPE", RECIPE],
+            ["DEDUP.PROBE", "cut", "f" * 15, "0" * 16, "RECIPE", RECIPE],
+            ["DEDUP.RESERVE", "cut", "k2", *page(check=0)],
+            ["ECHO", "a\r\nb"],
+            ["DEDUP.NOTHING"],
+            ["QUIT"],
+        )
+    )
+    answers = set()
+    for i in range(60):
+        with serving.connect() as plain:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            at = 0
+            while at < len(stream):
+                step = rng.choice([1, 2, 7, 40, 1000]) if i else len(stream)
+                plain.sendall(stream[at : at + step])
+                at += step
+                if step < 40 and rng.random() < 0.05:
+                    time.sleep(0.001)
+            answers.add(rest(plain))
+    assert len(answers) == 1
+    assert answers.pop().endswith(b"+OK\r\n")
+
+
+def test_hostile_bytes_by_chance(serving, client):
+    """Mutated commands are answered, refused or ended, and cost the others nothing."""
+    inputs = [seed for name, seed in fuzzing.seeds() if name == "resp"]
+    assert inputs
+    rng = random.Random(8)
+    for i in range(300):
+        with serving.connect() as plain, contextlib.suppress(ConnectionError):
+            plain.sendall(fuzzing.mutated(rng.choice(inputs), rng))
+            plain.shutdown(socket.SHUT_WR)
+            rest(plain)
+        if i % 50 == 0:
+            assert client.ping()
+    assert client.ping()
+
+
+def test_the_resp_harness_by_chance():
+    """The fuzzing harness of the RESP port holds on its seeds and some mutations of them."""
+    inputs = [seed for name, seed in fuzzing.seeds() if name == "resp"]
+    fuzzing.fuzz("resp", inputs, random.Random(2), len(inputs) + 300)
+
+
+def test_many_connections_are_served(tmp_path):
+    """A thousand clients at once each get their answers."""
+    code = """
+        import asyncio, sys
+        async def one(port, i):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(3):
+                writer.write(b"*2\\r\\n$4\\r\\nECHO\\r\\n$%d\\r\\n%d\\r\\n" % (len(str(i)), i))
+                await reader.readline()
+                assert await reader.readline() == b"%d\\r\\n" % i
+            writer.close()
+        async def main(port):
+            await asyncio.gather(*(one(port, i) for i in range(1000)))
+        import resource
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        asyncio.run(main(int(sys.argv[1])))
+        print("done")
+    """
+    with Serving(tmp_path) as service:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), str(service.port)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.stdout == "done\n", done.stderr[-2000:]
+
+
+def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
+    """When the store takes no writes, INSERT is -STORE, what was stored is found, and it recovers."""
+    with (
+        Serving(tmp_path) as service,
+        redis.Redis(port=service.port, decode_responses=True) as client,
+    ):
+        insert(client, "d", "http://a/1", check=0)
+        size = (tmp_path / "d" / "documents.mdb").stat().st_size
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        with pytest.raises(redis.ResponseError, match=r"^STORE .*documents\.mdb"):
+            for i in range(5000):
+                insert(client, "d", f"http://b/{i}", value=spread(i))
+        assert probe(client, "d", 0x0123456789ABCDEF, 0) == [["http://a/1", 0, 0]]
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        insert(client, "d", "http://c/1", value=spread(99_999), check=0)
+        assert probe(client, "d", spread(99_999), 0) == [["http://c/1", 0, 0]]
+    assert any("documents.mdb" in line for line in service.log)
