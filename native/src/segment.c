@@ -170,7 +170,7 @@ ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **s
     *reason = "";
     ndd_status status = NDD_OK;
     ndd_segment *opened = NULL;
-    if ((bytes == NULL && size > 0) || (uintptr_t)bytes % 8 != 0) status = NDD_BAD_ARGUMENT;
+    if (size > 0 && (bytes == NULL || (uintptr_t)bytes % 8 != 0)) status = NDD_BAD_ARGUMENT;
     if (status == NDD_OK && size > SIZE_MAX) status = NDD_TOO_LARGE;
     if (status == NDD_OK && (opened = calloc(1, sizeof *opened)) == NULL) status = NDD_NO_MEMORY;
     if (status == NDD_OK) {
