@@ -1,7 +1,6 @@
 """Tables of segments: against a plain set of pairs, damaged, killed, without room, from many threads."""
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -361,17 +360,13 @@ def test_a_damaged_file_of_a_table_is_named(tmp_path, which, damage):
             table.insert(7, 7)
             table.merge()
             table.remove(8, 8)
-        content = bytearray(sorted(other.glob(path.name.partition("-")[0] + "*"))[-1].read_bytes())
+        content = bytearray(max(other.glob(path.name.partition("-")[0] + "*")).read_bytes())
     elif damage == "flip":
         content[len(content) // 3] ^= 4
     elif damage == "cut":
         del content[-9:]
     path.unlink() if damage == "gone" else path.write_bytes(content)
     place = f"{tmp_path / 't'}" if which == 0 else str(path)
-    if which == 1 and damage == "exchanged":
-        place = "no error: it is another list of removed pairs, and a whole one"
-        SegmentedTable(tmp_path / "t").close()
-        return
     with pytest.raises(StoreDamaged, match=place):
         SegmentedTable(tmp_path / "t")
     expected = names if damage != "gone" else [name for name in names if name != path.name]
@@ -385,8 +380,9 @@ def test_a_damaged_file_of_a_table_is_named(tmp_path, which, damage):
         {"format": "another"},
         {"k": "3"},
         {"more": 1},
-        {"removed": "../removed-1.ndd"},
-        {"removed": "lock"},
+        {"removed": {"name": "../removed-00000003.ndd", "documents": 1, "checksum": ""}},
+        {"removed": {"name": "lock", "documents": 1, "checksum": ""}},
+        {"removed": "removed-00000003.ndd"},
     ],
 )
 def test_a_manifest_that_is_not_one_is_refused(tmp_path, change):

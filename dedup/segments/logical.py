@@ -30,7 +30,14 @@ import numpy.typing as npt
 from dedup.answers import Found, Matches, ProbedMany
 from dedup.errors import StoreDamaged, UsageError
 from dedup.numbers import Array, Numbers, many, number
-from dedup.segments.manifest import Listed, Manifest, is_part, read_manifest, write_manifest
+from dedup.segments.manifest import (
+    Listed,
+    Manifest,
+    checksum_of,
+    is_part,
+    read_manifest,
+    write_manifest,
+)
 from dedup.segments.segment import Segment, write_segment
 from dedup.store.lock import FolderLock
 from dedup.table import Table, limit_number
@@ -142,8 +149,9 @@ class SegmentedTable:
         self._persisted = self._load_removed(manifest.removed)
         self._removed = Table(0)
         self._removed.insert_many(*self._persisted)
-        self._table, self._frozen = Table(self._k), None
-        self._changed = False
+        self._table = Table(self._k)
+        self._frozen: _Frozen | None = None
+        self._changed = False  # since the last flush
         for path in parts:
             if path.name not in manifest.files():
                 path.unlink()
@@ -154,20 +162,22 @@ class SegmentedTable:
             segment = Segment(path)
         except FileNotFoundError as error:
             raise StoreDamaged(f"{path}: the manifest lists it, and it is missing") from error
-        if (len(segment), segment.checksum) != (listed.documents, listed.checksum):
+        if _listing(segment) != listed:
             raise StoreDamaged(f"{path}: it is not the file that the manifest lists")
         if segment.k < self._manifest.k:
             raise StoreDamaged(f"{path}: it was made for distances up to {segment.k} only")
         return segment
 
-    def _load_removed(self, name: str | None) -> Pairs:
-        if name is None:
+    def _load_removed(self, listed: Listed | None) -> Pairs:
+        if listed is None:
             return NONE
-        path = self._folder / name
+        path = self._folder / listed.name
         try:
             pairs = Table.load(path, 0).pairs()
         except FileNotFoundError as error:
             raise StoreDamaged(f"{path}: the manifest lists it, and it is missing") from error
+        if (len(pairs[0]), checksum_of(path)) != (listed.documents, listed.checksum):
+            raise StoreDamaged(f"{path}: it is not the file that the manifest lists")
         if not np.all(_held(self._segments, *pairs)):
             raise StoreDamaged(f"{path}: it holds what is in no segment")
         return pairs
@@ -192,7 +202,7 @@ class SegmentedTable:
         """Return what the table holds."""
         with self._turns.reading:
             tables = [self._table] if self._frozen is None else [self._table, self._frozen.table]
-            places = [*tables, *self._segments]
+            places: list[Table | Segment] = [*tables, *self._segments]
             return SegmentedStats(
                 documents=sum(map(len, places)) - len(self._removed),
                 segments=len(self._segments),
@@ -403,10 +413,12 @@ class SegmentedTable:
     def _list(self, listed: list[Listed], removed: Pairs, note: int) -> Manifest:
         """Replace the manifest, with the removed pairs in a file of their own; return the one before."""
         before = self._manifest
-        name = self._name("removed") if len(removed[0]) else None
-        if name is not None:
-            _table_of(removed).save(self._folder / name)
-        manifest = Manifest(before.k, note, self._next, tuple(listed), name)
+        removed_file = None
+        if len(removed[0]):
+            path = self._folder / self._name("removed")
+            _table_of(removed).save(path)
+            removed_file = Listed(path.name, len(removed[0]), checksum_of(path))
+        manifest = Manifest(before.k, note, self._next, tuple(listed), removed_file)
         write_manifest(self._folder, manifest)
         self._manifest, self._persisted = manifest, removed
         return before
@@ -487,7 +499,7 @@ def _held(segments: tuple[Segment, ...], *pairs: Array) -> npt.NDArray[np.bool_]
 
 
 def _listing(segment: Segment) -> Listed:
-    return Listed(segment.path.name, len(segment), segment.checksum)
+    return Listed(segment.path.name, len(segment), checksum_of(segment.path))
 
 
 # ------------------------------------------------------------------------------------------- answers
@@ -495,7 +507,7 @@ def _listing(segment: Segment) -> Listed:
 
 def _queries(found: Found) -> npt.NDArray[np.intp]:
     """Return for each match the number of its probe."""
-    counts = np.diff(found.offsets.astype(np.int64))
+    counts = (found.offsets[1:] - found.offsets[:-1]).astype(np.intp)
     return np.repeat(np.arange(len(counts)), counts)
 
 
@@ -530,7 +542,7 @@ def _together(parts: list[Found], limit: int) -> Found:
     offsets = _offsets(queries, count)
     cut = np.logical_or.reduce([part.cut for part in parts])
     if limit:
-        cut |= np.diff(offsets.astype(np.int64)) > limit
+        cut |= offsets[1:] - offsets[:-1] > limit
         place = np.arange(len(queries)) - offsets[queries].astype(np.int64)
         matches, queries = matches[place < limit], queries[place < limit]
         offsets = _offsets(queries, count)

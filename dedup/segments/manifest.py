@@ -9,6 +9,7 @@ The rules kept here:
   - A manifest is believed only if its checksum, its version and every field are right.
 """
 
+import os
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import msgspec
 from dedup.errors import StoreDamaged
 from dedup.files import replace_file
 
-__all__ = ["Listed", "Manifest", "is_part", "read_manifest", "write_manifest"]
+__all__ = ["Listed", "Manifest", "checksum_of", "is_part", "read_manifest", "write_manifest"]
 
 NAME = "manifest.json"
 FORMAT, VERSION = "dedup segments", 1
@@ -38,21 +39,24 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note      a number of the caller's: what the table covers
     next      the number of the next file
     segments  from the oldest to the newest
-    removed   pairs that are in a segment and no longer in the table: a saved table; or None
+    removed   pairs that are in a segment and no longer in the table: a saved table, if there are any
     """
 
     k: int
     note: int = 0
     next: int = 1
     segments: tuple[Listed, ...] = ()
-    removed: str | None = None
+    removed: Listed | None = None
     format: str = FORMAT
     version: int = VERSION
 
     def files(self) -> set[str]:
         """Return the names of the files of the table."""
-        removed = set() if self.removed is None else {self.removed}
-        return {listed.name for listed in self.segments} | removed
+        return {listed.name for listed in self.listed()}
+
+    def listed(self) -> list[Listed]:
+        """Return the files of the table."""
+        return [*self.segments, *([] if self.removed is None else [self.removed])]
 
 
 class _Version(msgspec.Struct):
@@ -64,6 +68,13 @@ def is_part(path: Path) -> bool:
     """Tell whether a file is such as a table of segments writes, by its name."""
     name = path.name.removeprefix(".")
     return name.startswith(("segment-", "removed-", f"{NAME}.")) and name != NAME
+
+
+def checksum_of(path: Path) -> str:
+    """Return the checksum of a file that ends with its own, as hex digits."""
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        return file.read().hex()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -91,8 +102,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         manifest = msgspec.json.decode(line, type=Manifest)
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"{path}: {error}") from error
-    names = [listed.name for listed in manifest.segments]
-    names += [] if manifest.removed is None else [manifest.removed]
+    names = [listed.name for listed in manifest.listed()]
     wrong = [name for name in names if Path(name).name != name or not is_part(Path(name))]
     if wrong or len(set(names)) < len(names):
         raise StoreDamaged(f"{path}: {', '.join(wrong or names)} cannot be a list of its files")

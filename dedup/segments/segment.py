@@ -43,7 +43,6 @@ class Segment:
         self._stats: Any = ffi.new("ndd_segment_stats *")
         lib.ndd_segment_stats_get(self._handle, self._stats)
         self._answers = Answers()
-        self.checksum = content[-8:].tobytes().hex()
 
     @property
     def path(self) -> Path:
