@@ -4,7 +4,6 @@ The rule kept here: a native answer is for one thread at a time, and its memory 
 probe, unless it is much.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -83,12 +82,21 @@ class Answers:
     def __init__(self) -> None:
         self._free: list[Answer] = []
 
-    def one(self, probe: Callable[[Answer], None]) -> Matches:
-        """Return the matches of a single probe, which fills the answer that it is given."""
-        answer = self._take()
-        probe(answer)
+    def take(self) -> Answer:
+        """Return one for a probe to fill; matches() or found() takes it back."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return Answer()
+
+    def matches(self, answer: Answer) -> Matches:
+        """Return the matches of a single probe, which filled the answer."""
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        found, count = answer.matches[0], answer.offsets[0][1]
+        count = answer.offsets[0][1]
+        if not count:
+            self._free.append(answer)
+            return Matches()
+        found = answer.matches[0]
         matches = Matches(
             [Match(found[i].document, found[i].value, found[i].distance) for i in range(count)]
         )
@@ -96,22 +104,14 @@ class Answers:
         self._give_back(answer, count)
         return matches
 
-    def many(self, count: int, probe: Callable[[Answer], None]) -> Found:
-        """Return what a batch of so many probes finds, which fills the answer that it is given."""
-        answer = self._take()
-        probe(answer)
+    def found(self, answer: Answer, count: int) -> Found:
+        """Return what a batch of so many probes found, which filled the answer."""
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
         offsets = as_array(answer.offsets[0], count + 1, np.dtype(np.uint64)).copy()
         matches = as_array(answer.matches[0], int(offsets[-1]), MATCH).copy()
         cut = as_array(lib.ndd_answer_cut(answer.handle), count, np.dtype(np.bool_)).copy()
         self._give_back(answer, len(matches))
         return Found(offsets, matches, cut)
-
-    def _take(self) -> Answer:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return Answer()
 
     def _give_back(self, answer: Answer, matches: int) -> None:
         if matches <= KEPT:

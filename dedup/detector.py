@@ -89,10 +89,13 @@ class Detector:
         of the given domain count; without one, none do.
         Raises RecipeMismatch and StoreDamaged.
         """
-        same_recipe(self.recipe.id, page.recipe)
+        if page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
         with self._lock:
-            self._check_open()
-            return self._inserted(page, domain or "", None)
+            if self._closed:
+                self._check_open()
+            found = self._store.near(page.value, self.policy.distance)
+        return self._near_duplicates(page, domain or "", None, found) if found else []
 
     def probe_many(
         self,
@@ -105,8 +108,8 @@ class Detector:
     ) -> dict[int, list[Neighbour]]:
         """Probe pages given by value and check, as probe() does; return neighbours by index.
 
-        Pages without any are left out of the dictionary. Raises as probe() does, and UsageError if
-        more than `limit` documents were to be looked at.
+        Pages without any are left out of the dictionary. Raises as probe() does, and TooMany (a
+        UsageError) if more than `limit` documents were to be looked at.
         """
         same_recipe(self.recipe.id, recipe)
         array = many(values, "values")

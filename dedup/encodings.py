@@ -65,11 +65,9 @@ def as_utf8(html: bytes | str, encoding: str | None) -> tuple[bytes, bool]:
     """
     if isinstance(html, str):
         return html.encode("utf-8", "surrogatepass"), True
-    name = _said(html, encoding)
-    if name is None:
-        if lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
-            return html, False
-        name = _declared(html) or _shown(html)
+    if encoding is None and lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
+        return html, False
+    name = _said(html, encoding) or _declared(html) or _shown(html)
     return (html, False) if name is None else (_decoded(html, name), True)
 
 

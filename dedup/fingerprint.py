@@ -226,8 +226,13 @@ class _Readers:
 _readers = _Readers()
 
 
+_NEWEST = recipe_of()
+
+
 def _recipe(recipe: Recipe | str | None) -> Recipe:
     """Return a recipe that fingerprints can be made with."""
+    if recipe is None:
+        return _NEWEST
     known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
     if known.key is None:
         raise RecipeMismatch(f"recipe {known.id!r} needs its secret; see recipe_of(id, secret)")
@@ -249,12 +254,11 @@ def _read(
 def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any:
     directory = _directory(url) if url else b""
     page = ffi.new("ndd_page *")
-    check(
-        lib.ndd_read_html(
-            reader, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
-        ),
-        f"a page of {len(data)} bytes",
+    status = lib.ndd_read_html(
+        reader, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
     )
+    if status != lib.NDD_OK:
+        check(status, f"a page of {len(data)} bytes")
     return page
 
 

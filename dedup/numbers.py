@@ -24,6 +24,8 @@ Numbers = npt.NDArray[Any] | Iterable[int]
 
 def number(given: SupportsIndex, name: str) -> int:
     """Return an integer from 0 to 2**64 - 1 as an int."""
+    if type(given) is int and 0 <= given < 1 << 64:
+        return given
     if not isinstance(given, (bool, np.bool_)):
         try:
             integer = given.__index__()

@@ -157,7 +157,9 @@ class Table:
         whether there are more.
         """
         query = ffi.new("uint64_t[1]", (number(value, "value"),))
-        return self._answers.one(lambda answer: self._probe(query, 1, limit_number(limit), answer))
+        answer = self._answers.take()
+        self._probe(query, 1, limit_number(limit), answer)
+        return self._answers.matches(answer)
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of n values at once and return (offsets, documents, distances).
@@ -171,15 +173,15 @@ class Table:
 
     def find(self, queries: Array, limit: int) -> Found:
         """Return what probe_many() does with the values that match, too; a limit of 0 is none."""
-        count = len(queries)
-        return self._answers.many(
-            count, lambda answer: self._probe(pointer(queries), count, limit, answer)
-        )
+        answer = self._answers.take()
+        self._probe(pointer(queries), len(queries), limit, answer)
+        return self._answers.found(answer, len(queries))
 
     def _probe(self, queries: Any, count: int, limit: int, answer: Answer) -> None:
         with self._lock.reading:
             status = lib.ndd_table_probe(self._handle, queries, count, limit, answer.handle)
-        check(status, "probing a table")
+        if status != lib.NDD_OK:
+            check(status, "probing a table")
 
     def has(self, values: Array, documents: Array) -> npt.NDArray[np.bool_]:
         """Return for each pair (values[i], documents[i]) whether it is there."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from broker import Cluster
 
 FIGURES = pytest.StashKey[list[str]]()
 
@@ -17,6 +21,45 @@ def pytest_configure(config: pytest.Config) -> None:
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
     """Return a function that keeps a line for the end of the run."""
     return pytestconfig.stash[FIGURES].append
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """The address of a real Kafka; every test takes topics of its own there."""
+    from broker import any_broker
+
+    with any_broker() as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def _one_broker() -> Iterator[Cluster]:
+    from broker import Cluster
+
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _three_brokers() -> Iterator[Cluster]:
+    from broker import Cluster
+
+    with Cluster(nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def one_broker(_one_broker: Cluster) -> Iterator[Cluster]:
+    """A Kafka of one node that a test may kill, pause and start."""
+    yield _one_broker
+    _one_broker.mend()
+
+
+@pytest.fixture
+def three_brokers(_three_brokers: Cluster) -> Iterator[Cluster]:
+    """A Kafka of three nodes that a test may kill, pause and start."""
+    yield _three_brokers
+    _three_brokers.mend()
 
 
 def pytest_terminal_summary(

@@ -7,6 +7,7 @@ import atheris
 import fuzzing
 import oracle
 
+import dedup.events
 import dedup.fingerprint
 import dedup.store.documents
 import dedup.store.records
@@ -31,7 +32,7 @@ def watch(owner: object, name: str) -> None:
             atheris.instrument_func(member)
 
 
-for module in (*WATCHED, dedup.fingerprint, oracle):
+for module in (*WATCHED, dedup.events, dedup.fingerprint, oracle):
     watch(module, module.__name__)
 atheris.Setup([sys.argv[0], *sys.argv[2:]], fuzzing.HARNESSES[sys.argv[1]])
 atheris.Fuzz()

@@ -2,6 +2,7 @@
 
     documents  a store whose files were changed: refused by name, or exactly what was stored
     records    bytes in place of a record or a state: ValueError or DedupError, or a round trip
+    events     bytes as the key and the value of a record: an event, or a fault that is named
     lines      an input of `store import`: each line a document or a named fault
     page       bytes in any encoding, against the specification's own reader (tests/oracle.py)
     resp       what a client sends to the table service (fuzzing_resp.py)
@@ -26,6 +27,7 @@ from pathlib import Path
 import fuzzing_resp
 import oracle
 
+from dedup import events
 from dedup.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
 from dedup.fingerprint import PageReading, fingerprint, main_words, read_page
 from dedup.store import Store, records, transfer, verify
@@ -227,6 +229,32 @@ def record(data: bytes) -> None:
         raise AssertionError("a record without its checksum was taken")
 
 
+# --------------------------------------------------------------------------------------- events
+
+
+def event(data: bytes) -> None:
+    """Decode a record; what is an event comes back from its own record as it was.
+
+    data = the key's length (2 bytes), key, value; the lengths 65535 and 65534 stand for no key and
+    for no value.
+    """
+    length = int.from_bytes(data[:2], "big")
+    key = None if length == 65535 else data[2 : 2 + length]
+    value = None if length == 65534 else data[2 + len(key or b"") :]
+    try:
+        found = events.decode(key, value)
+    except EventInvalid as error:
+        assert str(error)
+        return
+    if found.document is None:
+        assert value is None
+        assert events.record_key(found.namespace, found.key) == key
+    else:
+        again = events.encode(found.namespace, found.document)
+        assert again[0] == key
+        assert events.decode(*again) == found
+
+
 # ---------------------------------------------------------------------------------------- lines
 
 
@@ -308,6 +336,7 @@ def page(data: bytes) -> None:
 HARNESSES: dict[str, Callable[[bytes], None]] = {
     "documents": documents,
     "records": record,
+    "events": event,
     "lines": lines,
     "page": page,
     "resp": fuzzing_resp.resp,
@@ -327,6 +356,11 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     for i in range(12):
         each = document(i, i % 3)
         yield "records", bytes([i]) + records.encode_record(i, each)[8:]
+        key, value = events.encode("news", each)
+        for one, two in ((key, value), (key, b""), (b"", value), (key, value[:-9] + b"}")):
+            yield "events", len(one).to_bytes(2, "big") + one + two
+        yield "events", b"\xff\xff" + value
+        yield "events", b"\xff\xfe" + key
         line = transfer.encode_line("default" if i % 2 else "news", each)
         yield "lines", line
         yield "lines", line * 2 + b"\n\n{}\n" + line.replace(b"example", "é中".encode())

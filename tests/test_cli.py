@@ -708,3 +708,15 @@ def test_exit_codes_of_a_process(tmp_path):
     assert usage.returncode == 2
     assert b"Traceback" not in usage.stderr
     assert b"Traceback" in run("--debug", "compare", tmp_path / "a", tmp_path / "b").stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("dedup st", "store"), ("dedup store re", "report"), ("dedup compare --ht", "--html")],
+)
+def test_the_tab_key_completes(typed, offered):
+    """What the shell asks for the Tab key is answered: commands, their commands, their options."""
+    asked = {"_DEDUP_COMPLETE": "bash_complete", "COMP_WORDS": typed}
+    asked["COMP_CWORD"] = str(len(typed.split()) - 1)
+    done = run(env=os.environ | asked, text=True)
+    assert f"plain,{offered}" in done.stdout.splitlines()

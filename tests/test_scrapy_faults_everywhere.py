@@ -39,11 +39,12 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "Detector.fingerprint", "Detector.info", "Detector.insert", "Detector.probe",
+    "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get", "Detector.held",
+    "Detector.info", "Detector.insert", "Detector.pin", "Detector.probe", "Detector.probe_many",
     "Documents.batch", "Documents.damaged", "Documents.file_bytes", "Documents.get",
-    "Documents.key_count", "Documents.name", "Reservations.__len__",
-    "Store.forget_before", "Store.get", "Store.info", "Store.insert_many", "Store.sync",
-    "Store.verify", "Table.__init__", "Table.k", "Table.probe_many",
+    "Documents.key_count", "Documents.name", "Reservations.__len__", "Reservations.pin",
+    "Store.forget_before", "Store.get", "Store.info", "Store.insert_many", "Store.near_many",
+    "Store.sync", "Store.verify", "Table.__init__", "Table.k", "Table.preset", "Table.probe_many",
 }  # fmt: skip
 
 # Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot

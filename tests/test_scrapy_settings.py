@@ -33,6 +33,7 @@ def test_defaults():
         path=Path(".scrapy/dedup"),
         service=(),
         timeout_seconds=0.5,
+        kafka=None,
         wait_seconds=1.0,
         reservation_seconds=600.0,
         exempt=frozenset(EXEMPTIONS),
@@ -165,17 +166,33 @@ def test_empty_pages_are_never_judged():
     assert config(DEDUP_EXEMPT=[]).min_features == 1
 
 
-NOT_YET = {
-    "DEDUP_KAFKA": "127.0.0.1:9092",
-    "DEDUP_TOPIC": "dedup.inserts",
-}
+def test_kafka():
+    """DEDUP_KAFKA and DEDUP_TOPIC say where insert events go."""
+    found = config(DEDUP_SERVICE="redis://a", DEDUP_KAFKA="b,c:9093", DEDUP_TOPIC="pages").kafka
+    assert found is not None
+    assert (found.bootstrap, found.topic) == (("b:9092", "c:9093"), "pages")
+    assert config(DEDUP_SERVICE="redis://a", DEDUP_TOPIC="pages").kafka is None
+    default = config(DEDUP_SERVICE="redis://a", DEDUP_KAFKA=["b"]).kafka
+    assert default is not None
+    assert default.topic == "dedup.inserts"
 
 
-@pytest.mark.parametrize("name", NOT_YET)
-def test_not_yet(name):
-    """A setting that this release does not know yet disables the add-on, which says so."""
-    with pytest.raises(NotConfigured, match=f"^{name} is not available yet in this release$"):
-        config(**{name: NOT_YET[name]})
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"DEDUP_KAFKA": "b"}, "DEDUP_KAFKA needs DEDUP_SERVICE"),
+        ({"DEDUP_KAFKA": "b:x", "DEDUP_SERVICE": "redis://a"}, "'b:x' is not allowed"),
+        ({"DEDUP_KAFKA": 9092, "DEDUP_SERVICE": "redis://a"}, "setting DEDUP_KAFKA is 9092"),
+        (
+            {"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "redis://a", "DEDUP_TOPIC": "no topic"},
+            "topic 'no topic' is not allowed",
+        ),
+    ],
+)
+def test_wrong_kafka(settings, wrong):
+    """A wrong one says so; events without a service that reads them are refused."""
+    with pytest.raises(UsageError, match=wrong):
+        config(**settings)
 
 
 @pytest.mark.parametrize("off", [False, "False", "0", 0])

@@ -217,3 +217,30 @@ def test_bars_are_as_long_as_their_numbers():
 def test_help_shows_an_example():
     """The help of the command ends with an example that calls it."""
     assert "Example: dedup store report" in call("--help").output
+
+
+def test_the_page_says_what_the_text_says(folder, tmp_path):
+    """--html writes one page with every store's figures and nothing to load."""
+    made = tmp_path / "page.html"
+    assert call(folder, "--html", made).exit_code == 0
+    page = made.read_text()
+    found = report_store(folder)
+    assert f"<dt>documents</dt><dd>{found.documents:,}</dd>" in page
+    assert f"<dt>distinct values</dt><dd>{found.values:,}</dd>" in page
+    assert all(f"<h3>{place.value}</h3>" in page for place in [*found.hot, *found.dense])
+    assert page.count("<rect") == len(found.buckets)
+    assert not re.findall(r"""(?:src|href)=["']|<script""", page)
+
+
+def test_keys_are_escaped_on_the_page(tmp_path):
+    """A document key is anything a crawler met; on the page it is text."""
+    with Store.open(tmp_path, "site") as store:
+        store.insert_many([document(f"<script>{n}</script>", 7) for n in range(2)])
+    shown = call(tmp_path, "--html", "-").stdout
+    assert "&lt;script&gt;1&lt;/script&gt;" in shown
+    assert "<script" not in shown
+
+
+def test_page_and_json_do_not_share_stdout(folder):
+    """--html - and --json together are a usage error."""
+    assert call(folder, "--html", "-", "--json").exit_code == 2

@@ -98,7 +98,8 @@ def compare(
         return
     for line in _lines(side_a, side_b, recipe, result):
         terminal.out(line)
-    terminal.out(_summary(side_a, side_b, hunks))
+    marks = ", [-in A only-] {+in B only+}:" if hunks else ""
+    terminal.out(f"{_summary(side_a, side_b, hunks)}{marks}")
     for line in _differences(side_a.words, side_b.words, shown, columns, whole=show_all):
         terminal.out(line)
     if len(shown) < len(hunks):
@@ -184,7 +185,8 @@ def _lines(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> Iterator[str]
     for name, bits, limit in _distance_rows(recipe, result):
         yield f"{name:<17}  {bits:>3} bits{limit and f', {limit}'}"
     yield ""
-    yield _verdict(a, b, recipe, result)
+    answer, why = _verdict(a, b, recipe, result)
+    yield f"verdict: {answer} ({why})"
     yield from _notes(b, result)
     yield ""
 
@@ -208,7 +210,8 @@ def _distance_rows(recipe: Recipe, result: _Result) -> list[tuple[str, str, str]
     ]
 
 
-def _verdict(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> str:
+def _verdict(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> tuple[str, str]:
+    """Return the answer, and why."""
     match result.rule:
         case "short":
             name, page = min((("A", a.page), ("B", b.page)), key=lambda side: side[1].features)
@@ -222,7 +225,7 @@ def _verdict(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> str:
         case _:
             why = f"both distances are within those of the recipe {recipe.id}"
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
-    return f"verdict: {answer} ({why})"
+    return answer, why
 
 
 def _notes(b: _Side, result: _Result) -> Iterator[str]:
@@ -240,7 +243,10 @@ def _write_page(
         (a.path, b.path),
         _verdict(a, b, recipe, result),
         [*_notes(b, result), _summary(a, b, hunks)],
-        ((_PAGE_HEADERS, *_page_rows(a, b)), (_DISTANCE_HEADERS, *_distance_rows(recipe, result))),
+        (
+            [*zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)],
+            [_DISTANCE_HEADERS, *_distance_rows(recipe, result)],
+        ),
         (a.words, b.words),
         hunks,
     )
@@ -253,5 +259,5 @@ def _summary(a: _Side, b: _Side, hunks: list[Hunk]) -> str:
         return f"the main texts are the same, {terminal.count(len(a.words), 'word')}"
     return (
         f"the main texts ({len(a.words):,} and {len(b.words):,} words) differ in "
-        f"{terminal.count(len(hunks), 'place')}, [-in A only-] {{+in B only+}}:"
+        f"{terminal.count(len(hunks), 'place')}"
     )

@@ -30,8 +30,9 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
     "--distance", type=click.IntRange(0, 15), help="k of the neighbourhoods; the recipe's."
 )
 @click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows.")
+@click.option("--html", "page", metavar="FILE", help="Write one HTML page that shows all of it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def report(path: str, distance: int | None, top: int, as_json: bool) -> None:
+def report(path: str, distance: int | None, top: int, page: str | None, as_json: bool) -> None:
     """Show how the fingerprints of the stores at PATH are spread. Nothing is changed.
 
     Leading bits and buckets are Figure 2 of Manku, Jain and Das Sarma (WWW 2007): what they show
@@ -41,6 +42,9 @@ def report(path: str, distance: int | None, top: int, as_json: bool) -> None:
     """
     from dedup.store.report import SpreadReport, report_store
 
+    if page == "-" and as_json:
+        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
+
     def look(folder: Path) -> Seen:
         check_documents(folder)
         found = report_store(folder, distance, top, terminal.progress(str(folder)))
@@ -48,13 +52,18 @@ def report(path: str, distance: int | None, top: int, as_json: bool) -> None:
         return seen
 
     stores, failed = each(path, look)
+    reports = [msgspec.convert(s, SpreadReport) for s in stores if "error" not in s]
+    if page is not None and reports:
+        from dedup.cli.store_page import store_page
+
+        with click.open_file(page, "wb") as file:
+            file.write(store_page(reports).encode("utf-8", "replace"))
     if as_json:
         terminal.out_json({"path": path, "stores": stores})
-    else:
-        for s in stores:
-            if "error" not in s:
-                for line in _lines(msgspec.convert(s, SpreadReport)):
-                    terminal.out(line)
+    elif page != "-":
+        for r in reports:
+            for line in _lines(r):
+                terminal.out(line)
     if failed:
         click.get_current_context().exit(1)
 

@@ -106,25 +106,22 @@ class AsyncServiceDetector:
         domain = registrable_domain(url or key) if domain is None else domain
         return fault_verdict(page, key, domain)
 
-    async def insert(self, verdict: Verdict, *, pin: bool = False) -> bool:
+    async def insert(self, verdict: Verdict) -> bool:
         """Make a page last: it was processed. Acknowledged by the service on return.
 
         A reservation that the service does not know any more is made anew first. After
         ServiceUnavailable it may or may not have been inserted; inserting again changes nothing.
 
-        pin  hold the reservation, and insert nothing, until the page comes to the service as an
-             insert event
-
         Returns False: late duplicates are counted by the service. Raises as Detector.insert().
         """
-        return (await self.insert_many((verdict,), pin=pin))[0]
+        return (await self.insert_many((verdict,)))[0]
 
-    async def insert_many(self, verdicts: Sequence[Verdict], *, pin: bool = False) -> list[bool]:
+    async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last, all of them under way at once; return and raise as insert() does.
 
         An error is raised once every page that could be inserted is.
         """
-        errors = await self.end_many("insert", verdicts, pin=pin)
+        errors = await self.end_many("insert", verdicts)
         failed = next(filter(None, errors), None)
         if failed is not None:
             raise failed
@@ -137,30 +134,33 @@ class AsyncServiceDetector:
             return False
         return bool(await self._service.ask(self._commands.end("release", verdict)))
 
-    async def end_many(
-        self, kind: Kind, verdicts: Sequence[Verdict], *, pin: bool = False
-    ) -> list[Exception | None]:
-        """Insert or release pages, all of them under way at once; return each one's error."""
+    async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Exception | None]:
+        """End reservations, all of them under way at once; return each one's error.
+
+        insert   make the page last; see insert()
+        pin      hold the reservation until the page comes to the service as an insert event, which
+                 is the caller's to produce; a reservation that is not known any more stays so
+        release  give the page back
+        """
         self._check_open()
-        commands = self._commands
-        known = [v for v in verdicts if not is_fault(v)]
-        if kind == "insert":
+        if kind != "release":
             for verdict in verdicts:
-                commands.check_insertable(verdict)
-        answers = iter(await self._service.ask_all([commands.end(kind, v, pin=pin) for v in known]))
+                self._commands.check_insertable(verdict)
+        known = [v for v in verdicts if not is_fault(v)]
+        answers = iter(await self._service.ask_all([self._commands.end(kind, v) for v in known]))
         errors: list[Exception | None] = []
         for verdict in verdicts:
             answer = None if is_fault(verdict) else next(answers)
             if kind == "insert" and (is_fault(verdict) or isinstance(answer, NoToken)):
-                answer = await self._anew(verdict, pin=pin)
+                answer = await self._anew(verdict)
             errors.append(answer if isinstance(answer, Exception) else None)
         return errors
 
-    async def _anew(self, verdict: Verdict, *, pin: bool) -> Exception | None:
+    async def _anew(self, verdict: Verdict) -> Exception | None:
         try:
             reply = await self._service.ask(self._commands.anew(verdict))
             again = verdict_of(reply, verdict.page, verdict.key, verdict.domain)
-            await self._service.ask(self._commands.end("insert", again, pin=pin))
+            await self._service.ask(self._commands.end("insert", again))
         except Exception as error:
             return error
         return None

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Command = tuple[bytes | str | int, ...]
-Kind = Literal["insert", "release"]
+Kind = Literal["insert", "pin", "release"]
 
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
 _FAULT = "fault-"  # begins a token that was made here, for a page that could not be reserved
@@ -110,12 +110,12 @@ class Commands:
             command += (b"EXEMPT", exempt)
         return command if guard else (*command, b"GUARD", b"off")
 
-    def end(self, kind: Kind, verdict: Verdict, *, pin: bool = False) -> Command:
+    def end(self, kind: Kind, verdict: Verdict) -> Command:
         """Return the command that ends a reservation."""
         assert verdict.token is not None
-        name = b"DEDUP.INSERT" if kind == "insert" else b"DEDUP.RELEASE"
+        name = b"DEDUP.RELEASE" if kind == "release" else b"DEDUP.INSERT"
         command: Command = (name, self.namespace, _encoded(verdict.key), verdict.token)
-        return (*command, b"PIN") if pin else command
+        return (*command, b"PIN") if kind == "pin" else command
 
     def anew(self, verdict: Verdict) -> Command:
         """Return the command that reserves once more a page whose token is not known any more."""

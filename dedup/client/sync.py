@@ -109,20 +109,17 @@ class ServiceDetector:
         command = self._commands.reserve(page, key, domain, exempt, guard=guard)
         return verdict_of(self._ask(command), page, key, domain)
 
-    def insert(self, verdict: Verdict, *, pin: bool = False) -> bool:
+    def insert(self, verdict: Verdict) -> bool:
         """Make a page last: it was processed. Acknowledged by the service on return.
 
         A reservation that the service does not know any more is made anew first. After
         ServiceUnavailable it may or may not have been inserted; inserting again changes nothing.
 
-        pin  hold the reservation, and insert nothing, until the page comes to the service as an
-             insert event
-
         Returns False: late duplicates are counted by the service. Raises as Detector.insert().
         """
-        return self.insert_many((verdict,), pin=pin)[0]
+        return self.insert_many((verdict,))[0]
 
-    def insert_many(self, verdicts: Sequence[Verdict], *, pin: bool = False) -> list[bool]:
+    def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last, all of them under way at once; return and raise as insert() does.
 
         An error is raised once every page that could be inserted is.
@@ -130,14 +127,14 @@ class ServiceDetector:
         self._check_open()
         for verdict in verdicts:
             self._commands.check_insertable(verdict)
-        asked = [self._commands.end("insert", verdict, pin=pin) for verdict in verdicts]
+        asked = [self._commands.end("insert", verdict) for verdict in verdicts]
         errors: list[Exception] = []
         for verdict, answer in zip(verdicts, self._ask_all(asked), strict=True):
             try:
                 if isinstance(answer, NoToken):
                     again = self._ask(self._commands.anew(verdict))
                     anew = verdict_of(again, verdict.page, verdict.key, verdict.domain)
-                    self._ask(self._commands.end("insert", anew, pin=pin))
+                    self._ask(self._commands.end("insert", anew))
                 elif isinstance(answer, Exception):
                     errors.append(answer)
             except Exception as error:

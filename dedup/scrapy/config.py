@@ -1,11 +1,11 @@
 """The DEDUP_ settings, read once into a frozen value.
 
 A setting with a wrong value stops the crawl at its start, naming the setting, the value and what is
-allowed; one that this release does not know yet disables the add-on and says so.
+allowed; one whose libraries are missing disables the add-on and says so.
 """
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from scrapy.exceptions import NotConfigured
@@ -15,6 +15,9 @@ from scrapy.utils.project import inside_project, project_data_dir
 from dedup.errors import UsageError
 from dedup.names import check_namespace
 from dedup.policy import Scope
+
+if TYPE_CHECKING:
+    from dedup.kafka import KafkaConfig
 
 __all__ = ["EXEMPTIONS", "Config", "Mode"]
 
@@ -32,8 +35,6 @@ EXEMPTIONS = (
     "no_callback",
 )
 
-_NOT_YET = ("DEDUP_KAFKA", "DEDUP_TOPIC")
-
 
 class Config(msgspec.Struct, frozen=True):
     """The settings in force; None stands for the recipe's own value.
@@ -43,6 +44,7 @@ class Config(msgspec.Struct, frozen=True):
     path                      folder of the store's namespaces
     service                   URLs of table services in order of preference; none: the store at path
     timeout_seconds           how long a page waits for a service's answer
+    kafka                     where insert events go, besides the service; None: nowhere
     wait_seconds              how long a page waits for a near-duplicate in flight
     reservation_seconds       how long a page may be in flight
     exempt                    reasons in force for which a page is not judged, or is kept
@@ -60,6 +62,7 @@ class Config(msgspec.Struct, frozen=True):
     path: Path
     service: tuple[str, ...]
     timeout_seconds: float
+    kafka: "KafkaConfig | None"
     wait_seconds: float
     reservation_seconds: float
     exempt: frozenset[str]
@@ -71,9 +74,6 @@ class Config(msgspec.Struct, frozen=True):
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
         """Read and check the settings; raise UsageError or NotConfigured."""
-        for name in _NOT_YET:
-            if settings.get(name):
-                raise NotConfigured(f"{name} is not available yet in this release")
         if not _enabled(settings):
             raise NotConfigured
         exempt = _exempt(settings)
@@ -89,6 +89,7 @@ class Config(msgspec.Struct, frozen=True):
             path=_path(settings),
             service=_service(settings),
             timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", 0.5, least=0.001),
+            kafka=_kafka(settings),
             wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
             reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0, least=0.001),
             exempt=exempt,
@@ -200,6 +201,32 @@ def _service(settings: BaseSettings) -> tuple[str, ...]:
         except UsageError as error:
             raise UsageError(f"setting DEDUP_SERVICE: {error}") from None
     return urls
+
+
+def _kafka(settings: BaseSettings) -> "KafkaConfig | None":
+    try:
+        bootstrap = ",".join(settings.getlist("DEDUP_KAFKA"))
+    except TypeError:
+        allowed = "host:port, several with commas"
+        raise _wrong("DEDUP_KAFKA", settings.get("DEDUP_KAFKA"), allowed) from None
+    topic = _text(settings, "DEDUP_TOPIC")
+    if not bootstrap:
+        return None
+    if not settings.get("DEDUP_SERVICE"):
+        raise UsageError("setting DEDUP_KAFKA needs DEDUP_SERVICE, which reads the events")
+    try:
+        import aiokafka  # noqa: F401
+        import cramjam  # noqa: F401
+
+        from dedup.kafka import kafka_config
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"DEDUP_KAFKA needs more: pip install 'crawl-dedup[kafka]' ({error})"
+        ) from error
+    try:
+        return kafka_config(bootstrap) if topic is None else kafka_config(bootstrap, topic)
+    except UsageError as error:
+        raise UsageError(f"setting DEDUP_KAFKA or DEDUP_TOPIC: {error}") from None
 
 
 def _path(settings: BaseSettings) -> Path:

@@ -15,6 +15,7 @@ from collections import deque
 from typing import Literal, NamedTuple
 
 from dedup.client import AsyncServiceDetector
+from dedup.client.commands import NoToken
 from dedup.errors import ServiceUnavailable
 from dedup.scrapy.counts import Counts
 from dedup.values import Verdict
@@ -81,6 +82,8 @@ class Endings:
             for ending, error in zip(self._sending, errors, strict=True):
                 if isinstance(error, ServiceUnavailable) and ending.kind != "pin":
                     again.append(ending)
+                elif ending.kind == "pin":
+                    self._check_pin(error)
                 elif error is not None:
                     self._give_up(ending, error)
             self._sending = []
@@ -104,10 +107,8 @@ class Endings:
         verdicts = [ending.verdict for ending in run if ending.verdict is not None]
         if kind == "forget":
             errors = [await self._forget(ending.key) for ending in run]
-        elif kind == "release":
-            errors = await self._detector.end_many("release", verdicts)
         else:
-            errors = await self._detector.end_many("insert", verdicts, pin=kind == "pin")
+            errors = await self._detector.end_many(kind, verdicts)
         acknowledged = errors.count(None)
         if acknowledged and kind in _COUNTED:
             self._counts.add(_COUNTED[kind], acknowledged)
@@ -121,6 +122,11 @@ class Endings:
             return error
         return None
 
+    def _check_pin(self, error: Exception | None) -> None:
+        """Count a pin that the service will never take: it does not read the events."""
+        if error is not None and not isinstance(error, ServiceUnavailable | NoToken):
+            self._counts.fault(error, "the service does not learn of the pages of this crawl")
+
     def _give_up(self, ending: _Ending, error: Exception) -> None:
-        if ending.kind in _GIVEN_UP:
+        if ending.kind != "pin":
             self._counts.fault(error, _GIVEN_UP[ending.kind].format(ending.key))

@@ -3,7 +3,13 @@
 The rule kept here: a page waits for the service only while it is judged, at most
 DEDUP_TIMEOUT_SECONDS for each URL, and not at all while the service is known to be away. A page that
 could not be judged is kept, and remembered all the same as soon as the service is back.
+
+With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the
+service is told to hold its reservation until it reads the event.
 """
+
+import time
+from typing import TYPE_CHECKING
 
 from dedup.client import AsyncServiceDetector
 from dedup.client.address import addresses_of
@@ -11,12 +17,16 @@ from dedup.client.commands import is_fault
 from dedup.client.opening import asked_of
 from dedup.client.service import Service
 from dedup.errors import DedupError, ServiceUnavailable
+from dedup.events import encode, record_key
 from dedup.names import registrable_domain
 from dedup.recipes import Recipe
 from dedup.scrapy.config import Config
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.endings import Endings
-from dedup.values import PageFingerprint, Verdict
+from dedup.values import Document, PageFingerprint, Verdict
+
+if TYPE_CHECKING:
+    from dedup.scrapy.publisher import Publisher
 
 __all__ = ["ServiceMemory"]
 
@@ -29,6 +39,11 @@ class ServiceMemory:
         self._config = config
         self._counts = counts
         self._addresses = addresses_of(config.service)
+        self._publisher: Publisher | None = None
+        if config.kafka is not None:
+            from dedup.scrapy import publisher
+
+            self._publisher = publisher.Publisher(config.path, config.kafka)
         self._service = Service(self._addresses, config.timeout_seconds, counts.meter)
         self._pages: list[ServicePages] = []
 
@@ -45,13 +60,15 @@ class ServiceMemory:
             reservation_seconds=config.reservation_seconds,
         )
         detector = AsyncServiceDetector(self._service, asked.commands, asked.recipe, asked.policy)
-        pages = ServicePages(detector, self._counts)
+        pages = ServicePages(namespace, detector, self._publisher, self._counts)
         self._pages.append(pages)
         return pages
 
     async def close(self) -> str:
         """Send what is still to be told, for a bounded time, and close the connections."""
         where = ", ".join(map(str, self._addresses))
+        if self._publisher is not None:
+            await self._publisher.close()
         for pages in self._pages:
             await pages.endings.close()
         try:
@@ -66,9 +83,17 @@ class ServiceMemory:
 class ServicePages:
     """The pages of one namespace of a service."""
 
-    def __init__(self, detector: AsyncServiceDetector, counts: Counts) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        detector: AsyncServiceDetector,
+        publisher: "Publisher | None",
+        counts: Counts,
+    ) -> None:
         """Private: ServiceMemory.open() makes it."""
         self.recipe: Recipe = detector.recipe
+        self._namespace = namespace
+        self._publisher = publisher
         self.detector = detector
         self.endings = Endings(detector, counts)
         self._counts = counts
@@ -77,6 +102,8 @@ class ServicePages:
         self, page: PageFingerprint, key: str, *, url: str, exempt: str | None, guard: bool
     ) -> Verdict:
         """Judge a page; without a service it is exempt as "fault"."""
+        if self._publisher is not None:
+            await self._counts.meter.pausing(self._publisher.ready())
         domain = registrable_domain(url)
         asked = self.detector.reserve(page, key, domain=domain, exempt=exempt, guard=guard)
         try:
@@ -86,7 +113,10 @@ class ServicePages:
             return self.detector.unjudged(page, key, domain=domain)
 
     def insert(self, verdicts: list[Verdict]) -> None:
-        """Insert pages, soon."""
+        """Insert pages, soon: through the service, or through Kafka, which tells the service."""
+        if self._publisher is not None:
+            self._publish(self._publisher, verdicts)
+            return
         for verdict in verdicts:
             self.endings.add("insert", verdict.key, verdict)
 
@@ -99,4 +129,43 @@ class ServicePages:
 
     def forget(self, key: str) -> None:
         """Remove a document, soon."""
-        self.endings.add("forget", key)
+        if self._publisher is None:
+            self.endings.add("forget", key)
+            return
+        try:
+            tombstone = (record_key(self._namespace, key), None)
+        except DedupError as error:
+            self._counts.fault(error, f"{key} stays remembered although its item failed")
+            return
+        self._publisher.add(
+            [tombstone],
+            kept=lambda: self._counts.add("released"),
+            failed=lambda error: self._counts.fault(
+                error, f"{key} stays remembered although its item failed"
+            ),
+        )
+
+    def _publish(self, publisher: "Publisher", verdicts: list[Verdict]) -> None:
+        with self._counts.meter:
+            records: list[tuple[bytes, bytes | None]] = []
+            sound: list[Verdict] = []
+            for verdict in verdicts:
+                document = Document(verdict.key, verdict.page, verdict.domain, time.time())
+                try:
+                    records.append(encode(self._namespace, document))
+                    sound.append(verdict)
+                except DedupError as error:
+                    self._not_kept([verdict], error)
+
+        def kept() -> None:
+            self._counts.add("inserted", len(sound))
+            for verdict in sound:
+                self.endings.add("pin", verdict.key, verdict)
+
+        publisher.add(records, kept, lambda error: self._not_kept(sound, error))
+
+    def _not_kept(self, verdicts: list[Verdict], error: Exception) -> None:
+        for verdict in verdicts:
+            self._counts.fault(error, f"{verdict.key} was parsed, but is not remembered")
+            if not is_fault(verdict):
+                self.endings.add("release", verdict.key, verdict)

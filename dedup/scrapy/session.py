@@ -106,7 +106,10 @@ class Session:
             start = is_start(request) and "start" in self.config.exempt
             exempt = "start" if start else None
             verdict = await self._reserve(pages, reading, key, response, exempt)
-        if verdict.of is not None and _parsed_anew(verdict.of):
+            if verdict.of is None:  # as most pages are
+                self._note(pages, request, response, verdict)
+                return verdict
+        if _parsed_anew(verdict.of):
             self._commit_all()  # what the original said before, it says no more
             with meter:
                 verdict = await self._reserve(pages, reading, key, response, None)
@@ -123,9 +126,7 @@ class Session:
         with meter:
             if verdict.status == "pending":
                 verdict = await self._reserve(pages, reading, key, response, "in_flight")
-            self._note(pages, request, verdict)
-            if self.journal is not None:
-                self.journal.judged(verdict, response, pages.recipe)
+            self._note(pages, request, response, verdict)
         return verdict
 
     def _pages_of(self, request: Request) -> Pages | None:
@@ -184,7 +185,7 @@ class Session:
             guard="new_links" in self.config.exempt,
         )
 
-    def _note(self, pages: Pages, request: Request, verdict: Verdict) -> None:
+    def _note(self, pages: Pages, request: Request, response: Response, verdict: Verdict) -> None:
         if verdict.token is not None:
             self._in_flight[verdict.token] = (pages, verdict)
             finalize(request, self._lost.append, verdict.token).atexit = False
@@ -206,6 +207,8 @@ class Session:
             if self.config.mode != "tag" and explores(verdict.key, self.config.explore):
                 request.meta["dedup"]["explored"] = True
                 self.counts.add("explored")
+        if self.journal is not None:
+            self.journal.judged(verdict, response, pages.recipe)
 
     # ---------------------------------------------------------------- a page is done with
 

@@ -84,15 +84,16 @@ class Segment:
         Raises UsageError for a k beyond that of the segment.
         """
         queries, k = many(values, "values"), number(k, "k")
-        count = len(queries)
-        return self._answers.many(
-            count, lambda answer: self._probe(pointer(queries), count, k, limit, answer)
-        )
+        answer = self._answers.take()
+        self._probe(pointer(queries), len(queries), k, limit, answer)
+        return self._answers.found(answer, len(queries))
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of one value, as find() does."""
         query = ffi.new("uint64_t[1]", (number(value, "value"),))
-        return self._answers.one(lambda answer: self._probe(query, 1, k, limit, answer))
+        answer = self._answers.take()
+        self._probe(query, 1, k, limit, answer)
+        return self._answers.matches(answer)
 
     def _probe(self, queries: Any, count: int, k: int, limit: int, answer: Answer) -> None:
         if k > self.k:

@@ -22,6 +22,7 @@ from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
 __all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
@@ -69,6 +70,8 @@ def code(error: Exception) -> str:
             return error.code
         case RecipeMismatch():
             return "RECIPE"
+        case TooMany():
+            return "LIMIT"
         case StoreDamaged() | StoreLocked() | OSError():
             return "STORE"
         case _:
@@ -134,8 +137,10 @@ class Commands:
         domain: str | None,
         links: int = 0,
     ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000."""
-        self.check_ready()
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        detector is what detector() returned.
+        """
         if detector is None:
             return []
         page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
@@ -150,7 +155,6 @@ class Commands:
         domain: str | None,
     ) -> dict[int, list[Neighbour]]:
         """Probe a batch; return the near-duplicates of those that have any, by index."""
-        self.check_ready()
         self.check_batch(len(checks))
         if detector is None:
             return {}

@@ -57,7 +57,7 @@ class Guard:
         refused = self._refused(scope)
         body = b""
         if refused is None and scope["method"] == "POST":
-            body, refused = await self._body(scope, receive)
+            body, refused = await self._body(receive)
         if refused is not None:
             await refused(scope, receive, send_with_headers)
             return
@@ -95,7 +95,9 @@ class Guard:
         """Whether a Host is a name of ours or an address: those no web page can take for its own."""
         name = host.decode("latin-1").lower()
         if name.startswith("["):
-            name = name[1:].partition("]")[0]
+            name, bracket, _ = name[1:].partition("]")
+            if not bracket:
+                return False
         elif name.count(":") == 1:
             name = name.partition(":")[0]
         if name in self._hosts:
@@ -106,23 +108,24 @@ class Guard:
             return False
         return True
 
-    async def _body(self, scope: Scope, receive: Receive) -> tuple[bytes, Response | None]:
+    async def _body(self, receive: Receive) -> tuple[bytes, Response | None]:
         most = self._limits.body_bytes
-        too_long = _refusal(413, "LIMIT", f"a body has up to {most:,} bytes")
-        stated = dict(scope["headers"]).get(b"content-length", b"0")
-        if len(stated) > 12 or int(stated) > most:
-            return b"", too_long
         parts, length = [], 0
-        while True:
+        while (
+            length <= 2 * most
+        ):  # a little too much is read to its end, so that the answer arrives
             message = await receive()
             if message["type"] == "http.disconnect":
                 return b"", _refusal(400, "ERR", "the body is cut")
-            parts.append(message.get("body", b""))
-            length += len(parts[-1])
-            if length > most:
-                return b"", too_long
+            part = message.get("body", b"")
+            length += len(part)
+            if length <= most:
+                parts.append(part)
             if not message.get("more_body", False):
-                return b"".join(parts), None
+                break
+        if length > most:
+            return b"", _refusal(413, "LIMIT", f"a body has up to {most:,} bytes")
+        return b"".join(parts), None
 
 
 def _refusal(status: int, word: str, text: str) -> Response:

@@ -71,6 +71,7 @@ class Namespaces:
         self._limits = limits
         self._clock = clock
         self._open: dict[str, _Namespace] = {}
+        self.closed = 0  # detectors: those that were handed out before may be among them
 
     def __iter__(self) -> Iterator[tuple[str, Detector]]:
         """Yield each open namespace and its detector."""
@@ -121,6 +122,7 @@ class Namespaces:
             detector = namespace.asked[asked] = self._for_asked(name, namespace, asked)
             if len(namespace.asked) > self._limits.policies:
                 namespace.asked.popitem(last=False)[1].close()
+                self.closed += 1
         else:
             namespace.asked.move_to_end(asked)
         return detector

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import re
 from collections import Counter, deque
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 
 import hiredis
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 RUN = 512  # probes in one native call
 SLICE_SECONDS = 0.005  # of work before other connections have their turn
+SHORT = 200  # bytes of a read that has no two probes
 WRITTEN = 1 << 17  # bytes of answers that are put together before they are written
 
 # hiredis makes room for an array when it has read its length, so that is looked at before. A line
@@ -159,7 +160,7 @@ class Connection(asyncio.Protocol):
         """Take some bytes."""
         if self._closed is not None or self._finishing:
             return
-        self._heard = monotonic()
+        began = self._heard = monotonic()
         long = _LONG_ARRAY if self._session.trusted else _LONG_GREETING
         seen = self._tail + data
         if long.search(seen):
@@ -168,24 +169,47 @@ class Connection(asyncio.Protocol):
         self._tail = seen[-_TAIL:]
         self._read = len(data)
         self._unparsed += len(data)
-        self._reader.feed(data)
-        if self._again is None and not self._paused:
-            self._work()
+        reader = self._reader
+        reader.feed(data)
+        if self._again is not None or self._paused:
+            return
+        if len(data) < SHORT and not self._waiting and self._unparsed == len(data):
+            # one probe and nothing else, as most reads are: the short way through _work()
+            try:
+                command = reader.gets()
+            except hiredis.HiredisError:
+                command = None
+            if _is_probe(command) and self._session.trusted and not reader.has_data():
+                try:
+                    answer = probe(self._session.plans, command)
+                except Exception:
+                    self._singly.append(command)
+                else:
+                    self._unparsed = 0
+                    self._transport.write(answer)
+                    everyone = self._all
+                    everyone.asked[PROBE] += 1
+                    everyone.durations.note(monotonic() - began, 1)
+                    return
+            elif command is not _MISSING:
+                self._whole = True
+                self._singly.append(command)
+        self._work()
 
     # ------------------------------------------------------------------------------------ the work
 
     def _work(self) -> None:
         """Carry out commands until there is none, or others should have their turn."""
         self._again = None
-        deadline = perf_counter() + SLICE_SECONDS
+        deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
-                if perf_counter() > deadline:
-                    self._work_soon()
-                    break
                 if self._singly:
                     self._run_one(self._singly.popleft())
                 elif not self._next():
+                    break
+                if monotonic() > deadline:
+                    self._work_soon()
                     break
         except _NotResp as fault:
             self._refuse(str(fault))
@@ -208,9 +232,18 @@ class Connection(asyncio.Protocol):
         alike: list[list[bytes]] = []
         try:
             command = gets()
-            while trusted and len(alike) < RUN and _is_alike(command, alike):
-                alike.append(command)
-                command = gets()
+            if trusted and _is_probe(command):
+                namespace, options = command[1], command[4:]
+                while True:
+                    alike.append(command)
+                    command = gets()
+                    if (
+                        not _is_probe(command)
+                        or command[1] != namespace
+                        or command[4:] != options
+                        or len(alike) == RUN
+                    ):
+                        break
         except hiredis.HiredisError:
             command = None
         if alike:
@@ -231,16 +264,17 @@ class Connection(asyncio.Protocol):
         """Note how much of the next command is there, and since when."""
         if not self._reader.has_data():
             self._unparsed, self._partial = 0, None
-        elif self._whole:
-            self._unparsed, self._partial = min(self._unparsed, self._read), self._heard
-        elif self._partial is None:
-            self._partial = self._heard
+        else:
+            if self._whole:
+                self._unparsed, self._partial = min(self._unparsed, self._read), self._heard
+            elif self._partial is None:
+                self._partial = self._heard
+            limits = self._limits
+            if self._unparsed > (
+                limits.command_bytes if self._session.trusted else limits.greeting_bytes
+            ):
+                raise _NotResp("a command of so many bytes is not allowed")
         self._whole = False
-        limits = self._limits
-        if self._unparsed > (
-            limits.command_bytes if self._session.trusted else limits.greeting_bytes
-        ):
-            raise _NotResp("a command of so many bytes is not allowed")
         if self._finishing:
             self._end_if_answered()
         elif self._paused:
@@ -250,11 +284,10 @@ class Connection(asyncio.Protocol):
     def _run_alike(self, alike: list[list[bytes]]) -> None:
         """Carry out probes that are alike but for their values."""
         count = len(alike)
-        if count < 2:
-            for command in alike:
-                self._run_one(command)
+        if count == 1:
+            self._run_one(alike[0])
             return
-        began = perf_counter()
+        began = monotonic()
         try:
             self._answer(b"".join(probes(self._session.plans, alike)))
         except Exception:  # one of them at fault, or too much at once: each for itself
@@ -262,14 +295,14 @@ class Connection(asyncio.Protocol):
             return
         everyone = self._all
         everyone.asked[PROBE] += count
-        everyone.durations.note(perf_counter() - began, count)
+        everyone.durations.note(monotonic() - began, count)
 
     def _run_one(self, command: Any) -> None:
         if type(command) is not list:
             raise _NotResp("a command is an array of bulk strings")
         if not command:
             return
-        began = perf_counter()
+        began = monotonic()
         everyone, session = self._all, self._session
         name = command[0]
         try:
@@ -283,7 +316,7 @@ class Connection(asyncio.Protocol):
             answer = self._fault(fault)
             name = b"refused"
         everyone.asked[name] += 1
-        everyone.durations.note(perf_counter() - began, 1)
+        everyone.durations.note(monotonic() - began, 1)
         if isinstance(answer, bytes):
             self._answer(answer)
         else:
@@ -397,15 +430,8 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def _is_alike(command: Any, others: list[list[bytes]]) -> bool:
-    """Whether a command is a probe that goes into one native call with others."""
-    if type(command) is not list or len(command) < 6 or command[0] != PROBE:
-        return False
-    if not others:
-        return True
-    first = others[0]
-    same: bool = command[1] == first[1] and command[4:] == first[4:]
-    return same
+def _is_probe(command: Any) -> bool:
+    return type(command) is list and len(command) > 5 and command[0] == PROBE
 
 
 class _NotResp(Exception):

@@ -77,15 +77,21 @@ class Plans:
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
         self._plans: dict[tuple[bytes, ...], Plan] = {}
+        self._closed = 0
 
     def of(self, arguments: list[bytes]) -> Plan | None:
         """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
         commands = self.commands
-        commands.check_ready()
-        name = (arguments[1], *arguments[4:])
-        plan = self._plans.get(name)
-        if plan is not None and not plan.detector.closed:
-            return plan
+        if commands.not_ready is not None:
+            commands.check_ready()
+        if self._closed != commands.namespaces.closed:
+            self._closed = commands.namespaces.closed
+            self._plans.clear()
+        plan = self._plans.get((arguments[1], *arguments[4:]))
+        return self._made(arguments) if plan is None else plan
+
+    def _made(self, arguments: list[bytes]) -> Plan | None:
+        commands = self.commands
         _arity(arguments, 6)
         if arguments[4].upper() != b"RECIPE":
             raise UsageError("DEDUP.PROBE ns value check RECIPE id [options]: RECIPE is missing")
@@ -95,10 +101,10 @@ class Plans:
         if detector is None:
             return None
         plan = Plan(detector, recipe, given.domain, given.count, given.links)
-        if given.domain is None and given.links is None:  # too many to be kept
+        if given.domain is None and given.links is None:  # those are too many to be kept
             if len(self._plans) >= PLANS:
                 self._plans.clear()
-            self._plans[name] = plan
+            self._plans[arguments[1], *arguments[4:]] = plan
         return plan
 
 

@@ -28,9 +28,10 @@ from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
 from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents
+from dedup.table import Match
 from dedup.values import Document
 
-__all__ = ["NEAR_LIMIT", "Store", "agreed_recipe"]
+__all__ = ["NEAR_LIMIT", "Store", "TooMany", "agreed_recipe"]
 
 NEAR_LIMIT = 1000  # documents that near() answers at most
 FLUSH_SECONDS = 1.0
@@ -38,6 +39,10 @@ PRUNE_BATCH = 4096  # documents removed in one transaction
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
+
+
+class TooMany(UsageError):
+    """More documents lie near the values of a batch than one answer may hold."""
 
 
 def agreed_recipe(
@@ -189,8 +194,9 @@ class Store:
             self._check_open()
             if not self._table_fits:
                 self.widen(self._k)
-            bound = self._k if k is None else k
-            matches = [m for m in self._table.probe(value, limit=NEAR_LIMIT) if m.distance <= bound]
+            matches: list[Match] = self._table.probe(value, limit=NEAR_LIMIT)
+            if k is not None and k < self._k:
+                matches = [m for m in matches if m.distance <= k]
             if not matches:
                 return []
             found = self._documents.read([m.document for m in matches])
@@ -204,7 +210,7 @@ class Store:
     ) -> dict[int, list[tuple[Document, int]]]:
         """Return what near() returns for each of a batch of values that has any, by its index.
 
-        Raises StoreDamaged, and UsageError if more than `limit` documents were to be read.
+        Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         with self._lock:
             self._check_open()
@@ -215,7 +221,7 @@ class Store:
             if not len(ids):
                 return {}
             if limit is not None and len(ids) > limit:
-                raise UsageError(
+                raise TooMany(
                     f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
                     f"{limit:,} that one answer may hold: probe fewer at once"
                 )

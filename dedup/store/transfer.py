@@ -7,23 +7,22 @@ before every line was looked at. Input is read twice, so it must be seekable.
 docs/store-format.md describes a line.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO
 
 import msgspec
 
-from dedup.errors import DedupError, EventInvalid, RecipeMismatch
-from dedup.names import check_namespace
+from dedup.errors import DedupError, EventInvalid, RecipeMismatch, UsageError
+from dedup.events import decode_value, encode_value
 from dedup.recipes import recipe_of
 from dedup.store.documents import Documents
 from dedup.store.lock import FolderLock
 from dedup.store.records import key_digest
 from dedup.store.store import Store
 from dedup.store.verify import Progress
-from dedup.values import Document, PageFingerprint, hex_fingerprint
+from dedup.values import Document
 
 __all__ = [
     "Fault",
@@ -44,28 +43,6 @@ LINE_BYTES = 1 << 24  # of the longest line; document keys of 1 MB are far below
 BATCH_DOCUMENTS = 4096  # in one transaction
 BATCH_BYTES = 1 << 23  # of their lines, so that long keys do not pile up in memory
 STEP = 10_000  # lines between two calls of progress
-TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn into each other
-
-_Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}\Z")]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-
-
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    v: Literal[1]
-    ns: str
-    key: str
-    value: _Hex
-    check: _Hex
-    links: _Hex
-    features: _Count
-    link_count: _Count
-    recipe: str
-    domain: str
-    ts: Annotated[int, msgspec.Meta(ge=-TIME_LIMIT, le=TIME_LIMIT)]
-
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Line).decode
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -84,23 +61,11 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 def encode_line(namespace: str, document: Document) -> bytes:
-    """Return a document as a line, newline included. Its time is rounded to milliseconds."""
-    page, milliseconds = document.page, document.inserted_seconds * 1000
-    fits = math.isfinite(milliseconds) and abs(milliseconds) <= TIME_LIMIT
-    line = _Line(
-        1,
-        namespace,
-        document.key,
-        hex_fingerprint(page.value),
-        hex_fingerprint(page.check),
-        hex_fingerprint(page.links),
-        page.features,
-        page.link_count,
-        page.recipe,
-        document.domain,
-        round(milliseconds) if fits else 0,  # no clock says so; the time decides nothing
-    )
-    return _encode(line) + b"\n"
+    """Return a document as a line, newline included: the value of its insert event.
+
+    Raises EventInvalid if it cannot be said.
+    """
+    return encode_value(namespace, document) + b"\n"
 
 
 def decode_line(line: bytes) -> tuple[str, Document]:
@@ -108,15 +73,12 @@ def decode_line(line: bytes) -> tuple[str, Document]:
 
     Raises EventInvalid saying what is wrong with it.
     """
+    namespace, document = decode_value(line)
     try:
-        r = _decode(line)
-        check_namespace(r.ns)
-        key_digest(r.key)
-    except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
+        key_digest(document.key)
+    except UsageError as error:
         raise EventInvalid(str(error)) from error
-    value, check, links = (int(text, 16) for text in (r.value, r.check, r.links))
-    page = PageFingerprint(value, check, links, r.features, r.link_count, r.recipe)
-    return r.ns, Document(r.key, page, r.domain, r.ts / 1000)
+    return namespace, document
 
 
 def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -> Iterator[bytes]:

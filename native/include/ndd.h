@@ -111,8 +111,8 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
                          ndd_page *page);
 
 /* 1 when nothing in the first 4096 bytes of a page speaks against UTF-8: every "charset" or
- * "encoding" that stands in them before '=' is given that one, and there is no NUL and no ESC, as
- * UTF-16 and ISO-2022-JP have them. 0: look closer. */
+ * "encoding" that stands in them before '=' is given that one, there is no NUL and no ESC, as UTF-16
+ * and ISO-2022-JP have them, and no byte with which a byte order mark begins. 0: look closer. */
 int ndd_seems_utf8(const uint8_t *html, size_t n);
 
 /* Reads plain text: one block without markup or links. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "chunk.h"
 #include "ndd.h"
 
 #define LOOKED_AT 4096 /* bytes */
@@ -38,18 +39,36 @@ static int is_utf8(const uint8_t *at, const uint8_t *end) {
     return at == end || !(is_alphanumeric(*at) || *at == '_' || *at == '-' || *at >= 0x80);
 }
 
+/* Whether an encoding that is not UTF-8 is given at a '='. */
+static int gives_other(const uint8_t *html, const uint8_t *equals, const uint8_t *end) {
+    const uint8_t *word_end = equals;
+    while (word_end > html && may_be_space(word_end[-1])) word_end--;
+    if (word_end == html || ((word_end[-1] | 0x20) != 't' && (word_end[-1] | 0x20) != 'g')) return 0;
+    if (!ends_with(html, word_end, "charset") && !ends_with(html, word_end, "encoding")) return 0;
+    return !is_utf8(equals + 1, end);
+}
+
 int ndd_seems_utf8(const uint8_t *html, size_t n) {
-    if (n == 0) return 1;
-    if (n > LOOKED_AT) n = LOOKED_AT;
-    const uint8_t *end = html + n, *at = html;
-    if (memchr(html, 0, n) != NULL || memchr(html, ESC, n) != NULL) return 0;
-    while ((at = memchr(at, '=', (size_t)(end - at))) != NULL) {
-        const uint8_t *word_end = at++;
-        while (word_end > html && may_be_space(word_end[-1])) word_end--;
-        if ((ends_with(html, word_end, "charset") || ends_with(html, word_end, "encoding")) &&
-            !is_utf8(at, end)) {
-            return 0;
+    const uint8_t *at = html, *end = html + (n < LOOKED_AT ? n : LOOKED_AT);
+    if (n > 0 && (*html == 0xef || *html >= 0xfe)) return 0; /* a mark? */
+#ifdef NDD_CHUNKS
+    for (; end - at >= CHUNK; at += CHUNK) {
+        __m128i bytes = chunk_at(at);
+        if (chunk_bits(_mm_or_si128(chunk_is(bytes, '\0'), chunk_is(bytes, ESC))) != 0) return 0;
+        uint32_t bits = chunk_bits(chunk_is(bytes, '='));
+        if (bits == 0) continue;
+        __m128i before = at > html ? chunk_at(at - 1) : _mm_slli_si128(bytes, 1);
+        __m128i small = _mm_or_si128(before, _mm_set1_epi8(0x20));
+        __m128i word = _mm_or_si128(chunk_is(small, 't'), chunk_is(small, 'g'));
+        __m128i space = _mm_or_si128(chunk_is(before, (char)0x85), chunk_is(before, (char)0xa0));
+        space = _mm_or_si128(space, chunk_within(before, 0, ' ' + 1));
+        for (bits &= chunk_bits(_mm_or_si128(word, space)); bits != 0; bits &= bits - 1) {
+            if (gives_other(html, at + lowest_bit(bits), end)) return 0;
         }
+    }
+#endif
+    for (; at < end; at++) {
+        if (*at == '\0' || *at == ESC || (*at == '=' && gives_other(html, at, end))) return 0;
     }
     return 1;
 }

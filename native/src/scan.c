@@ -104,12 +104,16 @@ static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
-    struct attributes attributes = {0, 0, 0, 0, 0, NULL, 0};
-    const uint8_t *after = p + 1;
-    if (p == scan->end || *p != '>') after = tag_attributes(p, scan->end, &attributes);
-    if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
+    struct attributes attributes = {0, 0, 0, 0, 0, NULL, 0};
+    const uint8_t *after = p + 1;
+    if (p == scan->end || *p != '>') {
+        int wanted = !(flags & TAG_VOID || reader->context & IN_SKIPPED) || flags & TAG_SCRIPT;
+        attributes.dropped = (reader->context & IN_DROPPED) != 0;
+        after = tag_attributes(p, scan->end, wanted, &attributes);
+    }
+    if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
 
     if (flags & TAG_BLOCK) words_end_block(reader);
     else if (flags & TAG_BREAK) words_break(reader);

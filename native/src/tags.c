@@ -83,12 +83,10 @@ static int style_hides(const uint8_t *style, size_t n) {
     size_t length = 0;
     for (size_t i = 0; i <= n; i++) {
         if (i == n || style[i] == ';') {
-            text[length] = '\0';
-            if (strncmp(text, "display:none", 12) == 0 || strncmp(text, "visibility:hidden", 17) == 0) {
-                return 1;
-            }
+            if (length >= 12 && memcmp(text, "display:none", 12) == 0) return 1;
+            if (length >= 17 && memcmp(text, "visibility:hidden", 17) == 0) return 1;
             length = 0;
-        } else if (!is_html_space(style[i]) && length < sizeof text - 1) {
+        } else if (!is_html_space(style[i]) && length < sizeof text) {
             text[length++] = (char)ascii_lower(style[i]);
         }
     }
@@ -114,7 +112,7 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
                       const uint8_t *end, struct attributes *found) {
     switch (n) {
     case 2:
-        if (equals(name, n, "id") && has_comment_word(value, length, end)) found->dropped = 1;
+        if (!found->dropped && equals(name, n, "id") && has_comment_word(value, length, end)) found->dropped = 1;
         break;
     case 4:
         switch (small4(name)) {
@@ -137,7 +135,7 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
         break;
     case 5:
         if (small4(name) == NAME4('c', 'l', 'a', 's') && (name[4] | 0x20) == 's') {
-            if (has_comment_word(value, length, end)) found->dropped = 1;
+            if (!found->dropped && has_comment_word(value, length, end)) found->dropped = 1;
         } else if (small4(name) == NAME4('s', 't', 'y', 'l') && (name[4] | 0x20) == 'e') {
             if (style_hides(value, length)) found->hidden = 1;
         }
@@ -153,7 +151,8 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
     }
 }
 
-const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attributes *found) {
+const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
+                              struct attributes *found) {
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;
         if (at == end) return NULL;
@@ -183,6 +182,6 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attr
                 length = (size_t)(at - value);
             }
         }
-        attribute(name, n, value, length, end, found);
+        if (wanted) attribute(name, n, value, length, end, found);
     }
 }

@@ -39,8 +39,10 @@ struct attributes {
     size_t href_length;
 };
 
-/* Reads attributes from just behind a tag's name to behind its '>'; *found is all 0 before.
- * Returns where it stopped, or NULL when the page ends first (then it is no tag). */
-const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, struct attributes *found);
+/* Reads attributes from just behind a tag's name to behind its '>'. *found is all 0 before, or
+ * already dropped: then no word of comments is looked for. What is not wanted is passed over, all but
+ * closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
+const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
+                              struct attributes *found);
 
 #endif

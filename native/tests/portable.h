@@ -24,6 +24,7 @@
 #define ndd_reader_open portable_reader_open
 #define ndd_reader_words portable_reader_words
 #define ndd_recipe portable_recipe
+#define ndd_seems_utf8 portable_seems_utf8
 #define ndd_simhash portable_simhash
 #define ndd_simhash_weighted portable_simhash_weighted
 #define ndd_unicode_version portable_unicode_version

@@ -13,6 +13,7 @@ void portable_reader_keep_words(ndd_reader *reader, int on);
 ndd_status portable_read_html(ndd_reader *reader, const uint8_t *html, size_t n, const uint8_t *directory,
                               size_t directory_length, ndd_key key, ndd_page *page);
 ndd_status portable_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key, ndd_page *page);
+int portable_seems_utf8(const uint8_t *html, size_t n);
 ndd_status portable_simhash_weighted(const uint64_t *hashes, const uint32_t *weights, size_t n, uint64_t *value);
 
 static unsigned long long state = 11;
@@ -35,7 +36,7 @@ static const char *const pieces[] = {
     "comments", "Disqus", "livefyre", "respond ", "discussion", "role=main", "role=\"navigation x\"", "hidden", "style='",
     "display : none;", "aria-hidden=\"true\"", "data-a-very-long-attribute-name=\"\"", "data-\x02\x03=", "type=application/json",
     "href=\"/a/b?sid=1&amp;x=2#f\"", "href='http://host/path;jsessionid=3/x?utm_a=1&b'", "href=\" ./x\n\"", "href=//h?q",
-    "=", "\"", "'", ">", "/", "/>"};
+    "=", "\"", "'", ">", "/", "/>", "<meta charset=", "<META CHARSET ='", "utf-8", "UTF8'", "latin1>", "charset=utf-8", "encoding=x", "\x1b$B"};
 
 /* A page of random pieces in memory of exactly its size, so that a read past its end is seen. */
 static uint8_t *make_page(size_t *n) {
@@ -62,7 +63,7 @@ static uint8_t *make_page(size_t *n) {
 static void test_pages(void) {
     ndd_reader *reader, *portable;
     CHECK(ndd_reader_open(&reader) == NDD_OK && portable_reader_open(&portable) == NDD_OK);
-    uint64_t features = 0, links = 0, data = 0;
+    uint64_t features = 0, links = 0, data = 0, plain = 0;
     for (int i = 0; i < 20000; i++) {
         size_t n;
         uint8_t *html = make_page(&n);
@@ -78,8 +79,11 @@ static void test_pages(void) {
         CHECK(ndd_read_text(reader, html, n, key, &one) == NDD_OK);
         CHECK(portable_read_text(portable, html, n, key, &other) == NDD_OK);
         CHECK(memcmp(&one, &other, sizeof one) == 0);
+        CHECK(ndd_seems_utf8(html, n) == portable_seems_utf8(html, n));
+        plain += (uint64_t)ndd_seems_utf8(html, n);
         free(html);
     }
+    CHECK(plain > 1000 && plain < 19000);
     CHECK(features > 100000 && links > 1000 && data > 0); /* the pages were about something */
     ndd_reader_close(reader);
     portable_reader_close(portable);

@@ -1,0 +1,105 @@
+"""The HTML page of `dedup store report --html`: what the stores know, drawn.
+
+The rule kept here: nothing that the text of the command does not say as well.
+"""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from dedup.report.page import bars, facts, page, section, table
+
+if TYPE_CHECKING:
+    from dedup.store.report import Place, SpreadReport
+
+__all__ = ["store_page"]
+
+HEIGHT = 120  # of the drawing of the buckets, in its own units
+
+
+def store_page(reports: Sequence["SpreadReport"]) -> str:
+    """Return the page on these stores."""
+    parts = [part for report in reports for part in _store(report)]
+    title = "Fingerprints of " + (
+        reports[0].path if len(reports) == 1 else f"{len(reports)} stores"
+    )
+    return page(title, parts, "crawl-dedup, dedup store report")
+
+
+def _store(r: "SpreadReport") -> Iterator[str]:
+    yield section(
+        f"Namespace {r.namespace}",
+        facts(
+            [
+                ("documents", r.documents),
+                ("distinct values", r.values),
+                ("domains", r.domains),
+                (f"with another within {r.distance} bits", r.crowded),
+            ]
+        ),
+        text=f"{r.path}, recipe {r.recipe}",
+    )
+    if not r.documents:
+        return
+    rows = [(name or "-", number) for name, number in r.domain_documents.items()]
+    more = r.domains - len(rows)
+    yield section("Domains", bars(rows), text=f"{more:,} more are not shown." if more > 0 else "")
+    yield section(
+        "Documents over the range of values",
+        _buckets(r.buckets),
+        text="128 equal parts of the range. Even, but for pages that are alike: so it should be.",
+    )
+    last = max(
+        (i for i, (n, e) in enumerate(zip(r.neighbours, r.expected, strict=True)) if n or e >= 0.5),
+        default=0,
+    )
+    yield section(
+        "Leading bits that neighbours in sorted order share",
+        table(
+            ("bits", "neighbours", "as many random values"),
+            [(bits, r.neighbours[bits], round(r.expected[bits], 1)) for bits in range(last + 1)],
+        ),
+        text="Tables find pages by leading bits: these should look random.",
+    )
+    yield section("Values with more than one document", *map(_place, r.hot), text=_none(r.hot))
+    yield section(
+        f"Places with most documents within {r.distance} bits",
+        *map(_place, r.dense),
+        text=_none(r.dense),
+    )
+
+
+def _none(places: Sequence["Place"]) -> str:
+    return "" if places else "There are none."
+
+
+def _buckets(buckets: Sequence[int]) -> str:
+    most = max(buckets)
+    drawn = "".join(
+        f'<rect x="{i * 6}" width="5" y="{HEIGHT - HEIGHT * n / most:.1f}" '
+        f'height="{HEIGHT * n / most:.1f}"><title>part {i + 1}: {n:,}</title></rect>'
+        for i, n in enumerate(buckets)
+    )
+    told = f"documents in {len(buckets)} parts of the range: {min(buckets):,} to {most:,}"
+    return (
+        f'<svg viewBox="0 0 {6 * len(buckets)} {HEIGHT}" role="img" aria-label="{told}" '
+        f'style="width:100%;fill:var(--bar)">{drawn}</svg><p>{told}</p>'
+    )
+
+
+def _place(place: "Place") -> str:
+    low, high = place.features
+    features = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    of = "" if place.values == 1 else f" of {place.values:,} values"
+    why = {
+        "short": place.short,
+        "too far from it": place.apart,
+        "with new links": place.new_links,
+        "alike": place.alike,
+    }
+    beside = ", ".join(f"{number:,} {name}" for name, number in why.items() if number)
+    keys = "".join(f'<p class="pair">{escape(key)}</p>' for key in place.keys)
+    return (
+        f"<h3>{place.value}</h3><p>{place.documents:,} documents{of}, "
+        f"{features} features; beside the oldest: {beside or 'nothing'}</p>{keys}"
+    )

@@ -1,0 +1,267 @@
+"""Every partition of a topic in, from given offsets, without a group: a full reader of the log.
+
+    async with Reader(config, topic, {0: 17, 1: 4}) as reader:
+        while ...:
+            records = await reader.batch()     at most a second, at most 10,000 records
+
+The rule kept here: what batch() returns comes in the order of its partition and without a gap; an
+offset that the log does not have any more is LogLost, never a silent jump. While Kafka is away
+batch() returns nothing, and `alive` is False: aiokafka by itself would say nothing for ever. A reader
+that makes no progress although the log goes on is made anew.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from dedup.kafka.config import KafkaConfig
+from dedup.kafka.supervision import LogLost, ended, started
+from dedup.kafka.topics import Topic, describe_topic
+
+__all__ = ["Reader", "Record"]
+
+RECORDS = 10_000  # of one batch
+FETCH_BYTES = 8 << 20
+WATCH_SECONDS = 1.0  # between two looks at an idle log
+ASK_SECONDS = 5.0  # that a broker has to answer one
+STALL_SECONDS = 20.0  # without a record although there are some
+IDENTITY_SECONDS = 30.0  # between two looks at who the topic is
+
+log = logging.getLogger(__name__)
+
+
+class Record(NamedTuple):
+    """A record as it lies in the log."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+class Reader:
+    """Reads a topic's partitions by assign and seek.
+
+    positions  {partition: next offset} of what batch() has returned
+    ends       {partition: end offset}, as last heard
+    alive      whether Kafka answered when it was last asked
+    """
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        topic: Topic,
+        positions: Mapping[int, int] | None = None,
+        *,
+        records: int = RECORDS,
+    ) -> None:
+        """Partitions that are not in positions are read from the log's beginning."""
+        self._config = config
+        self._topic = topic
+        self._records = records
+        self.positions = dict(positions or {})
+        self.ends: dict[int, int] = {}
+        self.alive = False
+        self.heard = 0.0  # the monotonic clock when Kafka last answered
+        self._consumer: Any = None
+        self._watch: asyncio.Task[None] | None = None
+        self._fault: LogLost | None = None
+        self._moved = 0.0
+        self._identified = 0.0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self, *, within_seconds: float | None = None) -> None:
+        """Connect, as often as it takes. Raises KafkaUnavailable, and LogLost."""
+        self._consumer = await started(
+            self._made, f"reading {self._topic.name}", within_seconds=within_seconds
+        )
+        self._hear()
+        self._moved = self._identified = time.monotonic()
+        self._watch = asyncio.create_task(self._watching())
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything was returned that lay in the log when it was last asked."""
+        return bool(self.ends) and all(self.positions[p] >= end for p, end in self.ends.items())
+
+    @property
+    def lag(self) -> int:
+        """How many offsets of the log, as last heard, were not returned yet."""
+        return sum(max(0, end - self.positions[p]) for p, end in self.ends.items())
+
+    @property
+    def away_seconds(self) -> float:
+        """For how long Kafka has not answered; 0 while it does."""
+        return 0.0 if self.alive else time.monotonic() - self.heard
+
+    async def batch(self, timeout_seconds: float = 1.0) -> dict[int, list[Any]]:
+        """Return the next records of each partition, as soon as there are any; {} after the time.
+
+        Each has offset, key, value, headers, timestamp (ms), as aiokafka's ConsumerRecord.
+        Raises LogLost.
+        """
+        from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+
+        if self._fault is not None:
+            raise self._fault
+        try:
+            fetched = await self._consumer.getmany(
+                timeout_ms=int(timeout_seconds * 1000), max_records=self._records
+            )
+        except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+            raise self._lost(f"it does not have the offset to go on from ({error})") from error
+        except KafkaError as error:
+            if self.alive:
+                log.warning("reading %s: %s", self._topic.name, error)
+            self.alive = False
+            await asyncio.sleep(min(timeout_seconds, 1.0))
+            return {}
+        batch = {}
+        for partition, records in fetched.items():
+            if records:
+                batch[partition.partition] = records
+                self.positions[partition.partition] = records[-1].offset + 1
+                high = self._consumer.highwater(partition)
+                if high is not None:
+                    number = partition.partition
+                    self.ends[number] = max(self.ends.get(number, 0), high)
+        if batch:
+            self._moved = time.monotonic()
+            self._hear()
+        return batch
+
+    async def stop(self) -> None:
+        """Let go of Kafka, within seconds."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+            self._watch = None
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await ended(consumer.stop(), "closing the reader")
+
+    async def ask(self) -> None:
+        """Ask Kafka for the ends of the partitions now. Raises what keeps it from answering."""
+        consumer = self._consumer
+        ends = await asyncio.wait_for(consumer.end_offsets(self._partitions()), ASK_SECONDS)
+        self.ends = {partition.partition: end for partition, end in ends.items()}
+        for partition, end in ends.items():
+            # Records that are not for us (of a transaction: its markers, or aborted) move it too.
+            with contextlib.suppress(Exception):
+                at = await asyncio.wait_for(consumer.position(partition), ASK_SECONDS)
+                if at <= end:
+                    number = partition.partition
+                    self.positions[number] = max(self.positions[number], at)
+
+    def _hear(self) -> None:
+        self.alive, self.heard = True, time.monotonic()
+
+    def _partitions(self) -> list[Any]:
+        from aiokafka import TopicPartition
+
+        return [TopicPartition(self._topic.name, n) for n in range(self._topic.partitions)]
+
+    async def _watching(self) -> None:
+        """Look after an idle log: is Kafka there, is it still that log, does the reader move."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            if self.alive and now - self._moved < WATCH_SECONDS:
+                continue
+            try:
+                await self.ask()
+                if not self.alive or now - self._identified > IDENTITY_SECONDS:
+                    await self._identify()
+                if not self.alive:
+                    log.info("reading %s: Kafka is back", self._topic.name)
+                self._hear()
+            except asyncio.CancelledError:
+                raise
+            except LogLost as fault:
+                self._fault = fault
+                return
+            except Exception as error:
+                if self.alive:
+                    log.warning(
+                        "reading %s: Kafka does not answer (%s: %s); what was read stays in use",
+                        self._topic.name,
+                        type(error).__name__,
+                        error,
+                    )
+                self.alive = False
+                continue
+            if self.lag and now - self._moved > STALL_SECONDS:
+                log.warning("reading %s: no progress, connecting anew", self._topic.name)
+                await self._renew()
+
+    async def _identify(self) -> None:
+        found = await describe_topic(self._config, self._topic.name)
+        self._identified = time.monotonic()
+        if found is None:
+            raise self._lost("it was deleted")
+        if (found.cluster_id, found.topic_id) != (self._topic.cluster_id, self._topic.topic_id):
+            raise self._lost("it was deleted and made again")
+        if found.partitions != self._topic.partitions:
+            raise self._lost(
+                f"it has {found.partitions} partitions now, and had {self._topic.partitions}: "
+                "keys lie in other partitions than before"
+            )
+
+    async def _renew(self) -> None:
+        old = self._consumer
+        with contextlib.suppress(LogLost):
+            self._consumer = await started(self._made, f"reading {self._topic.name}")
+            await ended(old.stop(), "closing a reader that stood still")
+            self._moved = time.monotonic()
+
+    async def _made(self) -> Any:
+        from aiokafka import AIOKafkaConsumer
+
+        consumer = AIOKafkaConsumer(
+            **self._config.options(),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=200,
+            fetch_max_bytes=4 * FETCH_BYTES,
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        try:
+            async with asyncio.timeout(self._config.request_timeout_seconds * 2):
+                await consumer.start()
+                partitions = self._partitions()
+                consumer.assign(partitions)
+                first = await consumer.beginning_offsets(partitions)
+                last = await consumer.end_offsets(partitions)
+            for partition in partitions:
+                number, begin, end = partition.partition, first[partition], last[partition]
+                at = self.positions.setdefault(number, begin)
+                if not begin <= at <= end:
+                    raise self._lost(
+                        f"partition {number} goes from offset {begin} to {end}, and was read up to {at}"
+                    )
+                consumer.seek(partition, at)
+            self.ends = {partition.partition: last[partition] for partition in partitions}
+        except BaseException:
+            await ended(consumer.stop(), "closing a reader that did not start", 1.0)
+            raise
+        return consumer
+
+    def _lost(self, why: str) -> LogLost:
+        return LogLost(
+            f"the topic {self._topic.name!r} is not the log that was read before: {why}. Start over "
+            "from what it holds with --rebuild, or give the topic back from a copy"
+        )

@@ -1,0 +1,194 @@
+"""A crawl's insert events on their way to Kafka: through an outbox on disk.
+
+    add -> outbox (on disk) -> told -> Kafka's acknowledgement -> out of the outbox
+
+The rule kept here: whoever is told that records are kept is told the truth, whatever happens to the
+process or to Kafka afterwards. Records go out in the order they came in, those that an earlier crawl
+left behind before all others. Nothing here waits for Kafka but the task that sends; the disk's work is
+done in a thread.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dedup.client.outbox import Outbox
+from dedup.errors import DedupError
+from dedup.kafka import KafkaConfig, Writer, ensure_topic
+from dedup.kafka.writer import Outgoing
+
+__all__ = ["CLOSE_SECONDS", "DRAIN_SECONDS", "Publisher"]
+
+logger = logging.getLogger("dedup")
+
+Record = tuple[bytes, bytes | None]
+
+FOLDER = ".outbox"  # below DEDUP_PATH; no namespace begins with a dot
+SENT_AT_ONCE = 1000
+KEPT_AT_ONCE = 1000
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+DRAIN_SECONDS = 10.0  # how long the first page waits for what an earlier crawl left behind
+STOP_SECONDS = 2.0  # for the producer, of which nothing is expected any more
+CLOSE_SECONDS = 10.0  # how long the end of a crawl waits for Kafka
+
+
+class _Added(NamedTuple):
+    records: Sequence[Record]
+    kept: Callable[[], None]
+    failed: Callable[[Exception], None]
+
+
+class Publisher:
+    """The outbox of a crawl, and the tasks that fill and empty it. Made in a running loop."""
+
+    def __init__(self, path: Path, config: KafkaConfig) -> None:
+        """Open an outbox below DEDUP_PATH and begin to send what was left in it, and in others.
+
+        Raises OSError with the path, and StoreDamaged.
+        """
+        self._folder = path / FOLDER
+        self._config = config
+        self._outbox = Outbox.own(self._folder)
+        self._loop = asyncio.get_running_loop()
+        self._disk = ThreadPoolExecutor(1, "dedup-outbox")  # one: an outbox is for one thread
+        self._added: deque[_Added] = deque()
+        self._keeping: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._bound = self._loop.call_later(DRAIN_SECONDS, self._give_up_waiting)
+        self._writer: Writer | None = None
+        self._said = False
+        self._sending = self._loop.create_task(self._send())
+
+    async def ready(self) -> None:
+        """Wait until what an earlier crawl left behind is sent, or DRAIN_SECONDS have passed."""
+        if not self._ready.is_set():
+            await self._ready.wait()
+
+    def add(
+        self,
+        records: Sequence[Record],
+        kept: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Keep records, soon, and send them; kept() is called once they are on disk, else failed()."""
+        self._added.append(_Added(records, kept, failed))
+        if self._keeping is None or self._keeping.done():
+            self._keeping = self._loop.create_task(self._keep())
+
+    async def close(self) -> None:
+        """Send the rest, within CLOSE_SECONDS; what Kafka did not take stays on disk."""
+        if self._keeping is not None:
+            await asyncio.wait((self._keeping,))
+        self._empty.clear()  # what was kept last may not have been seen
+        self._wake.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), CLOSE_SECONDS)
+        self._bound.cancel()
+        self._ready.set()
+        self._sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._sending
+        if self._writer is not None:
+            await self._writer.stop(STOP_SECONDS)
+        left = len(self._outbox)
+        await self._do(self._outbox.close)
+        self._disk.shutdown(wait=False)
+        if left:
+            logger.warning(
+                "%d insert events wait for Kafka in %s; the next crawl with this DEDUP_PATH and "
+                "DEDUP_KAFKA sends them",
+                left,
+                self._outbox.path,
+            )
+
+    async def _do(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await self._loop.run_in_executor(self._disk, work, *arguments)
+
+    # ------------------------------------------------------------------------ into the outbox
+
+    async def _keep(self) -> None:
+        while self._added:
+            batch = [self._added.popleft()]
+            while self._added and sum(len(added.records) for added in batch) < KEPT_AT_ONCE:
+                batch.append(self._added.popleft())
+            try:
+                records = [record for added in batch for record in added.records]
+                self._empty.clear()
+                await self._do(self._outbox.add, records)
+            except Exception as error:
+                for added in batch:
+                    added.failed(error)
+            else:
+                for added in batch:
+                    added.kept()
+            self._wake.set()
+
+    # ------------------------------------------------------------------------ and out of it
+
+    async def _send(self) -> None:
+        try:
+            left_over = Outbox.left_over(self._folder)
+            while (outbox := await self._do(next, left_over, None)) is not None:
+                await self._drain(outbox)
+        except (DedupError, OSError) as error:
+            logger.error("events that an earlier crawl left behind cannot be sent: %s", error)
+        while True:
+            self._wake.clear()
+            await self._drain(self._outbox)
+            if not self._added and not len(self._outbox):
+                self._empty.set()
+            self._ready.set()
+            await self._wake.wait()
+
+    async def _drain(self, outbox: Outbox) -> None:
+        """Send all that an outbox holds, however long it takes."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                records = await self._do(outbox.first, SENT_AT_ONCE)
+                if not records:
+                    return
+                writer = await self._connected()
+                await writer.send_many([Outgoing(kept.key, kept.value) for kept in records])
+                await self._do(outbox.remove, records)
+            except Exception as error:
+                self._say_away(error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            else:
+                self._say_back()
+                pause = FIRST_PAUSE_SECONDS
+
+    async def _connected(self) -> Writer:
+        if self._writer is None:
+            await ensure_topic(self._config)
+            writer = Writer(self._config)
+            await writer.start(within_seconds=1.0)
+            self._writer = writer
+        return self._writer
+
+    def _give_up_waiting(self) -> None:
+        if not self._ready.is_set():
+            logger.warning(
+                "insert events of an earlier crawl still wait for Kafka after %g s; the crawl goes on",
+                DRAIN_SECONDS,
+            )
+            self._ready.set()
+
+    def _say_away(self, error: Exception) -> None:
+        if not self._said:
+            self._said = True
+            logger.warning("insert events wait in %s: %s", self._outbox.path, error)
+
+    def _say_back(self) -> None:
+        if self._said:
+            self._said = False
+            logger.info("insert events go out to Kafka again")

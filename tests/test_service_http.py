@@ -1,0 +1,365 @@
+"""The service's HTTP port: what its description says, and whom it refuses."""
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import time
+from string import hexdigits
+
+import jsonschema
+import pytest
+from services import RECIPE, Serving
+
+TOKEN = "a token of sixteen bytes and more"
+VALUE, FAR = "0123456789abcdef", "fedcba9876543210"
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    limits = {"request_seconds": 2.0, "http_connections": 40, "body_bytes": 3_000_000}
+    with Serving(tmp_path_factory.mktemp("store"), limits=limits) as service:
+        yield service
+
+
+@pytest.fixture
+def ns(request):
+    """A namespace for each test."""
+    return "".join(c if c.isalnum() else "-" for c in request.node.name)[-60:]
+
+
+def ask(serving, method, path, body=None, headers=None):
+    """Return the status, headers and parsed body of a request."""
+    connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=30)
+    with contextlib.closing(connection):
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, data, JSON if headers is None else headers)
+        answer = connection.getresponse()
+        raw = answer.read()
+    kind = answer.headers.get_content_type()
+    return answer.status, answer.headers, json.loads(raw) if kind == "application/json" else raw
+
+
+@pytest.fixture(scope="module")
+def description(serving):
+    return ask(serving, "GET", "/openapi.json")[2]
+
+
+@pytest.fixture
+def call(serving, description):
+    """Return a function that asks, and holds what comes back to the description."""
+
+    def call(method, path, body=None, **headers):
+        status, got, answer = ask(serving, method, path, body, JSON | headers)
+        operation = description["paths"][path.partition("?")[0]][method.lower()]
+        assert str(status) in operation["responses"], (status, answer)
+        (kind, content) = next(iter(operation["responses"][str(status)]["content"].items()))
+        assert got.get_content_type() == kind
+        if kind == "application/json":
+            validate(answer, content["schema"], description)
+        if status == 200 and method == "POST":
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            validate(body, schema, description)
+        return status, answer
+
+    return call
+
+
+def validate(value, schema, description) -> None:
+    """Hold a value to a schema of the description, in which no other fields may be."""
+    jsonschema.Draft202012Validator(
+        {**schema, "components": _closed(description["components"])}
+    ).validate(value)
+
+
+def _closed(components):
+    schemas = {
+        name: {**schema, "additionalProperties": False}
+        for name, schema in components["schemas"].items()
+    }
+    return {**components, "schemas": schemas}
+
+
+def a_page(key="http://a/1", value=VALUE, **more):
+    return {"key": key, "value": value, "check": VALUE, "links": VALUE, "features": 300,
+            "link_count": 2, "domain": "a", **more}  # fmt: skip
+
+
+def reserve(call, ns, *pages, **more):
+    body = {"ns": ns, "recipe": RECIPE, "pages": list(pages), **more}
+    status, answer = call("POST", "/v1/reserve", body)
+    assert status == 200, answer
+    return answer["results"]
+
+
+def test_a_page_goes_its_way(call, ns):
+    """Reserve, insert, probe, the document, forget: each answers as described."""
+    (verdict,) = reserve(call, ns, a_page())
+    assert verdict["status"] == "unique"
+    held = {"key": "http://a/1", "token": verdict["token"]}
+    status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [held, held]})
+    assert (status, answer) == (200, {"results": [{"done": True}, {"done": True}]})
+    probed = {
+        "ns": ns,
+        "recipe": RECIPE,
+        "pages": [{"value": v, "check": VALUE} for v in (VALUE, FAR)],
+    }
+    status, answer = call("POST", "/v1/probe", probed)
+    near = {"key": "http://a/1", "distance": 0, "check_distance": 0}
+    assert (status, answer) == (200, {"results": [[near], []]})
+    status, answer = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F1")
+    assert status == 200
+    assert (answer["value"], answer["recipe"], answer["domain"]) == (VALUE, RECIPE, "a")
+    (duplicate,) = reserve(call, ns, a_page("http://a/2"))
+    assert duplicate == {
+        "status": "near_duplicate",
+        "of": "http://a/1",
+        "distance": 0,
+        "check_distance": 0,
+    }
+    forgotten = {"ns": ns, "keys": ["http://a/1", "http://a/1"]}
+    status, answer = call("POST", "/v1/forget", forgotten)
+    assert (status, answer) == (200, {"results": [{"done": True}, {"done": False}]})
+    status, _ = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F1")
+    assert status == 404
+
+
+def test_release_gives_back(call, ns):
+    """A released reservation is gone; a second release says there was none."""
+    (verdict,) = reserve(call, ns, a_page())
+    held = {"key": "http://a/1", "token": verdict["token"]}
+    status, answer = call("POST", "/v1/release", {"ns": ns, "items": [held, held]})
+    assert (status, answer) == (200, {"results": [{"done": True}, {"done": False}]})
+    status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [held]})
+    assert (status, answer["results"][0]["error"]["code"]) == (200, "ERR")
+    unknown = {"key": "http://a/1", "token": "unknown"}
+    status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [unknown]})
+    assert (status, answer["results"][0]["error"]["code"]) == (200, "NOTOKEN")
+
+
+def test_options_are_those_of_resp(call, ns):
+    """distance, total, scope, features, count, exempt and guard change the answers as stated."""
+    (verdict,) = reserve(call, ns, a_page(exempt="start"))
+    assert (verdict["status"], verdict["reason"]) == ("exempt", "start")
+    call(
+        "POST",
+        "/v1/insert",
+        {"ns": ns, "items": [{"key": "http://a/1", "token": verdict["token"]}]},
+    )
+    near = f"{int(VALUE, 16) ^ 0b111:016x}"
+
+    def found(domain="", **options):
+        pages = [{"value": near, "check": VALUE, "domain": domain}]
+        body = {"ns": ns, "recipe": RECIPE, "pages": pages, **options}
+        status, answer = call("POST", "/v1/probe", body)
+        assert status == 200, answer
+        return len(answer["results"][0])
+
+    assert [found(), found(distance=2), found(total=2), found(count=1)] == [1, 0, 0, 1]
+    assert [found("a", scope="site"), found("b", scope="site")] == [1, 0]
+    (short,) = reserve(call, ns, a_page("http://a/2"), features=1000)
+    assert short == {"status": "exempt", "reason": "short"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("probe", b"{", 400, "ERR"),
+        ("probe", b"[" * 100_000, 400, "ERR"),
+        ("probe", {"ns": "d"}, 400, "ERR"),
+        ("probe", {"ns": "../x", "recipe": RECIPE, "pages": []}, 400, "ERR"),
+        ("probe", {"ns": "d", "recipe": RECIPE, "pages": [], "more": 1}, 400, "ERR"),
+        ("probe", {"ns": "d", "recipe": RECIPE, "pages": [{"value": "x", "check": VALUE}]}, 400, "ERR"),
+        ("reserve", {"ns": "d", "recipe": "words-9", "pages": [a_page()]}, 409, "RECIPE"),
+        ("reserve", {"ns": "d", "recipe": RECIPE, "pages": [a_page()], "distance": 40}, 409, "DISTANCE"),
+        ("insert", b"x" * 3_000_001, 413, "LIMIT"),
+        ("forget", {"ns": "d", "keys": ["k" * 8193]}, 400, "ERR"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)  # fmt: skip
+def test_errors_are_described_and_name_their_code(call, path, body, status, code):
+    """A wrong request has the status that the description gives, a code and a message."""
+    got, answer = call("POST", f"/v1/{path}", body)
+    assert (got, answer["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json", "/"])
+def test_every_other_endpoint_answers_as_described(call, path):
+    """Health, metrics, the description itself and the page for people."""
+    assert call("GET", path)[0] == 200
+
+
+def test_every_described_endpoint_is_there_and_no_other(serving, description):
+    """What the description names answers, other paths and methods do not."""
+    for path, operations in description["paths"].items():
+        assert {m for m in ("GET", "POST", "PUT", "DELETE") if ask(serving, m, path)[0] != 405} == {
+            method.upper() for method in operations
+        }
+    assert ask(serving, "GET", "/v1/nothing")[0] == 404
+
+
+def test_metrics_are_prometheus_and_count(serving, call, ns):
+    """The figures parse, histogram included, and follow what was done."""
+    reserve(call, ns, a_page())
+    _, _, text = ask(serving, "GET", "/metrics")
+    lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"\w+(\{[^}]*\})? [-+.e\dInfNa]+", line) for line in lines), lines
+    figures = dict(line.rsplit(" ", 1) for line in lines)
+    assert float(figures[f'dedup_in_flight{{namespace="{ns}"}}']) == 1
+    assert float(figures['dedup_results_total{result="unique"}']) >= 1
+    assert float(figures["dedup_ready"]) == 1
+    assert 'dedup_command_seconds_bucket{le="+Inf"}' in figures
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "evil.example:80", "", "[::1"]
+)
+def test_another_host_is_refused_even_on_loopback(call, host):
+    """A web page that has its own name lead to this port gets nothing."""
+    status, answer = call("GET", "/readyz", Host=host)
+    assert (status, answer["error"]["code"]) == (403, "ERR")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:7780", "127.0.0.1", "[::1]:7780", "10.0.0.7"]
+)
+def test_addresses_and_localhost_are_served(call, host):
+    """Addresses are nobody else's names."""
+    assert call("GET", "/readyz", Host=host)[0] == 200
+
+
+def test_names_of_its_own_are_given_at_the_start(tmp_path):
+    """--host-name adds one."""
+    with Serving(tmp_path, "--host-name", "dedup.internal") as service:
+        assert ask(service, "GET", "/readyz", headers={"Host": "dedup.internal:7780"})[0] == 200
+        assert ask(service, "GET", "/readyz", headers={"Host": "other.internal"})[0] == 403
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_a_body_that_is_not_json_is_refused(call, ns, kind):
+    """A form of a web page cannot be sent here."""
+    body = {"ns": ns, "keys": ["k"]}
+    status, answer = call("POST", "/v1/forget", body, **{"Content-Type": kind})
+    assert (status, answer["error"]["code"]) == (415, "ERR")
+
+
+def test_a_token_is_asked_for(tmp_path):
+    """With DEDUP_TOKEN, commands and metrics need it; health and the description do not."""
+    with Serving(tmp_path, token=TOKEN) as service:
+        body = {"ns": "d", "keys": ["k"]}
+        for headers, status in (
+            ({}, 401),
+            ({"Authorization": "Bearer wrong"}, 401),
+            ({"Authorization": TOKEN}, 401),
+            ({"Authorization": f"bearer {TOKEN}"}, 200),
+            ({"Authorization": f"Bearer {TOKEN}"}, 200),
+        ):
+            assert ask(service, "POST", "/v1/forget", body, JSON | headers)[0] == status
+            assert ask(service, "GET", "/metrics", headers=headers)[0] == status
+        for path in ("/livez", "/readyz", "/openapi.json", "/"):
+            assert ask(service, "GET", path)[0] == 200
+    assert TOKEN not in "".join(service.log)
+
+
+# ------------------------------------------------------------------------------------- hostile
+
+
+def sent(serving, data: bytes, pieces: int | None = None, pause: float = 0.0) -> bytes:
+    """Send bytes, in pieces with pauses or whole, and return what comes until the end."""
+    with socket.create_connection(("127.0.0.1", serving.http_port), timeout=30) as plain:
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            step = pieces or len(data)
+            for at in range(0, len(data), step):
+                plain.sendall(data[at : at + step])
+                time.sleep(pause)
+            while part := plain.recv(65536):
+                got += part
+        return got
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"*1\r\n$4\r\nPING\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST /v1/probe HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"POST /v1/probe HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 600_000,
+        b"\0" * 1000,
+        b"\r\n" * 1000,
+    ],
+    ids=lambda garbage: repr(garbage[:30]),
+)
+def test_garbage_ends_its_connection(serving, garbage):
+    """What is not HTTP is refused with a 4xx, or its connection just ends."""
+    answer = sent(serving, garbage)
+    assert not answer or re.match(rb"HTTP/1.1 4\d\d ", answer), answer
+    assert serving.get("/livez")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 1000,
+        b"POST /v1/forget HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 900\r\n\r\n" + b"[" * 400,
+    ],
+    ids=["headers", "body"],
+)
+def test_a_slow_request_ends(serving, slow):
+    """Slow loris: a request that is not whole within its time ends the connection."""
+    head = slow.find(b"\r\n\r\n") + 4 if b"\r\n\r\n" in slow else 40
+    began = time.monotonic()
+    with (
+        socket.create_connection(("127.0.0.1", serving.http_port), timeout=30) as plain,
+        contextlib.suppress(ConnectionError),
+    ):
+        plain.sendall(slow[:head])
+        for byte in slow[head:]:
+            plain.sendall(bytes([byte]))
+            time.sleep(0.1)
+        assert plain.recv(100) == b""
+    assert time.monotonic() - began < 30
+
+
+def test_a_chunked_body_is_bounded_too(serving):
+    """Without a Content-Length the bytes are counted as they come."""
+    head = (
+        b"POST /v1/forget HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    answer = sent(serving, head + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 50)
+    assert answer.startswith(b"HTTP/1.1 413 ") or not answer
+    assert serving.get("/livez")[0] == 200
+
+
+def test_too_many_connections_end_and_others_are_served(serving):
+    """Beyond the bound new connections are closed; those before it are answered."""
+    with contextlib.ExitStack() as stack:
+        request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        answers = []
+        for _ in range(60):
+            plain = stack.enter_context(
+                socket.create_connection(("127.0.0.1", serving.http_port), timeout=30)
+            )
+            with contextlib.suppress(ConnectionError):
+                plain.sendall(request)
+                answers.append(plain.recv(65536))
+        served = sum(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+        assert 30 <= served <= 40
+    time.sleep(0.1)
+    assert serving.get("/livez")[0] == 200
+
+
+def test_hex_is_lower_case_only(call, ns):
+    """As everywhere outside Python integers."""
+    assert set(VALUE) <= set(hexdigits)
+    body = {"ns": ns, "recipe": RECIPE, "pages": [{"value": VALUE.upper(), "check": VALUE}]}
+    assert call("POST", "/v1/probe", body)[0] == 400
