@@ -44,7 +44,8 @@ UNUSED = {
     "Documents.batch", "Documents.damaged", "Documents.file_bytes", "Documents.get",
     "Documents.key_count", "Documents.name", "Reservations.__len__", "Reservations.pin",
     "Store.forget_before", "Store.get", "Store.info", "Store.insert_many", "Store.near_many",
-    "Store.sync", "Store.verify", "Table.__init__", "Table.k", "Table.preset", "Table.probe_many",
+    "Store.sync", "Store.verify", "Table.__init__", "Table.find", "Table.has", "Table.k", "Table.pairs",
+    "Table.preset", "Table.probe_many",
 }  # fmt: skip
 
 # Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot
