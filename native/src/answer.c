@@ -149,6 +149,10 @@ static ndd_status add_documents(const struct holder *holder, ndd_answer *answer,
     struct document_list list;
     if (!holder->documents(holder->from, found.value, &list)) return NDD_DAMAGED;
     ndd_status status = NDD_OK;
+    if (list.as_file && list.count > wanted) { /* they ascend: no other is among the first */
+        list.count = wanted;
+        answer->cut[query] = 1;
+    }
     for (uint64_t i = 0; i < list.count && status == NDD_OK; i++) {
         ndd_match match = {document_of(&list, i), found.value, found.distance, 0};
         status = add_match(answer, group, wanted, match, query);

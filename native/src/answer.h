@@ -31,7 +31,7 @@ struct ndd_answer {
     size_t found_capacity, found_count;
 };
 
-/* The documents of a value, in no order: numbers of this machine, or of a file. */
+/* The documents of a value: numbers of this machine, in no order, or of a file, ascending. */
 struct document_list {
     const void *at;
     uint64_t count;

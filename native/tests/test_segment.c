@@ -33,6 +33,8 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "radix.c"
 #include "segment.c"
 #include "segment_write.c"
+static uint64_t steps; /* of probes */
+#define COUNT_STEPS(n) (steps += (n))
 #include "segment_probe.c"
 #undef malloc
 #undef calloc
@@ -189,6 +191,67 @@ static void test_larger_segments_have_keys(void) {
         free(bytes);
         drop_pairs(&pairs);
     }
+}
+
+/* Probes a segment of these distinct values, and gives the steps and the matches. */
+static uint64_t count_steps(const uint64_t *values, size_t n, uint32_t k, uint64_t query,
+                            uint64_t *matched) {
+    struct pairs pairs = {malloc(n * 8), malloc(n * 8), n};
+    uint64_t size;
+    ndd_answer *answer;
+    const uint64_t *offsets;
+    const ndd_match *matches;
+    CHECK(pairs.values != NULL && pairs.documents != NULL && ndd_answer_open(&answer) == NDD_OK);
+    memcpy(pairs.values, values, n * 8);
+    for (size_t i = 0; i < n; i++) pairs.documents[i] = i;
+    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, &pairs.n) == NDD_OK);
+    uint8_t *bytes = write_segment(&pairs, k, 0, &size);
+    ndd_segment *segment = open_segment(bytes, size);
+    steps = 0;
+    CHECK(ndd_segment_probe(segment, &query, 1, k, 0, answer) == NDD_OK);
+    uint64_t taken = steps;
+    ndd_answer_get(answer, &offsets, &matches);
+    *matched = offsets[1];
+    uint64_t expected = 0;
+    for (size_t i = 0; i < pairs.n; i++) {
+        expected += count_bits(pairs.values[i] ^ query) <= (int)k;
+    }
+    CHECK(expected == *matched);
+    ndd_segment_close(segment);
+    ndd_answer_close(answer);
+    free(bytes);
+    drop_pairs(&pairs);
+    return taken;
+}
+
+static void test_a_hot_neighbourhood_costs_about_what_it_answers(void) {
+    enum { BITS = 19, N = 1 << BITS }; /* compared with all, they would be 32,768 steps and more */
+    static uint64_t values[2 * N];
+    uint64_t spread_matches, hot_matches, far_matches;
+    for (size_t i = 0; i < N; i++) values[i] = random_bits(&random_state);
+    uint64_t query = random_bits(&random_state);
+    uint64_t usual = count_steps(values, N, 3, query, &spread_matches);
+    for (int place = 0; place < 64 - BITS; place += 27) { /* N values that differ in BITS bits only */
+        uint64_t center = random_bits(&random_state);
+        for (size_t i = 0; i < N; i++) values[N + i] = center ^ i << place;
+        uint64_t hot = count_steps(values, 2 * N, 3, center ^ 5ULL << place, &hot_matches);
+        CHECK(hot_matches >= 1 + 19 + 171 + 969);
+        CHECK(hot < 16 * hot_matches + 2 * usual);
+        /* From elsewhere it is not noticed. */
+        CHECK(count_steps(values, 2 * N, 3, query, &far_matches) < 3 * usual + 100);
+    }
+}
+
+static void test_the_extremes_cost_no_more_than_others(void) {
+    enum { N = 1 << 15 };
+    static uint64_t values[N];
+    uint64_t matches;
+    for (size_t i = 0; i < N; i++) values[i] = random_bits(&random_state);
+    uint64_t usual = count_steps(values, N, 6, random_bits(&random_state), &matches);
+    values[0] = 0;
+    values[1] = UINT64_MAX;
+    CHECK(count_steps(values, N, 6, 0, &matches) < 2 * usual && matches == 1);
+    CHECK(count_steps(values, N, 6, UINT64_MAX, &matches) < 2 * usual && matches == 1);
 }
 
 static void test_every_processor_finds_the_same(void) {
@@ -464,6 +527,8 @@ static void test_calls_without_memory_change_nothing(void) {
 int main(void) {
     test_a_probe_finds_what_a_scan_finds();
     test_larger_segments_have_keys();
+    test_a_hot_neighbourhood_costs_about_what_it_answers();
+    test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
     test_a_design_finds_every_difference();
     test_parts_that_do_not_find_all_are_refused();
