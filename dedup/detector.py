@@ -16,12 +16,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+import numpy as np
 
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
@@ -30,7 +31,7 @@ from dedup.numbers import Numbers, many
 from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
 from dedup.reservations import Ending, Reservations
-from dedup.store import Store, agreed_recipe
+from dedup.store import Applied, Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
 __all__ = ["Detector", "open"]
@@ -244,6 +245,54 @@ class Detector:
         for verdict in batch:
             assert verdict.token is not None
             self._reservations.end(verdict.token, "inserted")
+
+    def apply(
+        self,
+        changes: Sequence[tuple[str, Document | None]],
+        offsets: Mapping[int, int],
+        *,
+        judge: bool = True,
+    ) -> tuple[Applied, int]:
+        """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
+
+        An event ends those with the same key, value and check, whoever sent it. Returns the counts,
+        and how many of the documents had an inserted near-duplicate of another key and nothing new
+        among their links: pages that raced, at other services say, or were kept by other reasons.
+        With judge=False that is not looked into, and 0.
+
+        Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
+        """
+        with self._lock:
+            self._check_open()
+            counts = self._store.apply(changes, offsets)
+            if len(self._reservations):
+                for key, document in changes:
+                    if document is not None:
+                        self._reservations.end_same(key, document.page, "inserted")
+            last = [document for document in dict(changes).values() if document is not None]
+            self._shared.note_inserted([document.page.value for document in last])
+            late = 0
+            if judge and last:
+                values = np.array([document.page.value for document in last], np.uint64)
+                for i, found in self._store.near_many(values, self.policy.distance).items():
+                    page, domain, key = last[i].page, last[i].domain, last[i].key
+                    near = self._near_duplicates(page, domain, key, found)
+                    late += bool(near) and not self._new_links(page, near)
+            return counts, late
+
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset of each partition of the log that was applied; {}: none was."""
+        with self._lock:
+            self._check_open()
+            return self._store.offsets()
+
+    def sync(self) -> None:
+        """Flush to disk what was committed. Raises OSError."""
+        self._store.sync()
+
+    def snapshot(self, least: int) -> None:
+        """Write a snapshot of the table if so many documents changed since the last."""
+        self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
         """Give a reservation back: the page was not processed. Never touches an inserted document.

@@ -31,8 +31,12 @@ _COMMANDS = {
     "compare": _Entry("compare", "compare", "Say whether two pages are near-duplicates, and why."),
     "find-all": _Entry("find", "find_all", "List all pairs of fingerprints within a distance."),
     "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
+    "scan": _Entry("scan", "scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."),
     "evaluate": _Entry("evaluate", "evaluate", "Measure precision and recall on labelled pages."),
     "plan": _Entry("plan", "plan", "List the table designs for a number of documents."),
+    "worker": _Entry(
+        "worker", "worker", "Read pages from Kafka and write them on, duplicates apart."
+    ),
     "serve": _Entry("serve", "serve", "Run the table service: one table for many crawlers."),
     "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(

@@ -37,6 +37,8 @@ _NEXT = {
     errno.ENOSPC: "free some space and run it again",
 }
 _EXTRAS = {
+    "fastwarc": "warc",
+    "pyarrow": "parquet",
     "rich": "cli",
     "scrapy": "scrapy",
     "twisted": "scrapy",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NATIVE = ("reader", "hash", "load", "table", "segment")
-PYTHON = ("documents", "records", "events", "lines", "page")
+PYTHON = ("documents", "records", "events", "lines", "page", "values")
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
 MAX_BYTES = {
     "reader": 1 << 20,

@@ -34,9 +34,11 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #define realloc test_realloc
 #include "answer.c"
 #include "checksum.c"
+#include "clusters.c"
 #include "design.c"
 #include "design_costs.c"
 #include "documents.c"
+#include "join.c"
 #include "keying.c"
 #include "memory.c"
 #include "numbers.c"

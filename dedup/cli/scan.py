@@ -1,0 +1,199 @@
+"""`dedup scan`: the near-duplicates in a pile of files.
+
+The rule kept here: stdout has the summary, or the verdicts if they were asked for there; how far it
+is, and what is broken, goes to stderr.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dedup.cli import terminal
+from dedup.errors import UsageError
+
+if TYPE_CHECKING:
+    from dedup.scan import Progress, Summary
+    from dedup.scan.values import Fault
+
+__all__ = ["scan"]
+
+FAULTS_SHOWN = 20
+STDOUT = "-"
+
+
+@click.command(epilog="Example: dedup scan crawl/ --output verdicts.jsonl --report report.html")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="The verdicts, .jsonl or .parquet by its name; - for JSON lines on stdout.",
+)
+@click.option("--report", metavar="FILE", help="A short report, .html or .json by its name.")
+@click.option("--store", metavar="PATH", help="Compare with this store, too.")
+@click.option("--namespace", default="default", show_default=True, help="Of the store.")
+@click.option("--update", is_flag=True, help="Insert the accepted pages there at the end.")
+@click.option(
+    "--resume", is_flag=True, help="Go on where a scan of the same output was broken off."
+)
+@click.option(
+    "--processes", type=click.IntRange(1, 256), help="That read and fingerprint; one a core."
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("warc", "parquet", "jsonl", "html")),
+    help="What the inputs are. Default: what their names say.",
+)
+@click.option("--url-field", default="url", show_default=True, help="In Parquet and JSONL.")
+@click.option("--html-field", default="html", show_default=True, help="In Parquet and JSONL.")
+@click.option("--distance", type=click.IntRange(0, 15), help="k in bits; the recipe's.")
+@click.option("--total-distance", type=click.IntRange(0, 128), help="With check; the recipe's.")
+@click.option(
+    "--min-features", type=click.IntRange(0, 2**32 - 1), help="Else exempt; the recipe's."
+)
+@click.option(
+    "--scope",
+    type=click.Choice(("global", "site")),
+    default="global",
+    show_default=True,
+    help="Compare all pages, or those of a registrable domain.",
+)
+@click.option("--guard/--no-guard", default=True, show_default=True, help="The listing guard.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1, 1 << 30),
+    default=1 << 24,
+    show_default=True,
+    envvar="DEDUP_MAX_BYTES",
+    help="Greater pages are kept unread.",
+)
+@click.option(
+    "--secret", metavar="TEXT", envvar="DEDUP_SECRET", show_envvar=True, help="Key of the recipe."
+)
+@click.option(
+    "--engine",
+    type=click.Choice(("local", "spark")),
+    default="local",
+    show_default=True,
+    help="Where it runs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
+def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **options: Any) -> None:
+    """Find the near-duplicates in WARC, Parquet, JSONL or HTML files, in folders and globs of them.
+
+    An INPUT of - is JSON lines on stdin. Of pages that are alike, the first in the order of the
+    input is kept; the verdicts name it. A broken record is named and left out. The exit code is 1
+    if a file could not be read at all.
+    """
+    if engine == "spark":
+        raise UsageError(
+            "--engine spark is not available yet; leave it out to scan on this machine"
+        )
+    if as_json and options["output"] == STDOUT:
+        raise UsageError("--json and --output - both want stdout; give --output a file")
+    from dedup.scan import Job
+    from dedup.scan import scan as run
+
+    job = Job(format=format_, processes=processes or _cores(), **options)
+    faults = _Faults()
+    shown = _progress()
+    try:
+        summary = run(job, progress=shown, fault=faults, emit=_emit(job.output))
+    finally:
+        if shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+    faults.close()
+    if as_json:
+        import msgspec
+
+        terminal.out_json(msgspec.to_builtins(summary, str_keys=True))
+    else:
+        for line in _lines(summary):
+            click.echo(line, err=job.output == STDOUT)
+    if summary.unread_files:
+        click.get_current_context().exit(1)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def _emit(output: str | None) -> Callable[[bytes], None] | None:
+    if output != STDOUT:
+        return None
+
+    def emit(lines: bytes) -> None:
+        click.echo(lines, nl=False)
+
+    return emit
+
+
+class _Faults:
+    """Names broken records on stderr, the first twenty; the rest are counted."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, fault: "Fault") -> None:
+        self._count += 1
+        if self._count <= FAULTS_SHOWN:
+            place = f" {fault.place}" if fault.place else ""
+            terminal.error(f"{fault.path}{place}: {fault.reason}; left out")
+
+    def close(self) -> None:
+        if (more := self._count - FAULTS_SHOWN) > 0:
+            terminal.error(f"and {terminal.count(more, 'more broken record')} left out")
+
+
+def _lines(summary: "Summary") -> list[str]:
+    s = summary
+    pages = terminal.count(s.pages, "page")
+    lines = [
+        f"{pages} of {terminal.count(s.files, 'file')}: {s.unique:,} unique, "
+        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} seen again under "
+        "their own key"
+    ]
+    for title, counts in (("kept without judgement", s.exempt), ("no pages", s.skipped)):
+        if counts:
+            named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
+            lines.append(f"{title}: {named}")
+    if s.broken:
+        lines.append(f"{terminal.count(s.broken, 'broken record')} left out")
+    if s.inserted is not None:
+        lines.append(f"{terminal.count(s.inserted, 'document')} inserted into the store")
+    return lines
+
+
+def _progress() -> "Callable[[Progress], None] | None":
+    """Return what shows rate and remaining time on stderr; None if that is no terminal."""
+    if not sys.stderr.isatty():
+        return None
+    begin = time.monotonic()
+    first: list[int] = []
+
+    def show(progress: "Progress") -> None:
+        first[:] = first or [progress.bytes]
+        seconds = max(time.monotonic() - begin, 1e-9)
+        done = progress.bytes - first[0]
+        text = f"{progress.pages:,} pages, {progress.pages_now / seconds:,.0f} a second"
+        if progress.total_bytes:
+            text += f", {100 * progress.bytes / progress.total_bytes:.0f} %"
+            left = progress.total_bytes - progress.bytes
+            if done > 0 and left >= 0:
+                text += f", {_duration(left * seconds / done)} left"
+        click.echo(f"\r{text}\x1b[K", err=True, nl=False)
+
+    return show
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

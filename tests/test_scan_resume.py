@@ -1,0 +1,284 @@
+"""`dedup scan --resume`: a scan that is killed with -9 and gone on with is one that was never broken.
+
+Verdicts, summary, report and store must be those of an unbroken run, wherever the kill fell.
+"""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+from scanning import (
+    mixed,
+    records,
+    response,
+    write_lines,
+    write_parquet,
+    write_warc,
+)
+
+from dedup.scan import Job, scan
+from dedup.scan.run import work_folder
+from dedup.store import Store
+
+# The command, with commits so frequent that a small input has many; argv[1] is where to be killed:
+# before or after the n-th call of a step, or "" for nowhere.
+CHILD = """
+import os, signal, sys
+import dedup.scan.run as run
+from dedup.cli import main
+from dedup.scan import memory, verdicts, work
+
+run.COMMIT_ROWS = 40
+where, count = sys.argv.pop(1), 0
+
+def dies(room, name):
+    step = getattr(room, name)
+    def counted(*args, **options):
+        global count
+        count += 1
+        number = count  # steps have steps
+        if where == f"{number}-":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = step(*args, **options)
+        if where == f"{number}+":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    setattr(room, name, counted)
+
+dies(work.Work, "_write_position")
+dies(memory.Memory, "commit")
+dies(run, "_update")
+dies(run, "write_report")
+dies(run, "publish")
+dies(work.Work, "remove")
+dies(work.shutil, "rmtree")
+dies(run.Store, "insert_many")
+main()
+"""
+
+PAGES = mixed(160, 5)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """Files of every format, some of them damaged: a scan of many steps."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    found = records(PAGES[:60])
+    found.insert(20, response("http://a/", b"", kind="revisit"))
+    write_warc(folder / "a.warc.gz", found)
+    data = bytearray((folder / "a.warc.gz").read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 300] = bytes(300)
+    (folder / "a.warc.gz").write_bytes(data)
+    write_warc(folder / "b.warc.gz", [b"".join(records(PAGES[60:80]))])
+    write_lines(folder / "c.jsonl.gz", PAGES[80:110])
+    with (folder / "d.jsonl").open("wb") as file:
+        file.write(b"no json\n" + write_lines(tmp_path / "x.jsonl", PAGES[110:130]).read_bytes())
+    write_parquet(folder / "e.parquet", PAGES[130:145], rows=4)
+    for i, p in enumerate(PAGES[145:]):
+        (folder / f"f{i:02}.html").write_text(p.html)
+    return folder
+
+
+def run(tmp_path, name, inputs, where="", *options, wait=True):
+    """Run the command in a process of its own, its output named `name`."""
+    command = [sys.executable, "-c", textwrap.dedent(CHILD), where, "scan", inputs]
+    command += ["--output", tmp_path / name, "--report", tmp_path / f"{name}.json", "--json"]
+    command += ["--store", tmp_path / f"{name}.store", "--update", "--resume", *options]
+    process = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    if not wait:
+        return process
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in {0, -signal.SIGKILL}, err
+    return process.returncode == 0, out
+
+
+def is_over(output) -> bool:
+    """Whether a scan is complete; a kill may come after that, and before the process has ended."""
+    return output.exists() and not work_folder(str(output)).exists()
+
+
+def outcome(tmp_path, name):
+    """Return everything a finished scan leaves."""
+    with Store.open(tmp_path / f"{name}.store", create=False) as store:
+        documents = [d for _, d in store._documents.batch(0, 10**6)]
+    return {
+        "verdicts": (tmp_path / name).read_bytes(),
+        "report": (tmp_path / f"{name}.json").read_bytes(),
+        "documents": {d.key: d.page for d in documents},
+    }
+
+
+def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
+    """Killed before and after every single step in turn, and resumed once."""
+    done, summary = run(tmp_path, "whole.jsonl", inputs)
+    assert done
+    whole = outcome(tmp_path, "whole.jsonl")
+    rows = whole["verdicts"].splitlines()
+    assert json.loads(summary)["broken"] >= 2
+    assert len(rows) > 120
+    kills = 0
+    for where in (f"{number}{side}" for number in count(1) for side in "-+"):
+        name = f"{where}.jsonl"
+        done, _ = run(tmp_path, name, inputs, where, "--processes", "1")
+        if done:  # there are no more steps
+            break
+        kills += 1
+        if not is_over(tmp_path / name):
+            done, out = run(tmp_path, name, inputs, "", "--processes", "1")
+            assert done
+            assert json.loads(out) == json.loads(summary)
+        assert outcome(tmp_path, name) == whole, name
+    assert kills > 20
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, inputs, seed):
+    """Killed again and again from outside, each time after a random while, until it is complete."""
+    assert run(tmp_path, "whole.jsonl", inputs)[0]
+    whole = outcome(tmp_path, "whole.jsonl")
+    rng, kills = random.Random(seed), 0
+    name = "killed.jsonl"
+    for turn in range(60):
+        processes = str(rng.choice((1, 2)))
+        process = run(tmp_path, name, inputs, "", "--processes", processes, wait=False)
+        try:
+            process.communicate(timeout=rng.uniform(0.2, 0.5 + turn * 0.1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills += 1
+        if process.returncode == 0 or is_over(tmp_path / name):
+            break
+    assert kills
+    assert is_over(tmp_path / name)
+    found = outcome(tmp_path, name)
+    assert found == whole
+
+
+def test_what_was_done_is_not_done_again(tmp_path):
+    """After a kill near the end, hardly a page is judged once more."""
+    file = write_warc(tmp_path / "p.warc.gz", records(PAGES))
+    assert run(tmp_path, "v.jsonl", file, "12-", "--processes", "1")[0] is False
+    before = (work_folder(str(tmp_path / "v.jsonl")) / "verdicts.jsonl").read_bytes()
+    judged = []
+    from dedup.scan.judge import Judge
+
+    take = Judge.take
+
+    def counted(self, result):
+        judged.append(result)
+        return take(self, result)
+
+    job = Job(
+        inputs=(str(file),),
+        output=str(tmp_path / "v.jsonl"),
+        store=str(tmp_path / "v.jsonl.store"),
+        update=True,
+        resume=True,
+    )
+    Judge.take = counted
+    try:
+        scan(job)
+    finally:
+        Judge.take = take
+    whole = (tmp_path / "v.jsonl").read_bytes()
+    assert len(before) > len(whole) // 3
+    assert whole.startswith(before[: len(before) // 2])
+    assert len(judged) < len(PAGES) * 2 // 3
+
+
+def test_a_killed_scan_leaves_no_process(tmp_path):
+    """Its workers end with it."""
+    pages = mixed(2000)
+    files = [write_lines(tmp_path / f"{i}.jsonl", pages[i::2]) for i in range(2)]
+    process = run(tmp_path, "v.jsonl", files[0], "", files[1], "--processes", "2", wait=False)
+
+    def workers():
+        found = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(process.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [int(pid) for pid in found.stdout.split()]
+
+    deadline = time.monotonic() + 30
+    while len(children := workers()) < 2 and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    while any(map(alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(children) == 2
+    assert not any(map(alive, children))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# ------------------------------------------------------------------------- work that does not fit
+
+
+@pytest.fixture
+def broken_off(tmp_path):
+    """An input, and the work of a scan of it that was killed half way."""
+    file = write_lines(tmp_path / "p.jsonl", PAGES)
+    assert run(tmp_path, "v.jsonl", file, "9-")[0] is False
+    return file
+
+
+def again(tmp_path, file, **options):
+    given = {"store": str(tmp_path / "v.jsonl.store"), "update": True, "resume": True} | options
+    return scan(Job(inputs=(str(file),), output=str(tmp_path / "v.jsonl"), **given))
+
+
+def test_unfinished_work_is_not_overwritten(tmp_path, broken_off):
+    """Without --resume a scan does not touch it, and says what to do."""
+    with pytest.raises(Exception, match=r"\.v\.jsonl\.scan.*--resume"):
+        again(tmp_path, broken_off, resume=False)
+    assert again(tmp_path, broken_off).pages == len(PAGES)
+
+
+@pytest.mark.parametrize("options", [{"distance": 3}, {"scope": "site"}, {"url_field": "u"}])
+def test_work_of_another_job_is_refused(tmp_path, broken_off, options):
+    """Other options are named; the same ones go on."""
+    with pytest.raises(Exception, match=next(iter(options))):
+        again(tmp_path, broken_off, **options)
+    assert again(tmp_path, broken_off, processes=2).pages == len(PAGES)
+
+
+def test_a_changed_input_is_refused(tmp_path, broken_off):
+    """A file that grew since is named."""
+    with broken_off.open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(Exception, match=r"p\.jsonl is not what it was"):
+        again(tmp_path, broken_off)
+
+
+@pytest.mark.parametrize("name", ["position.0", "position.1", "verdicts.jsonl", "job.json"])
+def test_damaged_work_is_refused_or_harmless(tmp_path, broken_off, name):
+    """A cut file of the work ends in a clear error, or in the right verdicts."""
+    assert run(tmp_path, "whole.jsonl", broken_off)[0]
+    file = work_folder(str(tmp_path / "v.jsonl")) / name
+    file.write_bytes(file.read_bytes()[:-5])
+    try:
+        again(tmp_path, broken_off)
+    except Exception as error:
+        assert "remove" in str(error)
+    else:
+        assert (tmp_path / "v.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
