@@ -162,6 +162,7 @@ class Node:
 
     @property
     def log(self) -> Path:
+        """What it writes to its standard output and error."""
         return self.folder / "broker.log"
 
 
