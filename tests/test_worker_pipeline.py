@@ -20,7 +20,7 @@ from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.pipeline import Events, Pipeline, Refused
 from dedup.worker.records import Output, Record
 
-SCHEDULES = 150
+SCHEDULES = 120
 
 
 class Crash(BaseException):
@@ -398,7 +398,7 @@ def test_whatever_fails_nothing_is_lost(tmp_path, seed):
     Of each content one page at least is unique; a page is dropped only after the page it names was
     written; none is dropped as its own duplicate, nor after it was inserted.
     """
-    chance = Chance(seed, faults=(seed % 3) * 0.05, crashes=(seed % 5) * 0.004)
+    chance = Chance(seed, faults=(seed % 3) * 0.05, crashes=(seed % 5) * 0.01)
     topics = Topics(chance)
     records = log(10, 3, seed)
     committed, lives = 0, 0

@@ -51,11 +51,10 @@ def test_two_workers_drop_what_one_would(topic, service):
     assert len(done.unique) + len(done.duplicates) == len(given)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_killed_worker_leaves_nothing_undone(topic, service, seed):
+def test_a_killed_worker_leaves_nothing_undone(topic, service):
     """kill -9 of one worker of two: the other, or its next life, does what it left; nothing is lost."""
-    chance = random.Random(seed)
-    given = messages(pagestream.stream(300, 4, seed=seed))
+    chance = random.Random(8)
+    given = messages(pagestream.stream(300, 4, seed=8))
     topic.fill(given)
     options = ("--service", url_of(service), "--batch", 25)
     with working(topic, *options, "--instance", "other") as other:
@@ -122,3 +121,24 @@ def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
         worker.wait_for("connect failed")
         assert worker.end() == 0
         assert "a-wrong-token-of-as-many-letters" not in worker.told()
+
+
+def test_a_replica_takes_over_from_a_killed_service(topic, kafka, tmp_path):
+    """Two services follow one log; when the first is killed the worker goes on with the second."""
+    given = messages(pagestream.stream(150, 4, seed=9))
+    log = ("--kafka", kafka, "--topic", f"{topic.name}.inserts")
+    with Serving(tmp_path / "1", *log) as first, Serving(tmp_path / "2", *log) as second:
+        topic.fill(given[:300])
+        options = ("--service", f"{url_of(first)},{url_of(second)}", "--batch", 25)
+        with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
+            worker.wait_for("partitions of")
+            worker.wait_for(lambda: worker.metrics().get(COMMITS))
+            first.kill()
+            topic.fill(given[300:])
+            keys = {message.key for message in given}
+            outputs = (topic.unique, topic.duplicates)
+            worker.wait_for(
+                lambda: keys == {m.key for name in outputs for m in read(topic.bootstrap, name)}
+            )
+            assert worker.end() == 0, worker.told()
+    assert not wrongs(given, outcome(topic))

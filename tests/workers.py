@@ -94,8 +94,8 @@ class Topic(NamedTuple):
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap, linger_ms=5, max_request_size=1 << 26, **options
             )
-            await producer.start()
             try:
+                await producer.start()
                 if transactional is not None:
                     await producer.begin_transaction()
                 sent = [
@@ -141,9 +141,9 @@ def read(bootstrap: str, name: str) -> list[Message]:
     return asyncio.run(read())
 
 
-def wait_until(met: Callable[[], bool]) -> None:
-    """Return when a condition is met, at the latest in a minute."""
-    until = time.monotonic() + WAIT_SECONDS
+def wait_until(met: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Return when a condition is met. Raises AssertionError when the time is over."""
+    until = time.monotonic() + seconds
     while not met():
         assert time.monotonic() < until
         time.sleep(0.05)

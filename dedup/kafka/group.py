@@ -29,7 +29,7 @@ log = logging.getLogger("dedup.kafka")
 
 Places = dict[tuple[str, int], int]
 
-CALL_SECONDS = 10.0  # a commit, or a question to the broker
+CALL_SECONDS = 5.0  # a commit, or a question to the broker
 STOP_SECONDS = 10.0
 SESSION_SECONDS = 10.0  # a member that died is noticed after so long
 POLL_SECONDS = 86_400.0  # stalls are the owner's to see: a member that waits keeps its partitions
@@ -123,7 +123,7 @@ class Member:
         places = self._consumer.assignment()
         if not places:
             return {}
-        found = await asyncio.wait_for(self._consumer.end_offsets(places), CALL_SECONDS)
+        found = await _answer(self._consumer.end_offsets(places))
         return {(p.topic, p.partition): end for p, end in found.items()}
 
     async def positions(self) -> Places:
@@ -132,9 +132,7 @@ class Member:
         Raises KafkaError or TimeoutError where the broker has to be asked and does not answer.
         """
         return {
-            (place.topic, place.partition): await asyncio.wait_for(
-                self._consumer.position(place), CALL_SECONDS
-            )
+            (place.topic, place.partition): await _answer(self._consumer.position(place))
             for place in self._consumer.assignment()
         }
 
@@ -146,14 +144,20 @@ class Member:
         places = self._consumer.assignment()
         if not places:
             return {}
-        first = await asyncio.wait_for(self._consumer.beginning_offsets(places), CALL_SECONDS)
+        first = await _answer(self._consumer.beginning_offsets(places))
         return {
             (place.topic, place.partition): (
-                await asyncio.wait_for(self._consumer.committed(place), CALL_SECONDS),
+                await _answer(self._consumer.committed(place)),
                 begin,
             )
             for place, begin in first.items()
         }
+
+    def seek(self, place: tuple[str, int], offset: int) -> None:
+        """Read a partition on from an offset, if it is this member's."""
+        wanted = TopicPartition(*place)
+        if wanted in self._consumer.assignment():
+            self._consumer.seek(wanted, offset)
 
     def ends_seen(self) -> Places:
         """Return the end offset of each partition as the last fetch told it. Asks nobody."""
@@ -178,6 +182,13 @@ class Member:
     async def stop(self) -> None:
         """Leave the group, within a bound."""
         await ended(self._consumer.stop(), "leaving the group", STOP_SECONDS)
+
+
+async def _answer(asked: Awaitable[Any]) -> Any:
+    try:
+        return await asyncio.wait_for(asked, CALL_SECONDS)
+    except TimeoutError:
+        raise TimeoutError(f"Kafka did not answer within {CALL_SECONDS:g} s") from None
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -23,6 +23,7 @@ from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.service.overview import Tally
 from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
@@ -92,6 +93,7 @@ class Commands:
         self.not_ready: str | None = "the stores are being opened"  # why, until it is
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
+        self.tally = Tally()
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -186,6 +188,7 @@ class Commands:
             guard=guard,
         )
         self.counts[verdict.status] += 1
+        self.tally.judged(namespace, verdict)
         return verdict
 
     def insert(

@@ -24,6 +24,7 @@ from dedup.service.http_guard import HttpConnections
 from dedup.service.http_values import Health
 from dedup.service.metrics import Metrics
 from dedup.service.namespaces import Namespaces
+from dedup.service.overview import Overview, overview
 from dedup.service.resp import Connections
 
 if TYPE_CHECKING:
@@ -57,7 +58,13 @@ class Service:
             metrics.more.append(self.follower.metrics)
             self.commands.more_info = self.follower.info
         app = made_app(
-            self.commands, metrics, self.health, config.token, config.host_names, config.limits
+            self.commands,
+            metrics,
+            self.health,
+            self.overview,
+            config.token,
+            config.host_names,
+            config.limits,
         )
         self.http_connections = HttpConnections(app, config.limits)
         self.stop = asyncio.Event()
@@ -155,8 +162,37 @@ class Service:
             now = time.monotonic()
             self.connections.end_overdue(now)
             self.http_connections.end_overdue(now)
+            self._sample(now)
             if self.follower is not None and self.commands.not_ready is None:
                 self.commands.not_ready = self.follower.not_ready
+
+    def _sample(self, now: float) -> None:
+        """Note the counts that the dashboard draws over time."""
+        counts, asked = self.commands.counts, self.connections.asked
+        self.commands.tally.sample(
+            now,
+            (
+                asked[b"DEDUP.PROBE"] + asked[b"DEDUP.MPROBE"],
+                counts["unique"],
+                counts["near_duplicate"],
+                counts["refetch"],
+                counts["exempt"],
+                sum(self.connections.errors.values()),
+            ),
+        )
+
+    def overview(self) -> Overview:
+        """Return what the dashboard shows."""
+        health = self.health()
+        return overview(
+            self.commands.tally,
+            dict(self.commands.counts),
+            [(name, detector.info()) for name, detector in self.namespaces],
+            self.commands.version,
+            health.status,
+            health.reason,
+            None if self.follower is None else dict(self.follower.info()),
+        )
 
     async def _drain(self) -> None:
         await self.http_connections.drain(self.config.limits.drain_seconds)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dedup.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
+from dedup.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.values import Verdict
 from dedup.worker.batch import Ask, Batch
 from dedup.worker.records import Output
@@ -31,7 +31,7 @@ FATAL = (RecipeMismatch, StoreDamaged)  # nothing may be judged or committed aft
 PASSING = (ServiceUnavailable, OSError)  # TimeoutError is one, too
 
 
-class Refused(Exception):
+class Refused(DedupError):
     """The broker will never take this record. too_large: because of its size."""
 
     def __init__(self, message: str, *, too_large: bool = False) -> None:

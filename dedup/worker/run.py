@@ -30,11 +30,12 @@ from dedup.kafka.group import Member
 from dedup.kafka.supervision import KafkaUnavailable
 from dedup.recipes import Recipe
 from dedup.worker.adapters import adapter
-from dedup.worker.batch import Batch, Offsets, Reading
+from dedup.worker.batch import Batch, Reading
 from dedup.worker.config import Config
 from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.metrics import Health, Metrics
 from dedup.worker.pipeline import Events, Judge, Pipeline
+from dedup.worker.progress import Progress
 from dedup.worker.records import Record
 from dedup.worker.remote import RemoteJudge
 from dedup.worker.topics import OutputTopics, ensure_topics
@@ -45,7 +46,7 @@ log = logging.getLogger("dedup.worker")
 
 POLL_SECONDS = 0.5
 POLL_RECORDS = 50
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 2.0
 UNTIL_END_SECONDS = 0.1
 LIVE_SECONDS = 60.0
 DRAIN_SECONDS = 20.0  # a rebalance waits so long for the batch at hand
@@ -84,13 +85,7 @@ class Worker:
         self._member: Member | None = None
         self._queue: asyncio.Queue[tuple[int, list[Reading]]] = asyncio.Queue(1)
         self._settling: asyncio.Task[None] | None = None
-        self.done: dict[str, int] = {}  # records, by status/reason
-        self._at_hand = 0  # records that were read and are not done
-        self._settled: Offsets = {}  # next offsets that are done
-        self._due: Offsets = {}  # of those, to be committed
-        self._committing = asyncio.Lock()
-        self._last_ms: dict[tuple[str, int], int] = {}  # timestamps of the last records done
-        self._targets: Offsets | None = None  # with until_end
+        self._progress = Progress(config, metrics)
         self._said: dict[str, float] = {}
         self._ticked = time.monotonic()
         self._health.alive = lambda: time.monotonic() - self._ticked < LIVE_SECONDS
@@ -106,8 +101,7 @@ class Worker:
             await self._until(stop, self._work())
         finally:
             self._health.joined = False
-        self._show_lag()
-        log.info("stopped", extra={"fields": {"event": "stop", "pages": self.done}})
+        log.info("stopped", extra={"fields": {"event": "stop", "pages": self._progress.done}})
 
     async def _work(self) -> None:
         config = self._config
@@ -197,8 +191,8 @@ class Worker:
     async def _join(self) -> None:
         config = self._config
         self._queue = asyncio.Queue(1)
-        self._at_hand = 0
-        self._disown()
+        self._progress.disown()
+        self._progress.at_hand = 0
         self._member = Member(
             config.kafka,
             config.group,
@@ -247,9 +241,9 @@ class Worker:
         found = await member.poll(POLL_SECONDS, min(POLL_RECORDS, config.batch_records))
         epoch, size, records = member.epoch, 0, list[Record]()
         while found:
-            self._at_hand += len(found)
+            self._progress.at_hand += len(found)
             if member.epoch != epoch:  # what came before belongs to whoever has it now
-                self._at_hand -= len(records)
+                self._progress.at_hand -= len(records)
                 epoch, size, records = member.epoch, 0, []
             records += [_record(each) for each in found]
             size += sum(len(each.value or b"") for each in found)
@@ -267,7 +261,7 @@ class Worker:
         while True:
             epoch, readings = await self._queue.get()
             if epoch != member.epoch:
-                self._at_hand -= len(readings)
+                self._progress.at_hand -= len(readings)
                 continue
             self._settling = asyncio.create_task(self._take(Batch(readings), member))
             await asyncio.wait({self._settling})
@@ -280,43 +274,20 @@ class Worker:
             await self._pipeline.settle(batch)
         except BaseException:
             self._count("abandoned", 1)
-            self._at_hand -= len(batch)
+            self._progress.at_hand -= len(batch)
             await self._pipeline.give_up(batch)
             raise
         for step in ("reserve", "write", "insert"):
             self._health.hindered.pop(step, None)
-        self._metrics.batch(batch.counts)
-        for name, number in batch.counts.items():
-            self.done[name] = self.done.get(name, 0) + number
-        offsets = batch.offsets()
-        self._settled |= offsets
-        self._last_ms |= batch.timestamps()
-        self._due |= offsets
-        self._at_hand -= len(batch)
-        await self._commit(member)
+        self._progress.finished(batch)
+        await self._progress.commit(member)
         self._metrics.batch_seconds.observe(time.monotonic() - begun)
-        self._show_lag()
-
-    async def _commit(self, member: Member) -> None:
-        """Commit what is done and was not committed; what fails is tried again later."""
-        async with self._committing:
-            due = dict(self._due)
-            if due and await member.commit(due):
-                self._count("commits", 1)
-                for place, offset in due.items():
-                    if self._due.get(place) == offset:
-                        del self._due[place]
+        self._progress.show(member)
 
     async def _revoked(self) -> None:
         """Finish the batch at hand before its partitions are another member's."""
         await self._end_batch(DRAIN_SECONDS)
-        self._disown()
-
-    def _disown(self) -> None:
-        """Forget where partitions stood: they are somebody else's, or come back anew."""
-        self._settled.clear()
-        self._last_ms.clear()
-        self._due.clear()
+        self._progress.disown()
 
     async def _end_batch(self, seconds: float) -> None:
         """Wait for the batch at hand; give it up after so long."""
@@ -329,6 +300,10 @@ class Worker:
             log.warning("the batch at hand is given up; it will be read again")
             settling.cancel()
             await asyncio.wait({settling})
+        if self._settling is settling:
+            self._settling = None
+        if not settling.cancelled() and (error := settling.exception()) is not None:
+            log.error("the batch at hand failed and will be read again: %s", _text(error))
 
     # ------------------------------------------------------------------------------- watching
 
@@ -341,10 +316,9 @@ class Worker:
             try:
                 if member.assigned() and epoch != member.epoch:
                     epoch = member.epoch
-                    await self._own(member)
-                if self._due:
-                    await self._commit(member)
-                if await self._look_further(member):
+                    await self._progress.own(member)
+                await self._progress.commit(member)
+                if await self._progress.look_further(member):
                     raise _AtEnd
                 if self._queue.empty() and await member.is_stalled(self._config.stall_seconds):
                     return
@@ -353,48 +327,8 @@ class Worker:
                 self._health.hindered["kafka"] = _text(error)
             else:
                 self._health.hindered.pop("kafka", None)
-            self._show_lag()
+            self._progress.show(member)
             await asyncio.sleep(UNTIL_END_SECONDS if self._config.until_end else WATCH_SECONDS)
-
-    async def _own(self, member: Member) -> None:
-        """Note where new partitions stand, and what they lost before it was read."""
-        for place, (committed, begin) in (await member.standing()).items():
-            if place not in self._settled:
-                self._settled[place] = begin if committed is None else committed
-            if committed is not None and committed < begin:
-                self._metrics.expired.inc(begin - committed)
-                log.error(
-                    "%d records of %s, partition %d, were dropped by the topic before they were "
-                    "read; lengthen its retention, or add workers",
-                    begin - committed,
-                    *place,
-                )
-
-    async def _look_further(self, member: Member) -> bool:
-        """Note positions where nothing is at hand; say whether all of the start's end is done."""
-        ends = await member.ends()  # whether or not it is needed: it shows that the broker answers
-        if self._config.until_end and self._targets is None and ends:
-            self._targets = ends
-        epoch, positions = member.epoch, await member.positions()
-        if self._at_hand or self._due or epoch != member.epoch or not positions:
-            return False
-        self._settled |= positions  # further than the last record where a transaction ended
-        targets = self._targets
-        return targets is not None and all(
-            position >= targets.get(place, 0) for place, position in positions.items()
-        )
-
-    def _show_lag(self) -> None:
-        if self._member is None:
-            return
-        now = time.time()
-        places = []
-        for place, end in self._member.ends_seen().items():
-            behind = max(0, end - self._settled.get(place, end))
-            last = self._last_ms.get(place)
-            seconds = max(0.0, now - last / 1000) if behind and last is not None else 0.0
-            places.append((*place, behind, seconds))
-        self._metrics.lag(places)
 
     # ---------------------------------------------------------------------------- bookkeeping
 
