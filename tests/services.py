@@ -155,11 +155,16 @@ class Serving:
         return self.process.wait(STOP_SECONDS)
 
 
-def installed(program: str, package: str = "redis-tools") -> str:
-    """Return the path of a program; installed where that may be (Debian, root)."""
+PACKAGES = {"redis-cli": "redis-tools", "redis-benchmark": "redis-tools", "openssl": "openssl"}
+
+
+def installed(program: str) -> str:
+    """Return the path of a program; its package is installed where that may be (Debian, as root)."""
+    package = PACKAGES[program]
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
-            subprocess.run(["apt-get", *command], check=True, capture_output=True)
+            subprocess.run(["apt-get", *command], check=True, capture_output=True, env=environment)
     found = shutil.which(program)
     assert found, f"{program} is missing: install it (Debian: apt-get install {package})"
     return found

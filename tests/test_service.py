@@ -1,5 +1,6 @@
 """The table service as Redis clients meet it: real processes, real sockets, real clients."""
 
+import json
 import ssl
 import subprocess
 
@@ -453,7 +454,7 @@ def test_tls_on_both_ports(tmp_path):
     """With a certificate both ports speak TLS, and only that."""
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+        [installed("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
          "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
          "-keyout", key, "-out", cert],
         check=True, capture_output=True,
@@ -468,3 +469,19 @@ def test_tls_on_both_ports(tmp_path):
             pytest.raises(redis.RedisError),
         ):
             client.ping()
+
+
+def test_the_log_is_an_object_a_line(tmp_path):
+    """With --log json every line parses, has time, level and message, and names no key or token."""
+    with Serving(tmp_path, token=TOKEN) as service:
+        with redis.Redis(port=service.port, password=TOKEN) as client:
+            insert(client, "d", "http://secret.example/path")
+            with pytest.raises(redis.ResponseError):
+                client.execute_command("DEDUP.PROBE", "d", "http://secret.example/path")
+        with service.connect() as plain:
+            plain.sendall(b"garbage http://secret.example/path\r\n")
+            plain.recv(1000)
+    lines = [json.loads(line) for line in service.log if line]
+    assert len(lines) >= 3
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    assert "secret.example" not in "".join(service.log)

@@ -178,11 +178,12 @@ class Commands:
         guard: bool = True,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint."""
+        self.check_key(key)
         detector = self.detector(namespace, page.recipe, asked, make=True)
         assert detector is not None
         verdict = detector.reserve(
             page,
-            self.check_key(key),
+            key,
             domain=domain or registrable_domain(key),
             exempt=exempt,
             guard=guard,

@@ -17,6 +17,7 @@ from dedup.detector import Detector, open
 from dedup.errors import DedupError, UsageError
 from dedup.names import check_namespace
 from dedup.policy import Scope
+from dedup.recipes import recipe_of
 from dedup.service.config import USUAL_LIMITS, Limits
 
 __all__ = ["Asked", "Namespaces", "Refused"]
@@ -114,7 +115,7 @@ class Namespaces:
             if recipe is None:
                 check_namespace(name)
                 return None
-            namespace = self._made(name, recipe)
+            namespace = self._made(name, recipe, asked)
         if asked == USUAL:
             return namespace.detector
         detector = namespace.asked.get(asked)
@@ -143,8 +144,11 @@ class Namespaces:
         if errors:
             raise errors[0]
 
-    def _made(self, name: str, recipe: str) -> _Namespace:
+    def _made(self, name: str, recipe: str, asked: Asked) -> _Namespace:
         check_namespace(name)
+        # what is refused leaves no folder behind
+        usual = recipe_of(recipe).distance
+        _check_distance(asked, usual if self._distance is None else self._distance)
         if len(self._open) >= self._limits.namespaces:
             raise Refused(
                 "LIMIT",
@@ -165,12 +169,7 @@ class Namespaces:
 
     def _for_asked(self, name: str, namespace: _Namespace, asked: Asked) -> Detector:
         greatest, usual = namespace.greatest, namespace.detector.policy.distance
-        if asked.distance is not None and asked.distance > greatest:
-            raise Refused(
-                "DISTANCE",
-                f"this service finds distances up to {greatest}, not {asked.distance}: start it "
-                f"with --distance {asked.distance}",
-            )
+        _check_distance(asked, greatest)
         return self._detector(
             name,
             distance=usual if asked.distance is None else asked.distance,
@@ -183,3 +182,12 @@ class Namespaces:
     def _detector(self, name: str, **asked: Any) -> Detector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
         return open(self.path, namespace=name, clock=self._clock, **asked)
+
+
+def _check_distance(asked: Asked, greatest: int) -> None:
+    if asked.distance is not None and asked.distance > greatest:
+        raise Refused(
+            "DISTANCE",
+            f"this service finds distances up to {greatest}, not {asked.distance}: start it with "
+            f"--distance {asked.distance}",
+        )
