@@ -110,7 +110,8 @@ class OutputTopics:
                 compression_type="zstd",  # aiokafka has lz4 at its slowest level only
             )
             try:
-                await asyncio.wait_for(producer.start(), START_SECONDS)
+                async with asyncio.timeout(START_SECONDS):
+                    await producer.start()
             except BaseException:
                 await ended(producer.stop(), "closing a producer that did not start", 1.0)
                 raise
