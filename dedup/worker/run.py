@@ -37,7 +37,7 @@ from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.metrics import Health, Metrics
 from dedup.worker.pipeline import Events, Judge, Pipeline
 from dedup.worker.progress import Progress
-from dedup.worker.records import Record
+from dedup.worker.records import Record, record_of
 from dedup.worker.remote import RemoteJudge
 from dedup.worker.topics import OutputTopics, ensure_topics
 
@@ -266,7 +266,7 @@ class Worker:
             if member.epoch != epoch:  # what came before belongs to whoever has it now
                 self._progress.at_hand -= len(records)
                 epoch, size, records = member.epoch, 0, []
-            records += [_record(each) for each in found]
+            records += [record_of(each) for each in found]
             size += sum(len(each.value or b"") for each in found)
             left = config.batch_records - len(records)
             if left <= 0 or size >= config.batch_bytes:
@@ -378,18 +378,6 @@ async def _cancelled(tasks: Iterable[asyncio.Task[Any]], again_seconds: float = 
 
 class _AtEnd(Exception):
     """What there was at the start is done."""
-
-
-def _record(found: Any) -> Record:
-    return Record(
-        found.topic,
-        found.partition,
-        found.offset,
-        found.timestamp if found.timestamp is not None and found.timestamp >= 0 else None,
-        found.key,
-        found.value,
-        tuple(found.headers),
-    )
 
 
 def _text(error: BaseException) -> str:
