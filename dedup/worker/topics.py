@@ -36,7 +36,7 @@ FINAL = (*TOO_LARGE, InvalidTimestampError, PolicyViolationError)
 LINGER_MS = 5
 BATCH_BYTES = 256 << 10
 REQUEST_BYTES = 1 << 30  # how large a record may be is for the broker to say
-SEND_SECONDS = 60.0
+SEND_SECONDS = 30.0
 STOP_SECONDS = 10.0
 START_SECONDS = 30.0
 
