@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -288,6 +290,31 @@ def test_the_example_runs(kafka, tmp_path):
         "https://example.org/bridge?sid=7f3a near_duplicate of https://example.org/bridge",
         "https://example.org/tram unique",
     ]
+
+
+def test_a_record_that_kafkas_client_cannot_read_ends_it_with_advice(topic, tmp_path):
+    """A header whose name is no UTF-8: nothing is skipped, the worker says where and what to do."""
+    code = """
+        import asyncio, sys
+        from aiokafka import AIOKafkaProducer
+
+        class Name(str):
+            def encode(self, *_):
+                return bytes((255, 254))
+
+        async def main(kafka, topic):
+            async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+                await producer.send_and_wait(topic, b"{}", headers=[(Name("x"), b"y")])
+
+        asyncio.run(main(*sys.argv[1:]))
+    """
+    environment = os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}  # C code would not take the name
+    command = [sys.executable, "-c", textwrap.dedent(code), topic.bootstrap, topic.name]
+    subprocess.run(command, env=environment, check=True)
+    with working(topic, "--path", tmp_path) as worker:
+        assert worker.end(None) == 1
+    assert "cannot read a record" in "".join(worker.other)
+    assert "reset-offsets" in "".join(worker.other)
 
 
 def delete_before(topic: Topic, partition: int, offset: int) -> None:

@@ -18,7 +18,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import (
+    CommitFailedError,
+    CorruptRecordException,
+    IllegalStateError,
+    KafkaError,
+)
 
 from dedup.kafka.config import KafkaConfig
 from dedup.kafka.supervision import ended
@@ -87,9 +92,16 @@ class Member:
     async def poll(self, seconds: float, records: int) -> list[Any]:
         """Return at most so many records, in order within a partition; [] after so many seconds.
 
-        They are of the epoch that stands when this returns. Raises KafkaError.
+        They are of the epoch that stands when this returns. Raises KafkaError; after
+        CorruptRecordException, a record that cannot be read, only a new member goes on: this one
+        may have lost its place.
         """
-        found = await self._consumer.getmany(timeout_ms=round(seconds * 1000), max_records=records)
+        try:
+            found = await self._consumer.getmany(
+                timeout_ms=round(seconds * 1000), max_records=records
+            )
+        except UnicodeDecodeError as error:  # a header's name, to aiokafka's C code
+            raise CorruptRecordException(f"a header's name is no UTF-8 ({error})") from error
         if found:
             self._read = time.monotonic()
         return [record for part in found.values() for record in part]
@@ -102,7 +114,8 @@ class Member:
         if not named:
             return False
         try:
-            await asyncio.wait_for(self._consumer.commit(named), CALL_SECONDS)
+            async with asyncio.timeout(CALL_SECONDS):
+                await self._consumer.commit(named)
         except (CommitFailedError, IllegalStateError) as error:
             log.info("offsets were not committed, the group has changed: %s", error)
         except (KafkaError, TimeoutError) as error:
@@ -186,7 +199,8 @@ class Member:
 
 async def _answer(asked: Awaitable[Any]) -> Any:
     try:
-        return await asyncio.wait_for(asked, CALL_SECONDS)
+        async with asyncio.timeout(CALL_SECONDS):
+            return await asked
     except TimeoutError:
         raise TimeoutError(f"Kafka did not answer within {CALL_SECONDS:g} s") from None
 

@@ -40,6 +40,11 @@ class Progress:
         self._last_ms: dict[tuple[str, int], int] = {}  # timestamps of the last records done
         self._targets: Offsets | None = None  # with until_end
 
+    @property
+    def total(self) -> int:
+        """The number of records that are done, since the start."""
+        return sum(self.done.values())
+
     def finished(self, batch: Batch) -> None:
         """Take note of a batch whose records are all done."""
         self._metrics.batch(batch.counts)

@@ -7,13 +7,13 @@ names begin with "dedup.", which are ours alone. Pure values; no I/O.
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from dedup.values import Verdict
 
-__all__ = ["Output", "Record", "Way", "dead_letter", "judged", "kept"]
+__all__ = ["Output", "Record", "Way", "dead_letter", "judged", "kept", "record_of"]
 
 Headers = tuple[tuple[str, bytes], ...]
 Way = Literal["unique", "duplicates", "dead"]
@@ -32,6 +32,19 @@ class Record(msgspec.Struct, frozen=True):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+def record_of(found: Any) -> Record:
+    """Return a record as Kafka's client (aiokafka.ConsumerRecord) gives it."""
+    return Record(
+        found.topic,
+        found.partition,
+        found.offset,
+        found.timestamp if found.timestamp is not None and found.timestamp >= 0 else None,
+        found.key,
+        found.value,
+        tuple(found.headers),
+    )
 
 
 class Output(msgspec.Struct, frozen=True):

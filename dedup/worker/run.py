@@ -14,11 +14,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, Self
 
 from aiokafka.errors import (
     AuthenticationFailedError,
+    CorruptRecordException,
     GroupAuthorizationFailedError,
     KafkaError,
     TopicAuthorizationFailedError,
@@ -36,7 +37,7 @@ from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.metrics import Health, Metrics
 from dedup.worker.pipeline import Events, Judge, Pipeline
 from dedup.worker.progress import Progress
-from dedup.worker.records import Record
+from dedup.worker.records import Record, record_of
 from dedup.worker.remote import RemoteJudge
 from dedup.worker.topics import OutputTopics, ensure_topics
 
@@ -52,6 +53,9 @@ LIVE_SECONDS = 60.0
 DRAIN_SECONDS = 20.0  # a rebalance waits so long for the batch at hand
 FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 15.0
+
+GIVE_UP_SECONDS = 15.0  # that releasing its reservations may take
+FUTILE_READERS = 2  # that meet the same unreadable record before it is said
 
 REFUSED = (
     AuthenticationFailedError,
@@ -86,6 +90,7 @@ class Worker:
         self._queue: asyncio.Queue[tuple[int, list[Reading]]] = asyncio.Queue(1)
         self._settling: asyncio.Task[None] | None = None
         self._progress = Progress(config, metrics)
+        self._stopping = False
         self._said: dict[str, float] = {}
         self._ticked = time.monotonic()
         self._health.alive = lambda: time.monotonic() - self._ticked < LIVE_SECONDS
@@ -141,8 +146,7 @@ class Worker:
         )
         return EmbeddedJudge(detector)
 
-    @staticmethod
-    async def _until(stop: asyncio.Event, working: Awaitable[None]) -> None:
+    async def _until(self, stop: asyncio.Event, working: Awaitable[None]) -> None:
         """Work until it ends or fails, or until told to stop."""
         work = asyncio.ensure_future(working)
         told = asyncio.ensure_future(stop.wait())
@@ -150,6 +154,7 @@ class Worker:
             await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             told.cancel()
+            self._stopping = True
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work})
@@ -159,8 +164,11 @@ class Worker:
     async def _supervise(self, reader: Reader) -> None:
         """Join, read, settle and watch; make the member anew when it stands still."""
         await self._patiently(lambda: ensure_topics(self._config.kafka, self._config.topics))
+        futile, done = 0, -1  # readers in a row that got nothing done
         while True:
             await self._patiently(self._join)
+            if self._stopping:  # and the cancellation was swallowed on its way
+                raise asyncio.CancelledError
             self._health.joined = True
             tasks = [
                 asyncio.create_task(self._read(reader)),
@@ -168,25 +176,38 @@ class Worker:
                 asyncio.create_task(self._watch()),
             ]
             try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
+                await _cancelled(tasks)
             await self._end_batch(DRAIN_SECONDS)
-            for task in done:
+            futile = futile + 1 if done == self._progress.total else 0
+            done = self._progress.total
+            for task in ended:
                 try:
                     task.result()
                 except _AtEnd:
                     return
                 except REFUSED as error:
                     raise DedupError(f"Kafka refuses the worker: {error}") from error
+                except CorruptRecordException as error:
+                    if futile >= FUTILE_READERS:
+                        raise self._unreadable(error) from error
+                    self._fault("read", error)
                 except KafkaError as error:
                     self._fault("read", error)
             log.warning("the reader is made anew")
             self._count("rebuilt", 1)
             assert self._member is not None
             await self._member.stop()
+            await asyncio.sleep(min(FIRST_BACKOFF_SECONDS * 2**futile, LONGEST_BACKOFF_SECONDS))
+
+    def _unreadable(self, error: Exception) -> DedupError:
+        config = self._config
+        return DedupError(
+            f"Kafka's client cannot read a record of {config.topics.input}, soon after what the group "
+            f"{config.group} committed: {error}; find it with another client, and move the group past "
+            "it (kafka-consumer-groups --reset-offsets)"
+        )
 
     async def _join(self) -> None:
         config = self._config
@@ -210,7 +231,7 @@ class Worker:
     async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
         """Try until Kafka answers."""
         pause = FIRST_BACKOFF_SECONDS
-        while True:
+        while not self._stopping:
             try:
                 await act()
             except REFUSED as error:
@@ -245,7 +266,7 @@ class Worker:
             if member.epoch != epoch:  # what came before belongs to whoever has it now
                 self._progress.at_hand -= len(records)
                 epoch, size, records = member.epoch, 0, []
-            records += [_record(each) for each in found]
+            records += [record_of(each) for each in found]
             size += sum(len(each.value or b"") for each in found)
             left = config.batch_records - len(records)
             if left <= 0 or size >= config.batch_bytes:
@@ -298,8 +319,7 @@ class Worker:
             await asyncio.wait({settling}, timeout=seconds)
         if not settling.done():
             log.warning("the batch at hand is given up; it will be read again")
-            settling.cancel()
-            await asyncio.wait({settling})
+            await _cancelled([settling], GIVE_UP_SECONDS)
         if self._settling is settling:
             self._settling = None
         if not settling.cancelled() and (error := settling.exception()) is not None:
@@ -347,20 +367,17 @@ class Worker:
             log.error("%s failed: %s: %s", step, kind, _text(error))
 
 
+async def _cancelled(tasks: Iterable[asyncio.Task[Any]], again_seconds: float = 1.0) -> None:
+    """Cancel tasks, again and again: before Python 3.12 asyncio.wait_for may swallow it."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=again_seconds)
+
+
 class _AtEnd(Exception):
     """What there was at the start is done."""
-
-
-def _record(found: Any) -> Record:
-    return Record(
-        found.topic,
-        found.partition,
-        found.offset,
-        found.timestamp if found.timestamp is not None and found.timestamp >= 0 else None,
-        found.key,
-        found.value,
-        tuple(found.headers),
-    )
 
 
 def _text(error: BaseException) -> str:

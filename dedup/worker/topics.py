@@ -36,7 +36,7 @@ FINAL = (*TOO_LARGE, InvalidTimestampError, PolicyViolationError)
 LINGER_MS = 5
 BATCH_BYTES = 256 << 10
 REQUEST_BYTES = 1 << 30  # how large a record may be is for the broker to say
-SEND_SECONDS = 60.0
+SEND_SECONDS = 30.0
 STOP_SECONDS = 10.0
 START_SECONDS = 30.0
 
@@ -110,7 +110,8 @@ class OutputTopics:
                 compression_type="zstd",  # aiokafka has lz4 at its slowest level only
             )
             try:
-                await asyncio.wait_for(producer.start(), START_SECONDS)
+                async with asyncio.timeout(START_SECONDS):
+                    await producer.start()
             except BaseException:
                 await ended(producer.stop(), "closing a producer that did not start", 1.0)
                 raise
