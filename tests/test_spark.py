@@ -1,5 +1,6 @@
 """dedup.spark in local mode: the same verdicts as the single-machine engine, on skewed data, too."""
 
+import json
 import os
 import random
 import shutil
@@ -12,10 +13,21 @@ pytest.importorskip("pyspark")
 if shutil.which("java") is None:
     pytest.skip("Spark needs Java", allow_module_level=True)
 
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from scanning import FIELDS, judged, mixed, page
+from scanning import (
+    FIELDS,
+    judged,
+    mixed,
+    page,
+    records,
+    response,
+    write_lines,
+    write_parquet,
+    write_warc,
+)
 
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages, probe_fingerprints
 from dedup.spark.components import components, edges_within
@@ -33,7 +45,7 @@ def spark():
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
         .getOrCreate()
     )
@@ -101,7 +113,7 @@ def chains(rng: random.Random, count: int, k: int) -> list[int]:
 
 
 @settings(
-    deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.integers(0, 2**32), st.sampled_from((0, 1, 3, 7, 15)))
 def test_components_are_those_of_all_pairs(spark, seed, k):
@@ -152,3 +164,42 @@ def test_what_is_no_page_is_told(spark):
     assert kinds == {0: "page", 1: "broken", 2: "broken", 3: "large"}
     verdicts = {row["position"]: row["reason"] for row in judge_pages(found).collect()}
     assert verdicts == {0: "short", 3: "too_large"}
+
+
+def test_the_engines_write_the_same(spark, tmp_path):
+    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all."""
+    from dedup.cli import main
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pages = mixed(120, 6)
+    found = records(pages[:50])
+    found.insert(7, response("http://a/", b"", kind="revisit"))
+    data = bytearray(write_warc(folder / "a.warc.gz", found).read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 100] = bytes(100)
+    (folder / "a.warc.gz").write_bytes(data)
+    lines = write_lines(folder / "b.jsonl", pages[50:100])
+    lines.write_bytes(b"no json\n" + lines.read_bytes())
+    write_parquet(folder / "c.parquet", [*pages[100:], page("http://big/", 1, words=590)])
+    for engine in ("local", "spark"):
+        args = ["scan", str(folder), "--engine", engine, "--json", "--max-bytes", "2500"]
+        args += ["--output", str(tmp_path / f"{engine}.jsonl")]
+        args += ["--report", str(tmp_path / f"{engine}.json")]
+        done = CliRunner().invoke(main, args)
+        assert done.exit_code == 0, done.output
+    for suffix in (".jsonl", ".json"):
+        local, on_spark = ((tmp_path / f"{e}{suffix}").read_bytes() for e in ("local", "spark"))
+        assert on_spark == local
+    summary = json.loads((tmp_path / "spark.json").read_bytes())["summary"]
+    assert summary["broken"] == 2 and summary["exempt"]["too_large"] >= 1
+
+
+@pytest.mark.parametrize("options", [["--resume"], ["--store", "s"], ["--output", "-"]])
+def test_what_the_engine_does_not_do_is_named(tmp_path, options):
+    """Options of the local engine alone are refused, not passed over."""
+    from dedup.cli import main
+
+    file = write_lines(tmp_path / "p.jsonl", mixed(3))
+    done = CliRunner().invoke(main, ["scan", str(file), "--engine", "spark", *options])
+    assert done.exit_code == 2
+    assert options[0] in done.output

@@ -12,6 +12,7 @@ Components in MapReduce and Beyond", SoCC 2014), which keep them few and end in 
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,7 @@ def _buckets(parts: Iterator[pa.RecordBatch]) -> Iterator[npt.NDArray[np.uint64]
             continue
         names, values = words(part.column(0)), words(part.column(1))
         starts = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)]
-        for begin, end in zip(starts, starts[1:], strict=False):
+        for begin, end in pairwise(starts):
             if names[begin] != last:
                 yield from _whole(held)
                 held, last = [], names[begin]

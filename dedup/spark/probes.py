@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StructType
 
 from dedup.batch import Queries
 from dedup.numbers import Numbers, many
@@ -33,7 +33,11 @@ def probe_fingerprints(
     """
     spark = fingerprints.sparkSession
     sent = spark.sparkContext.broadcast(many(queries, "queries").tobytes())
-    schema = StructType(fingerprints.schema.fields).add("query", "bigint").add("distance", "int")
+    schema = (
+        StructType(fingerprints.schema.fields)
+        .add("query", LongType())
+        .add("distance", IntegerType())
+    )
     place = fingerprints.columns.index(value)
 
     def probe(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
