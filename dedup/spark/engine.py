@@ -109,8 +109,9 @@ def _found(spark: SparkSession, job: Job, reading: Reading, summary: Summary) ->
     def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         os.chdir(folder)
         for part in parts:
-            for task in part.column(0).to_pylist():
-                yield from batches(_rows(msgspec.msgpack.decode(task, type=Task), reading), FOUND)
+            for packed in part.column(0):
+                task = msgspec.msgpack.decode(packed.as_py(), type=Task)
+                yield from batches(_rows(task, reading), FOUND)
 
     return frame.mapInArrow(read, ddl(FOUND))
 

@@ -34,7 +34,7 @@ def probe_fingerprints(
     spark = fingerprints.sparkSession
     sent = spark.sparkContext.broadcast(many(queries, "queries").tobytes())
     schema = (
-        StructType(fingerprints.schema.fields)
+        StructType(list(fingerprints.schema.fields))
         .add("query", LongType())
         .add("distance", IntegerType())
     )

@@ -12,33 +12,38 @@ __all__ = ["FOUND", "PAIR", "VERDICT", "batches", "ddl", "signed", "unsigned", "
 
 ROWS_AT_ONCE = 1024
 
-_FINGERPRINT = {
-    "value": pa.int64(),
-    "check": pa.int64(),
-    "links": pa.int64(),
-    "features": pa.int64(),
-    "link_count": pa.int64(),
-}
+
+def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, pa.int64()) for name in names]
+
+
+def _texts(*names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, pa.string()) for name in names]
+
+
+_FINGERPRINT = _numbers("value", "check", "links", "features", "link_count")
 FOUND = pa.schema(
-    {"position": pa.int64(), "kind": pa.string(), "key": pa.string(), "domain": pa.string()}
-    | _FINGERPRINT
-    | {"path": pa.string(), "place": pa.string(), "reason": pa.string(), "rest": pa.bool_()}
+    [
+        ("position", pa.int64()),
+        *_texts("kind", "key", "domain"),
+        *_FINGERPRINT,
+        *_texts("path", "place", "reason"),
+        ("rest", pa.bool_()),
+    ]
 )
 """A record: kind is page, large, skipped or broken; the last four columns are of what is no page."""
 
 VERDICT = pa.schema(
-    {"position": pa.int64(), "key": pa.string(), "domain": pa.string()}
-    | _FINGERPRINT
-    | {
-        "status": pa.string(),
-        "reason": pa.string(),
-        "of": pa.string(),
-        "distance": pa.int64(),
-        "check_distance": pa.int64(),
-        "cluster": pa.string(),
-    }
+    [
+        ("position", pa.int64()),
+        *_texts("key", "domain"),
+        *_FINGERPRINT,
+        *_texts("status", "reason", "of"),
+        *_numbers("distance", "check_distance"),
+        *_texts("cluster"),
+    ]
 )
-PAIR = pa.schema({"a": pa.int64(), "b": pa.int64()})
+PAIR = pa.schema(_numbers("a", "b"))
 
 _SPARK = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
 
@@ -69,7 +74,7 @@ def batches(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> Iterator[pa.Rec
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def words(column: pa.Array) -> npt.NDArray[np.uint64]:
+def words(column: Any) -> npt.NDArray[np.uint64]:
     """Return a column of bigints as fingerprints, without a copy."""
     array: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
     return array.view(np.uint64)
