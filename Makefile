@@ -9,7 +9,7 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
 
 .PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
-	fuzz soak bench bench-tables docs clean
+	fuzz soak soak-service bench bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -73,6 +73,9 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 
 soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
 	@$(BIN)/python tests/soak.py
+
+soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
+	@$(BIN)/python tests/soak_service.py
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

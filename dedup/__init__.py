@@ -31,9 +31,10 @@ from dedup.fingerprint import (
 )
 from dedup.names import document_key
 from dedup.opening import open, open_async
+from dedup.pairs import find_all, find_clusters
 from dedup.plan import Design, plan
 from dedup.recipes import Recipe, recipe_of
-from dedup.table import Match, Table, find_all, find_clusters
+from dedup.table import Match, Table
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
 __version__ = _version("crawl-dedup")

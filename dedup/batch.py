@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -28,11 +28,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from dedup import streams
 from dedup.errors import StoreDamaged, UsageError
 from dedup.native import check, ffi, lib
-from dedup.numbers import Array, Numbers, many, number, pointer
+from dedup.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.pairs import cores
+from dedup.streams import Source
 
-__all__ = ["HIT", "Matches", "Queries", "QueriesStats", "Source"]
+__all__ = ["HIT", "Matches", "Queries", "QueriesStats", "records"]
 
 HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reserved", "u4")])
 """A match: the index of the query, the position in the stream, and the distance in bits."""
@@ -40,29 +43,21 @@ HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reser
 FILTER_BYTES = 1 << 30
 PIECE = 1 << 20  # fingerprints that a thread probes at once
 REMEMBER_SECONDS = 1.0  # between two checkpoints
-MAX_DISTANCE = 15
 
 Progress = Callable[[int, int], None]
-Source = (
-    npt.NDArray[Any]
-    | str
-    | os.PathLike[str]
-    | Iterable[npt.NDArray[Any]]
-    | Callable[[int], Iterable[npt.NDArray[Any]]]
-)
-"""A stream: an array; a file of little-endian uint64; arrays one after the other; or a function that
-returns those from a position on."""
 
 
 class Matches(msgspec.Struct, frozen=True):
     """The matches of one piece of a stream: positions first .. first + count - 1.
 
-    hits is an array of dtype HIT, sorted by position, then distance, then query.
+    hits is an array of dtype HIT, sorted by position, then distance, then query; stored are the
+    fingerprints of the stream that they are of, uint64, one a hit.
     """
 
     first: int
     count: int
     hits: npt.NDArray[Any]
+    stored: Array
 
 
 class QueriesStats(msgspec.Struct, frozen=True):
@@ -82,6 +77,11 @@ class QueriesStats(msgspec.Struct, frozen=True):
     filter_bits: int
 
 
+def records(matches: Matches) -> bytes:
+    """Return the hits of a piece as little-endian records of dtype HIT."""
+    return matches.hits.astype(HIT.newbyteorder("<"), copy=False).tobytes()
+
+
 class _Checkpoint(msgspec.Struct, frozen=True):
     """How far a stream is done, and for which queries; written is what record() has written."""
 
@@ -99,14 +99,13 @@ class Queries:
     def __init__(self, values: Numbers, k: int = 3, filter_bytes: int = FILTER_BYTES) -> None:
         """Index a batch of up to 2**31 - 1 fingerprints for distances up to k bits, k in 0 .. 15.
 
-        Repeated queries are found each. filter_bytes is what the filter may take in memory: 1 GiB
-        is best for a million queries at k = 3; the table of the queries comes on top, some 100
-        bytes each. Raises UsageError for what is no such batch, MemoryError.
+        Repeated queries are found each. filter_bytes is what the filter's bitmaps may take in memory
+        (coarse copies of them, an eighth at most, come on top): 1 GiB is best for a million queries
+        at k = 3. The table of the queries takes some 100 bytes each besides. Raises UsageError for
+        what is no such batch, MemoryError.
         """
         queries = many(values, "values")
-        k, filter_bytes = number(k, "k"), number(filter_bytes, "filter_bytes")
-        if k > MAX_DISTANCE:
-            raise UsageError(f"k is {k}; it must be an int in 0 .. {MAX_DISTANCE}")
+        k, filter_bytes = reach(k), number(filter_bytes, "filter_bytes")
         handle = ffi.new("ndd_queries **")
         status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
         check(status, "indexing queries")
@@ -159,9 +158,9 @@ class Queries:
     ) -> Iterator[Matches]:
         """Yield the matches of a stream of fingerprints, piece by piece, in its order.
 
-        source     an array of integers; the path of a file of little-endian uint64; an iterable of
-                   arrays; or a function that takes a position and returns such an iterable of the
-                   fingerprints from there on
+        source     an array of integers; dedup.compressed.Compressed; the path of a file of those
+                   bytes, or of little-endian uint64; an iterable of arrays; or a function that takes
+                   a position and returns such an iterable of the fingerprints from there on
         threads    how many to use; the cores of this process if not given
         progress   called with (done, total) fingerprints after each piece; total is 0 if unknown
         checkpoint a file that remembers how far the stream is done, written every second and at the
@@ -184,11 +183,12 @@ class Queries:
         checkpoint: str | os.PathLike[str] | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
+        form: Callable[[Matches], bytes] = records,
     ) -> int:
-        """Write the matches of a stream to a file of HIT records; return how many it holds.
+        """Write the matches of a stream to a file; return how many bytes it has.
 
-        The records are little-endian, 24 bytes each, and np.fromfile(output, dtype=HIT) reads them.
-        With a checkpoint a run that was ended in any way goes on where it was, and the file then
+        form says what is written for the matches of a piece. As it stands that is a record for each,
+        little-endian, 24 bytes, and np.fromfile(output, dtype=HIT) reads them. With a checkpoint a run that was ended in any way goes on where it was, and the file then
         holds every match once; without one it begins anew. See probe_stream() for the rest.
         """
         path = None if checkpoint is None else Path(checkpoint)
@@ -197,10 +197,15 @@ class Queries:
         with open(fd, "r+b") as file:  # noqa: PTH123 - a descriptor
             if not resumed:
                 file.truncate(0)
-            for matches in self._stream(source, threads, progress, path, file):
-                records = matches.hits.astype(HIT.newbyteorder("<"), copy=False)
-                file.write(records.tobytes())
-            return file.tell() // HIT.itemsize
+            file.writelines(
+                form(matches) for matches in self._stream(source, threads, progress, path, file)
+            )
+            return file.tell()
+
+    def _matches(self, first: int, load: Callable[[], Array]) -> Matches:
+        values = load()
+        hits = self._probe(values, first)
+        return Matches(first, len(values), hits, values[hits["position"] - np.uint64(first)])
 
     def _stream(
         self,
@@ -210,18 +215,20 @@ class Queries:
         path: Path | None,
         output: IO[bytes] | None,
     ) -> Iterator[Matches]:
-        workers = _cores() if threads is None else number(threads, "threads")
+        workers = cores() if threads is None else number(threads, "threads")
         if not workers:
             raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
         done = self._resume(path, output)
-        pieces, total = _pieces(source, done)
+        pieces, total = streams.pieces(source, PIECE, done)
+        first = done
         pool = ThreadPoolExecutor(workers, "dedup-batch")
         waiting: deque[Future[Matches]] = deque()
         remembered = time.monotonic()
         try:
             for piece in chain(pieces, (None,)):
                 if piece is not None:
-                    waiting.append(pool.submit(piece, self))
+                    waiting.append(pool.submit(self._matches, first, piece[1]))
+                    first += piece[0]
                 while waiting and (piece is None or len(waiting) > workers):
                     matches = waiting.popleft().result()
                     yield matches
@@ -279,76 +286,3 @@ class Queries:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-
-
-# ------------------------------------------------------------------------------------ the stream
-
-Piece = Callable[[Queries], Matches]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _pieces(source: Source, done: int) -> tuple[Iterator[Piece], int]:
-    """Return the work on the pieces of a stream after the first `done`, and its length or 0."""
-    if isinstance(source, (str, os.PathLike)):
-        return _file_pieces(Path(source), done)
-    if isinstance(source, np.ndarray):
-        values = many(source, "source")
-        _check_done(done, len(values))
-        return _array_pieces([values[done:]], done), len(values)
-    if callable(source):
-        return _array_pieces(source(done), done), 0
-    return _array_pieces(_skip(source, done), done), 0
-
-
-def _check_done(done: int, total: int) -> None:
-    if done > total:
-        raise UsageError(
-            f"the checkpoint has {done:,} fingerprints done and the stream has only {total:,}; "
-            "it is another stream, or was cut"
-        )
-
-
-def _skip(arrays: Iterable[npt.NDArray[Any]], done: int) -> Iterator[npt.NDArray[Any]]:
-    left = done
-    for array in arrays:
-        if left < len(array):
-            yield array[left:]
-        left = max(0, left - len(array))
-    _check_done(done, done - left)
-
-
-def _array_pieces(arrays: Iterable[npt.NDArray[Any]], first: int) -> Iterator[Piece]:
-    for array in arrays:
-        values = many(array, "source")
-        for begin in range(0, len(values), PIECE):
-            part = values[begin : begin + PIECE]
-            yield _array_piece(part, first)
-            first += len(part)
-
-
-def _array_piece(values: Array, first: int) -> Piece:
-    return lambda queries: Matches(first, len(values), queries.probe(values, first))
-
-
-def _file_pieces(path: Path, done: int) -> tuple[Iterator[Piece], int]:
-    total, odd = divmod(path.stat().st_size, 8)
-    if odd:
-        raise StoreDamaged(
-            f"{path}: its size is no multiple of 8; it was cut, or holds no fingerprints"
-        )
-    _check_done(done, total)
-    starts = range(done, total, PIECE)
-    return (_file_piece(path, first, min(PIECE, total - first)) for first in starts), total
-
-
-def _file_piece(path: Path, first: int, count: int) -> Piece:
-    def probe(queries: Queries) -> Matches:
-        values = np.fromfile(path, dtype="<u8", count=count, offset=8 * first)
-        if len(values) != count:
-            raise StoreDamaged(f"{path}: it was cut while it was read")
-        return Matches(first, count, queries.probe(values, first))
-
-    return probe

@@ -10,6 +10,8 @@ The rule kept here: bytes are believed only after every one of them has been che
 """
 
 import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from operator import index
 from pathlib import Path
 
@@ -24,6 +26,7 @@ __all__ = ["CODECS", "Compressed", "compress", "load"]
 
 CODECS = {"huffman": lib.NDD_HUFFMAN, "elias-fano": lib.NDD_ELIAS_FANO}
 WIDTH = 64
+PIECE = 1 << 20
 
 
 class Compressed:
@@ -70,6 +73,37 @@ class Compressed:
         buffer = ffi.from_buffer("uint64_t[]", values, require_writable=True)
         lib.ndd_compressed_decode(self._handle, buffer)
         return values
+
+    def pieces(
+        self, most: int = PIECE, first: int = 0
+    ) -> Iterator[tuple[int, Callable[[], Array]]]:
+        """Yield (count, function that decodes so many) from position `first` on, piece by piece.
+
+        A piece holds at most `most` fingerprints, which is 8192 or more. Threads may decode pieces
+        at the same time. Raises UsageError for a smaller one.
+        """
+        if most < lib.NDD_COMPRESSED_BLOCK:
+            raise UsageError(f"most is {most}; it must be {lib.NDD_COMPRESSED_BLOCK} or more")
+        block, count, skipped = ffi.new("uint64_t *"), ffi.new("size_t *"), first
+        while True:
+            begin = int(block[0])
+            lib.ndd_compressed_next(self._handle, block, ffi.NULL, most, count)
+            if not count[0]:
+                return
+            if skipped < count[0]:
+                inside = int(count[0])
+                yield inside - skipped, partial(self._decode_piece, begin, inside, skipped)
+            skipped = max(0, skipped - int(count[0]))
+
+    def _decode_piece(self, block: int, count: int, skipped: int) -> Array:
+        values, size = (
+            np.empty(max(count, lib.NDD_COMPRESSED_BLOCK), np.uint64),
+            ffi.new("size_t *"),
+        )
+        buffer = ffi.from_buffer("uint64_t[]", values, require_writable=True)
+        capacity = len(values)
+        lib.ndd_compressed_next(self._handle, ffi.new("uint64_t *", block), buffer, capacity, size)
+        return values[skipped:count]
 
     def probe(self, value: int, k: int, prefix_bits: int) -> Array:
         """Return the fingerprints that share a prefix with a value and lie within k of it, in order.

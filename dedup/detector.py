@@ -16,12 +16,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, cast
 
 import msgspec
+import numpy as np
 
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
@@ -30,12 +31,32 @@ from dedup.numbers import Numbers, many
 from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
 from dedup.reservations import Ending, Reservations
-from dedup.store import Store, agreed_recipe
+from dedup.store import Applied, Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
-__all__ = ["Detector", "open"]
+__all__ = ["Accepted", "Detector", "open"]
 
 RECENT = 64  # values inserted last that are compared one by one
+
+
+class Accepted(Protocol):
+    """Accepted documents, as far as judging needs them; a store is one."""
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a document with this key is held."""
+
+    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+        """Return the documents within distance k of a value, with their distances."""
+
+    def insert(self, document: Document) -> object:
+        """Take a document; one with the same key is replaced."""
+
+    def insert_many(self, documents: Sequence[Document]) -> object:
+        """Take documents in their order."""
 
 
 class Detector:
@@ -57,6 +78,21 @@ class Detector:
         self._lock = shared.lock
         self._clock = clock
         self._closed = False
+
+    @classmethod
+    def over(
+        cls,
+        documents: Accepted,
+        recipe: Recipe,
+        policy: Policy,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """Return a detector over documents that are no store of their own, a part of one, say.
+
+        They must find distances up to the policy's, and are closed by who made them. Of the methods
+        those that judge are for it: probe, reserve, insert, insert_many and release.
+        """
+        return cls(_Shared("", cast("Store", documents)), recipe, policy, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -244,6 +280,54 @@ class Detector:
         for verdict in batch:
             assert verdict.token is not None
             self._reservations.end(verdict.token, "inserted")
+
+    def apply(
+        self,
+        changes: Sequence[tuple[str, Document | None]],
+        offsets: Mapping[int, int],
+        *,
+        judge: bool = True,
+    ) -> tuple[Applied, int]:
+        """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
+
+        An event ends those with the same key, value and check, whoever sent it. Returns the counts,
+        and how many of the documents had an inserted near-duplicate of another key and nothing new
+        among their links: pages that raced, at other services say, or were kept by other reasons.
+        With judge=False that is not looked into, and 0.
+
+        Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
+        """
+        with self._lock:
+            self._check_open()
+            counts = self._store.apply(changes, offsets)
+            if len(self._reservations):
+                for key, document in changes:
+                    if document is not None:
+                        self._reservations.end_same(key, document.page, "inserted")
+            last = [document for document in dict(changes).values() if document is not None]
+            self._shared.note_inserted([document.page.value for document in last])
+            late = 0
+            if judge and last:
+                values = np.array([document.page.value for document in last], np.uint64)
+                for i, found in self._store.near_many(values, self.policy.distance).items():
+                    page, domain, key = last[i].page, last[i].domain, last[i].key
+                    near = self._near_duplicates(page, domain, key, found)
+                    late += bool(near) and not self._new_links(page, near)
+            return counts, late
+
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset of each partition of the log that was applied; {}: none was."""
+        with self._lock:
+            self._check_open()
+            return self._store.offsets()
+
+    def sync(self) -> None:
+        """Flush to disk what was committed. Raises OSError."""
+        self._store.sync()
+
+    def snapshot(self, least: int) -> None:
+        """Write a snapshot of the table if so many documents changed since the last."""
+        self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
         """Give a reservation back: the page was not processed. Never touches an inserted document.

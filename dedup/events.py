@@ -57,7 +57,7 @@ class Event(NamedTuple):
     document: Document | None
 
 
-class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     v: int
     ns: str
     key: str
@@ -170,13 +170,16 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         if r.v != VERSION:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
-        value_, check, links = int(r.value, 16), int(r.check, 16), int(r.links, 16)
+        digits = r.value + r.check + r.links
         # int() takes signs, spaces, underscores and capitals too; what was meant has one form
-        if f"{value_:016x}{check:016x}{links:016x}" != r.value + r.check + r.links:
+        if not (digits.isascii() and digits.isalnum() and digits.lower() == digits):
             raise ValueError(_wrong_hex(r))
+        words = int(digits, 16)
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
-    page = PageFingerprint(value_, check, links, r.features, r.link_count, r.recipe)
+    page = PageFingerprint(
+        words >> 128, words >> 64 & WORD, words & WORD, r.features, r.link_count, r.recipe
+    )
     return r.ns, Document(r.key, page, r.domain, r.ts / 1000)
 
 

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from dedup.errors import UsageError
 from dedup.native import ffi
 
-__all__ = ["Array", "Numbers", "bit_counts", "many", "number", "pointer"]
+__all__ = ["Array", "Numbers", "bit_counts", "many", "number", "pointer", "reach"]
 
 _WORD = np.uint64
+MAX_DISTANCE = 15
 
 Array = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[Any] | Iterable[int]
@@ -35,6 +36,17 @@ def number(given: SupportsIndex, name: str) -> int:
             if 0 <= integer < 1 << 64:
                 return integer
     raise UsageError(f"{name} is {given!r}; it must be an int in 0 .. 2**64 - 1")
+
+
+def reach(k: SupportsIndex) -> int:
+    """Return a greatest Hamming distance as an int. Raises UsageError if it is none in 0 .. 15."""
+    try:
+        integer = number(k, "k")
+    except UsageError:
+        integer = MAX_DISTANCE + 1
+    if integer > MAX_DISTANCE:
+        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
+    return integer
 
 
 def many(numbers: Numbers, name: str) -> Array:

@@ -157,6 +157,13 @@ class Reservations:
         number = self._numbers.get(token)
         return None if number is None else self._take_out(number)
 
+    def end_same(self, key: str, page: PageFingerprint, ending: Ending) -> None:
+        """End every reservation with this key and the value and check of this page."""
+        for number in list(self._keys.get(key, ())):
+            held = self._held[number]
+            if (held.page.value, held.page.check) == (page.value, page.check):
+                self.end(held.token, ending)
+
     def ending(self, token: str) -> Ending | None:
         """Return how a token ended, or None if it did not, or that was long ago."""
         return self._ended.get(token)

@@ -1,7 +1,6 @@
 """The table's Python face: every stored fingerprint within Hamming distance k, exactly.
 
     values, documents -> Table -> probe -> the documents of all values within k
-    values -> find_all, find_clusters -> the pairs within k, and what they connect
 
 The method is that of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
 (WWW 2007), section 3, with the block designs of native/src/design.h. A fingerprint is a Python int
@@ -29,7 +28,7 @@ from dedup.native import check, ffi, lib
 from dedup.numbers import Array, Numbers, many, number, pointer
 from dedup.turns import Turns
 
-__all__ = ["Match", "Matches", "ProbedMany", "Table", "TableStats", "find_all", "find_clusters"]
+__all__ = ["Match", "Matches", "ProbedMany", "Table", "TableStats"]
 
 MAX_DISTANCE = 15
 PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
@@ -272,37 +271,6 @@ class Table:
         table = cls.__new__(cls)
         table._adopt(handle[0], k, preset, int(note[0]))  # noqa: SLF001 - a table of this class
         return table
-
-
-def find_all(values: Numbers, k: int) -> Array:
-    """Return all pairs of values within Hamming distance k, as uint64 of shape (n, 2).
-
-    Each row is a pair (a, b) with a < b, once, and the rows are sorted; a value that occurs more
-    than once gives one row (x, x). values is a batch of fingerprints, k in 0 .. 15. This is the
-    batch problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, with one set on both sides.
-    """
-    numbers, k = many(values, "values"), _distance(k)
-    handle = ffi.new("ndd_pairs **")
-    check(lib.ndd_pairs_open(handle), "finding all pairs")
-    pairs = ffi.gc(handle[0], lib.ndd_pairs_close)
-    check(lib.ndd_find_all(pointer(numbers), len(numbers), k, pairs), "finding all pairs")
-    found, count = ffi.new("uint64_t **"), ffi.new("uint64_t *")
-    lib.ndd_pairs_get(pairs, found, count)
-    return _array(found[0], 2 * count[0], np.dtype(np.uint64)).reshape(-1, 2).copy()
-
-
-def find_clusters(values: Numbers, k: int) -> Array:
-    """Return for each of n values the label of its cluster, as uint64 of shape (n,).
-
-    The clusters are what the pairs of find_all() connect, so two members of one may lie further
-    apart than k. A label is the smallest index of a member: labels[i] == i exactly for the first
-    of each cluster.
-    """
-    numbers, k = many(values, "values"), _distance(k)
-    labels = np.empty(len(numbers), dtype=np.uint64)
-    status = lib.ndd_find_clusters(pointer(numbers), len(numbers), k, pointer(labels))
-    check(status, "finding clusters")
-    return labels
 
 
 # ------------------------------------------------------------------------------------ arguments

@@ -1,6 +1,8 @@
 """The values that travel through the house, all frozen.
 
 page -> PageFingerprint -> reserve -> Verdict -> insert -> Document (what a store keeps)
+
+gc=False: of those that are made by the hundred thousand and can be in no cycle.
 """
 
 from typing import Literal
@@ -17,7 +19,7 @@ def hex_fingerprint(value: int) -> str:
     return f"{value:016x}"
 
 
-class PageFingerprint(msgspec.Struct, frozen=True):
+class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     """What a page's content comes to (docs/fingerprint-spec.md).
 
     value       64-bit simhash of the weighted words of the main content; the one the tables hold
@@ -36,7 +38,7 @@ class PageFingerprint(msgspec.Struct, frozen=True):
     recipe: str
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, frozen=True, gc=False):
     """An accepted page: its document key, its fingerprint, its registrable domain, and when.
 
     inserted_seconds is Unix time; it informs, and decides nothing.

@@ -30,6 +30,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -140,6 +141,10 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
+# Linux ends the child with the thread that made it: so that one lives as long as the test run.
+_starter = ThreadPoolExecutor(1, "dedup-kafka-starter")
+
+
 def _end_with_parent() -> None:
     """In the child: die when the test run is killed, where the system can do that."""
     if sys.platform == "linux":
@@ -149,11 +154,10 @@ def _end_with_parent() -> None:
 class Node:
     """One broker process, and the folder it keeps its log in."""
 
-    def __init__(self, folder: Path, number: int, port: int, controller_port: int) -> None:
+    def __init__(self, folder: Path, number: int, ports: list[int]) -> None:
         self.folder = folder
         self.number = number
-        self.port = port
-        self.controller_port = controller_port
+        self.port, self.controller_port, self.secured_port = ports
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -164,7 +168,9 @@ class Node:
 class Cluster:
     """Brokers of our own in KRaft mode, each a controller too. A context manager.
 
-    settings go into every server.properties, over the defaults below.
+    settings go into every server.properties, over the defaults below. Beside the open listener each
+    has one with TLS and SASL/PLAIN, at `secured`, whose certificate is `ca_file`: the user "crawler"
+    (password "secret") may do anything, "stranger" (the same) nothing.
     """
 
     def __init__(self, nodes: int = 1, **settings: object) -> None:
@@ -176,6 +182,17 @@ class Cluster:
         self._id = "A" + self._id[1:]  # an option's value must not begin with a dash
         self.nodes: dict[int, Node] = {}
         self._folder: Path | None = None
+
+    @property
+    def secured(self) -> str:
+        """The first broker's address for TLS and SASL."""
+        return f"127.0.0.1:{self.nodes[1].secured_port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of that listener, PEM."""
+        assert self._folder is not None
+        return self._folder / "cert.pem"
 
     @property
     def bootstrap(self) -> str:
@@ -249,7 +266,7 @@ class Cluster:
         for node in self.nodes.values():
             if node.process is None:
                 self._run(node)
-            else:
+            elif node.process.poll() is None:
                 node.process.send_signal(signal.SIGCONT)
         self.wait()
 
@@ -275,11 +292,12 @@ class Cluster:
 
     def _make(self) -> None:
         assert self._folder is not None
-        ports = free_ports(2 * self._count)
+        ports = free_ports(3 * self._count)
         self.nodes = {
-            n: Node(self._folder / str(n), n, ports[2 * n - 2], ports[2 * n - 1])
+            n: Node(self._folder / str(n), n, ports[3 * n - 3 : 3 * n])
             for n in range(1, self._count + 1)
         }
+        self._make_certificate(self._folder)
         for node in self.nodes.values():
             node.folder.mkdir()
             properties = "".join(f"{k}={v}\n" for k, v in self._properties(node).items())
@@ -295,15 +313,23 @@ class Cluster:
     def _properties(self, node: Node) -> dict[str, object]:
         voters = (f"{n.number}@127.0.0.1:{n.controller_port}" for n in self.nodes.values())
         replicas = min(3, self._count)
-        plain = f"PLAINTEXT://127.0.0.1:{node.port}"
+        clients = f"PLAINTEXT://127.0.0.1:{node.port},SECURED://127.0.0.1:{node.secured_port}"
+        users = " ".join(f'user_{name}="secret"' for name in ("crawler", "stranger"))
+        plain_login = "org.apache.kafka.common.security.plain.PlainLoginModule"
         return {
             "process.roles": "broker,controller",
             "node.id": node.number,
             "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"{plain},CONTROLLER://127.0.0.1:{node.controller_port}",
-            "advertised.listeners": plain,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{clients},CONTROLLER://127.0.0.1:{node.controller_port}",
+            "advertised.listeners": clients,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL",
+            "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.secured.plain.sasl.jaas.config": f"{plain_login} required {users};",
+            "listener.name.secured.ssl.keystore.type": "PEM",
+            "listener.name.secured.ssl.keystore.location": node.folder.parent / "keystore.pem",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:crawler",
             "log.dirs": node.folder / "data",
             "auto.create.topics.enable": "false",
             "default.replication.factor": replicas,
@@ -323,6 +349,18 @@ class Cluster:
             "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
         } | self._settings
+
+    @staticmethod
+    def _make_certificate(folder: Path) -> None:
+        openssl = shutil.which("openssl") or (_apt_install("openssl") and shutil.which("openssl"))
+        if not openssl:
+            raise NoBroker("openssl is missing, which makes the broker's certificate: install it")
+        key, cert = folder / "key.pem", folder / "cert.pem"
+        command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+        command += ["-keyout", str(key), "-out", str(cert)]
+        subprocess.run(command, check=True, capture_output=True)
+        (folder / "keystore.pem").write_text(key.read_text() + cert.read_text())
 
     def _java_command(self, heap: str, main: str, *arguments: str) -> list[str]:
         return [
@@ -350,14 +388,15 @@ class Cluster:
     def _run(self, node: Node) -> None:
         properties = str(node.folder / "server.properties")
         with node.log.open("ab") as log:
-            node.process = subprocess.Popen(
+            node.process = _starter.submit(
+                subprocess.Popen,
                 self._java_command("384m", "kafka.Kafka", properties),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=node.folder,
                 preexec_fn=_end_with_parent,
-            )
+            ).result()
 
 
 def _tail(path: Path) -> str:

@@ -1,4 +1,7 @@
-"""What all tests share: figures that a test measured are printed at the end of the run."""
+"""What all tests share: figures that a test measured are printed at the end of the run.
+
+No test fails for being slow: Hypothesis' deadline is off.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from broker import Cluster
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 FIGURES = pytest.StashKey[list[str]]()
 

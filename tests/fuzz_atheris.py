@@ -15,6 +15,7 @@ import dedup.store.snapshot
 import dedup.store.structure
 import dedup.store.transfer
 import dedup.store.verify
+import dedup.worker.adapters
 
 # Whose branches guide it. An editable install has an import hook of its own, which Atheris's does
 # not go along with; so the functions are instrumented where they are.
@@ -32,7 +33,8 @@ def watch(owner: object, name: str) -> None:
             atheris.instrument_func(member)
 
 
-for module in (*WATCHED, dedup.events, dedup.fingerprint, oracle):
+WATCHED_TOO = (dedup.events, dedup.fingerprint, dedup.worker.adapters, oracle)
+for module in (*WATCHED, *WATCHED_TOO):
     watch(module, module.__name__)
 atheris.Setup([sys.argv[0], *sys.argv[2:]], fuzzing.HARNESSES[sys.argv[1]])
 atheris.Fuzz()

@@ -5,6 +5,7 @@
     events     bytes as the key and the value of a record: an event, or a fault that is named
     lines      an input of `store import`: each line a document or a named fault
     page       bytes in any encoding, against the specification's own reader (tests/oracle.py)
+    values     a record of the worker: each format reads a page, or names the fault
     resp       what a client sends to the table service (fuzzing_resp.py)
 
 Each harness takes bytes and raises if a rule is broken. `make test` feeds them chance mutations of
@@ -25,6 +26,7 @@ from functools import cache
 from pathlib import Path
 
 import fuzzing_resp
+import msgspec
 import oracle
 
 from dedup import events
@@ -33,6 +35,7 @@ from dedup.fingerprint import PageReading, fingerprint, main_words, read_page
 from dedup.store import Store, records, transfer, verify
 from dedup.store.documents import Documents
 from dedup.values import Document, PageFingerprint
+from dedup.worker import adapters
 
 RECIPE = "words-0-2"
 PAGE = 4096
@@ -331,6 +334,30 @@ def page(data: bytes) -> None:
         assert read_page(html, encoding="utf-8") == reading
 
 
+# --------------------------------------------------------------------------------------- values
+
+READERS = [
+    adapters.adapter(form, max_bytes=1 << 12)
+    for base in adapters.FORMATS.values()
+    for form in (base, msgspec.structs.replace(base, body_encoding="base64"))
+]
+
+
+def values(data: bytes) -> None:
+    """Read bytes as a record of every format: a page within the bounds, or EventInvalid, twice."""
+    for read in READERS:
+        try:
+            found = read(data)
+        except EventInvalid as error:
+            assert 0 < len(str(error)) < 500
+            continue
+        assert found == read(data)
+        assert 0 < len(found.key) <= 12 * adapters.URL_BYTES
+        assert len(found.url) <= adapters.URL_BYTES
+        assert len(found.content) <= 1 << 12
+        found.key.encode()
+
+
 # ---------------------------------------------------------------------------------------- seeds
 
 HARNESSES: dict[str, Callable[[bytes], None]] = {
@@ -339,6 +366,7 @@ HARNESSES: dict[str, Callable[[bytes], None]] = {
     "events": event,
     "lines": lines,
     "page": page,
+    "values": values,
     "resp": fuzzing_resp.resp,
 }
 
@@ -365,6 +393,13 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield "lines", line
         yield "lines", line * 2 + b"\n\n{}\n" + line.replace(b"example", "é中".encode())
         yield "lines", line[:-10] + b"\n" + line
+    headers = '"response_headers":{"Content-Type":["text/html"]},"status_code":200'
+    for body in ("<p>one</p>", "PHA+b25lPC9wPg==", "\\ud83d\\ude00 \\u00e9", "é中"):
+        yield "values", f'{{"url":"http://a.example/b?c=d","html":"{body}"}}'.encode()
+        yield "values", f'{{"url":["http://é.example/"],"content":["{body}"],"n":NaN}}'.encode()
+        first = '{"url":"http://a.example/","response_url":"http://b.example/","encoding":"latin-1"'
+        yield "values", f'{first},{headers},"body":"{body}","links":[{{}}]}}'.encode()
+    yield "values", adapters.FAILED_DUMP
     yield (
         "records",
         b"\0" + records.encode_state(records.State(1, "default", RECIPE, 4, 3, 2, 1))[8:],

@@ -155,15 +155,13 @@ class Serving:
         return self.process.wait(STOP_SECONDS)
 
 
-def installed(program: str) -> str:
-    """Return the path of redis-cli or redis-benchmark; installed where that may be (Debian, root)."""
+def installed(program: str, package: str = "redis-tools") -> str:
+    """Return the path of a program; installed where that may be (Debian, root)."""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
-        for command in (["update", "-qq"], ["install", "-y", "-qq", "redis-tools"]):
+        for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
             subprocess.run(["apt-get", *command], check=True, capture_output=True)
     found = shutil.which(program)
-    assert found, (
-        f"{program} is missing: install Redis' tools (Debian: apt-get install redis-tools)"
-    )
+    assert found, f"{program} is missing: install it (Debian: apt-get install {package})"
     return found
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dedup import batch
 from dedup.batch import HIT, Queries
+from dedup.compressed import CODECS, compress
 from dedup.errors import StoreDamaged, UsageError
 from dedup.native import lib
 from dedup.numbers import bit_counts, pointer
@@ -184,6 +185,38 @@ def test_every_kind_of_stream_gives_the_same(stream, tmp_path, threads):
         assert collected(index.probe_stream(source, threads=threads)) == (expected, len(values))
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_fingerprints_are_a_stream(tmp_path, codec):
+    """Compressed ones in memory and in a file are found as they are when sorted, from anywhere."""
+    rng = np.random.default_rng(8)
+    values = np.sort(np.concatenate([generate(3, 40_000), np.full(20_000, 77, np.uint64)]))
+    index = Queries(np.append(rng.choice(values, 50), np.uint64(79)), 2)
+    expected = rows(index.probe(values))
+    compressed = compress(values, codec)
+    file, point = tmp_path / "stored", tmp_path / "point"
+    file.write_bytes(compressed.bytes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "PIECE", 9000)
+        patch.setattr(batch, "REMEMBER_SECONDS", 0)
+        for source in (compressed, file, str(file)):
+            assert collected(index.probe_stream(source)) == (expected, len(values))
+        taken = {}
+        for _ in range(60):  # each run takes a piece that is not remembered, or two
+            for count, piece in enumerate(index.probe_stream(file, checkpoint=point)):
+                taken[piece.first] = piece
+                if count == 1:
+                    break
+    assert sum(piece.count for piece in taken.values()) == len(values)
+    assert [hit for first in sorted(taken) for hit in rows(taken[first].hits)] == expected
+
+
+def test_each_hit_comes_with_its_fingerprint(stream):
+    """stored holds the fingerprint of the stream at the position of each hit."""
+    index, values, _ = stream
+    for piece in index.probe_stream(np.array_split(values, 3)):
+        assert piece.stored.tolist() == values[piece.hits["position"].astype(int)].tolist()
+
+
 def test_progress_counts_what_is_done(stream):
     """progress is called after each piece with what is done, and the total of an array."""
     index, values, _ = stream
@@ -290,10 +323,10 @@ def test_a_killed_record_holds_every_match_once(tmp_path):
 
 
 def test_record_without_a_checkpoint_begins_anew(tmp_path):
-    """A file that was there is replaced, and record() returns the number of records."""
+    """A file that was there is replaced, and record() returns its size."""
     index, output = Queries([3, 4], 1), tmp_path / "out"
     output.write_bytes(b"x" * 1000)
-    assert index.record(np.array([3, 7, 4], np.uint64), output) == 3
+    assert index.record(np.array([3, 7, 4], np.uint64), output) == 3 * HIT.itemsize
     assert rows(np.fromfile(output, dtype=HIT)) == [(0, 0, 0), (0, 1, 1), (1, 2, 0)]
 
 

@@ -4,7 +4,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from dedup.bench.pairs import permuted_pairs
+from dedup.pairs import find_all
 
 
 def bench(*arguments):
@@ -55,7 +59,7 @@ def test_crawl_refuses_a_folder_without_pages(tmp_path):
 
 def test_batch_finds_what_it_planted():
     """`bench batch --json` searches the stream it was told, and counts what it planted there."""
-    done = bench("batch", "--queries", "1000", "--stored", "3000000", "--json")
+    done = bench("batch", "--queries", "1000", "--stored", "3000000", "--pairs", "20000", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert (report["queries"], report["stored"], report["k"]) == (1000, 3_000_000, 3)
@@ -64,12 +68,29 @@ def test_batch_finds_what_it_planted():
     assert report["others"] < 3
     assert report["cpu_seconds"] > 0
     assert report["paper_seconds"] > report["seconds"]
+    joined = report["pairs"]
+    assert (joined["values"], joined["k"], joined["pairs"]) == (20_000, 3, 2000)
+    assert joined["reference_cpu_seconds"] > 0
 
 
 def test_batch_prints_a_table():
     """Without --json there is a table with the paper's figures in it."""
-    done = bench("batch", "--queries", "10", "--stored", "100000", "--distance", "5")
+    done = bench(
+        "batch", "--queries", "10", "--stored", "100000", "--distance", "5", "--pairs", "0"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("10 queries against a generated stream of 100,000 fingerprints")
     assert "the paper, 200 mappers" in done.stdout
     assert bench("batch", "--quick", "--full").returncode == 2
+
+
+@pytest.mark.parametrize("k", range(5))
+def test_the_reference_finds_all_pairs(k):
+    """Permuted and sorted copies find what find_all finds, also where many values are near."""
+    rng = np.random.default_rng(k)
+    centres = rng.integers(0, 2**64, 300, np.uint64)
+    values = rng.choice(centres, 3000) ^ np.uint64(1) << rng.integers(0, 64, 3000, np.uint64)
+    values = np.unique(values ^ np.uint64(1) << rng.integers(0, 64, 3000, np.uint64))
+    found = permuted_pairs(values, k)
+    assert found.tolist() == find_all(values, k).tolist()
+    assert k < 2 or len(found) > 1000

@@ -17,7 +17,8 @@ from dedup.bench.tables_page import BEGIN, END
 from dedup.bench.tables_process import Build, Check, Died, start, write_data
 from dedup.cli import main
 from dedup.errors import UsageError
-from dedup.table import PRESETS, find_all
+from dedup.pairs import find_all
+from dedup.table import PRESETS
 
 OURS = [f"dedup {preset}" for preset in PRESETS]
 PEERS = [entry for entry in CONTENDERS if entry.name not in OURS]

@@ -679,7 +679,7 @@ def test_every_failure_is_one_line(monkeypatch, failure, code, message):
     def fail(*_):
         raise failure
 
-    monkeypatch.setattr("dedup.table.find_all", fail)
+    monkeypatch.setattr("dedup.pairs.find_all", fail)
     result = call("find-all", data="1\n")
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith(f"dedup: {message}")

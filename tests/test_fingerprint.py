@@ -384,6 +384,10 @@ def check_page(html: bytes, url: str | None = None) -> None:
 
 @settings(max_examples=400)
 @given(PAGES, URLS)
+@example(b"<ul><li hidden>one<li class=reply>two<li>three", None)
+@example(b"<ul><li class=reply>one<li>two<li id=comments>three", None)
+@example(b"<p hidden>one<div role=main><p>two</div><p style=display:none>three<p>four", None)
+@example(b"<a href=/x hidden>one<a href=/y>two", None)
 @example(b"<a href=/x title='never finished>", None)
 @example(b"<p>one<select><option>no</select>two", None)
 @example(b"<A hidden><<a>x", None)
@@ -394,6 +398,7 @@ def test_pages_equal_the_oracle(html: bytes, url: str | None) -> None:
 
 @settings(max_examples=120)
 @given(st.integers(0, 2**32))
+@example(2971)
 def test_long_pages_equal_the_oracle(seed: int) -> None:
     """So are those of pages long enough for every rule about blocks."""
     numbers = random.Random(seed)

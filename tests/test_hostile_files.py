@@ -10,7 +10,15 @@ import fuzzing
 import make_corpus
 import pytest
 
-COUNTS = {"documents": 1_000, "records": 20_000, "events": 3000, "lines": 1_500, "page": 700}
+COUNTS = {
+    "documents": 1_000,
+    "records": 20_000,
+    "events": 3000,
+    "lines": 1_500,
+    "page": 700,
+    "resp": 1_500,
+    "values": 3_000,
+}
 
 
 @pytest.fixture(scope="module")

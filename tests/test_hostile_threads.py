@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dedup.pairs import find_all, find_clusters
 from dedup.store import Store
-from dedup.table import Table, find_all, find_clusters
+from dedup.table import Table
 from dedup.values import Document, PageFingerprint
 
 COUNT, BATCH, CENTERS, K, PROBERS = 40_000, 50, 900, 3, 4

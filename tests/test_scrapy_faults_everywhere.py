@@ -39,12 +39,15 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get", "Detector.held",
-    "Detector.info", "Detector.insert", "Detector.pin", "Detector.probe", "Detector.probe_many",
-    "Documents.batch", "Documents.damaged", "Documents.file_bytes", "Documents.get",
-    "Documents.key_count", "Documents.name", "Reservations.__len__", "Reservations.pin",
+    "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
+    "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over", "Detector.pin",
+    "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
+    "Documents.apply", "Documents.batch", "Documents.damaged", "Documents.file_bytes",
+    "Documents.get", "Documents.key_count", "Documents.name", "Documents.offsets",
+    "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
     "Store.forget_before", "Store.get", "Store.info", "Store.insert_many", "Store.near_many",
-    "Store.sync", "Store.verify", "Table.__init__", "Table.k", "Table.preset", "Table.probe_many",
+    "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.k",
+    "Table.preset", "Table.probe_many",
 }  # fmt: skip
 
 # Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot

@@ -29,10 +29,10 @@ from scanning import (
     write_warc,
 )
 
+from dedup.pairs import find_clusters
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages, probe_fingerprints
 from dedup.spark.components import components, edges_within
 from dedup.spark.schema import signed, unsigned
-from dedup.table import find_clusters
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pyspark and pandas
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dedup.errors import DedupError, StoreDamaged, UsageError
-from dedup.table import Match, Table, find_all, find_clusters
+from dedup.pairs import find_all, find_clusters
+from dedup.table import Match, Table
 from dedup.turns import Turns
 
 ALL = 2**64 - 1

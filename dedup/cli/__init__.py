@@ -34,6 +34,9 @@ _COMMANDS = {
     "scan": _Entry("scan", "scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."),
     "evaluate": _Entry("evaluate", "evaluate", "Measure precision and recall on labelled pages."),
     "plan": _Entry("plan", "plan", "List the table designs for a number of documents."),
+    "worker": _Entry(
+        "worker", "worker", "Read pages from Kafka and write them on, duplicates apart."
+    ),
     "serve": _Entry("serve", "serve", "Run the table service: one table for many crawlers."),
     "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(

@@ -8,10 +8,11 @@ from dedup.cli import terminal
 
 if TYPE_CHECKING:
     from dedup.bench.batch import BatchBench
+    from dedup.bench.pairs import PairsBench
 
 __all__ = ["batch"]
 
-_QUICK = (100_000, 1 << 24)
+_QUICK = (100_000, 1 << 24, 200_000)
 _FULL = 1 << 33
 
 
@@ -27,6 +28,13 @@ _FULL = 1 << 33
     help="Length of the stream.",
 )
 @click.option(
+    "--pairs",
+    type=click.IntRange(0),
+    default=10_000_000,
+    show_default=True,
+    help="Fingerprints of which all pairs are found; 0: none.",
+)
+@click.option(
     "--distance", type=click.IntRange(0, 15), default=3, show_default=True, help="In bits."
 )
 @click.option("--threads", type=click.IntRange(1), help="Default: one a core.")
@@ -36,6 +44,7 @@ _FULL = 1 << 33
 def batch(
     queries: int,
     stored: int,
+    pairs: int,
     distance: int,
     threads: int | None,
     quick: bool,
@@ -44,23 +53,29 @@ def batch(
 ) -> None:
     """Search a generated stream for all fingerprints near one of many queries, and time it.
 
-    It plants near-duplicates of queries in the stream, and fails unless each of them is found.
+    It plants near-duplicates of queries in the stream, and fails unless each of them is found. Then
+    it finds all pairs of one set, and times that beside the way of simhash-cpp: the paper's permuted
+    and sorted tables (up to 10 million fingerprints).
     """
     from dedup.bench.batch import bench_batch
+    from dedup.bench.pairs import bench_pairs
 
     if quick and full:
         raise click.UsageError("give --quick or --full, not both.")
     if quick:
-        queries, stored = _QUICK
+        queries, stored, pairs = _QUICK
     if full:
         stored = _FULL
     result = bench_batch(queries, stored, distance, threads, terminal.progress("fingerprints"))
+    joined = bench_pairs(pairs, distance, threads) if pairs else None
     if as_json:
         import msgspec
 
-        terminal.out_json(msgspec.to_builtins(result))
+        terminal.out_json(msgspec.to_builtins(result) | {"pairs": msgspec.to_builtins(joined)})
     else:
         terminal.out(_text(result))
+        if joined is not None:
+            terminal.out(_pairs_text(joined))
 
 
 def _text(result: "BatchBench") -> str:
@@ -98,5 +113,25 @@ def _text(result: "BatchBench") -> str:
             terminal.table(("", "", ""), rows),
             "",
             result.machine.text(),
+        )
+    )
+
+
+def _pairs_text(result: "PairsBench") -> str:
+    rows = [
+        (terminal.count(result.threads, "thread"), result.seconds, result.cpu_seconds),
+        ("1 thread", result.one_thread_seconds, result.one_thread_cpu_seconds),
+    ]
+    if result.reference_seconds:
+        rows.append(
+            ("the way of simhash-cpp", result.reference_seconds, result.reference_cpu_seconds)
+        )
+    shown = [(name, f"{seconds:,.2f}", f"{cpu:,.2f}") for name, seconds, cpu in rows]
+    return "\n".join(
+        (
+            "",
+            f"all pairs of {result.values:,} fingerprints, k = {result.k}: {result.pairs:,} found",
+            "",
+            terminal.table(("", "s", "CPU s"), shown),
         )
     )

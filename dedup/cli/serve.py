@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from dedup.cli import terminal
+from dedup.errors import UsageError
 
 if TYPE_CHECKING:
     from dedup.service.config import Address
@@ -33,6 +34,15 @@ __all__ = ["serve"]
 )
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file: TLS on both ports.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of its private key.")
+@click.option(
+    "--kafka",
+    metavar="HOST:PORT,...",
+    help="Follow the insert events of these brokers; how to log in stands in docs/operations.md.",
+)
+@click.option("--topic", help="The topic of the events (default: dedup.inserts).")
+@click.option(
+    "--rebuild", is_flag=True, help="Empty the stores first, and make them anew from the log."
+)
 @click.option(
     "--host-name",
     "host_names",
@@ -69,6 +79,9 @@ def serve(
     http: str,
     tls_cert: Path | None,
     tls_key: Path | None,
+    kafka: str | None,
+    topic: str | None,
+    rebuild: bool,
     host_names: tuple[str, ...],
     distance: int | None,
     reservation_seconds: float,
@@ -82,10 +95,13 @@ def serve(
     Clients show the token of the environment variable DEDUP_TOKEN; without one, only this machine is
     listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
     """
+    from dedup.kafka.config import INSERTS_TOPIC, kafka_config
     from dedup.service.config import Config, Limits, parse_address
     from dedup.service.logs import set_up_logs
     from dedup.service.run import run
 
+    if topic is not None and kafka is None:
+        raise UsageError("--topic is for --kafka")
     set_up_logs(log_form)
     config = Config(
         path=path,
@@ -97,6 +113,8 @@ def serve(
         tls_cert=tls_cert,
         tls_key=tls_key,
         host_names=host_names,
+        kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
+        rebuild=rebuild,
         limits=Limits(
             connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
         ),

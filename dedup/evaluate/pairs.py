@@ -16,7 +16,7 @@ from dedup.errors import DedupError
 from dedup.evaluate.labels import OPEN, Labels, Marks, Numbers, pair_keys
 from dedup.evaluate.pages import Prints
 from dedup.numbers import bit_counts
-from dedup.table import find_all
+from dedup.pairs import find_all
 
 __all__ = ["PAIRS_LIMIT", "Pairs", "every_pair", "listed_pairs", "pairs_within", "within"]
 

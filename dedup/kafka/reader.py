@@ -90,6 +90,10 @@ class Reader:
         self._moved = self._identified = time.monotonic()
         self._watch = asyncio.create_task(self._watching())
 
+    def limit(self, records: int) -> None:
+        """Have batch() return so many records at most from now on."""
+        self._records = records
+
     @property
     def caught_up(self) -> bool:
         """Whether everything was returned that lay in the log when it was last asked."""

@@ -4,15 +4,12 @@ The rule kept here: the detector decides, as it does in a crawl; every page is i
 that the next one sees it.
 """
 
-import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from dedup.detector import Detector, _Shared
+from dedup.detector import Detector
 from dedup.policy import Policy, policy_of
 from dedup.recipes import Recipe
-from dedup.scan.layer import Layer
-from dedup.scan.memory import Memory
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,
@@ -25,14 +22,12 @@ from dedup.scan.values import (
     Skipped,
     Summary,
 )
-from dedup.store import Store
 from dedup.values import PageFingerprint, Verdict, hex_fingerprint
 
 __all__ = [
     "Judge",
     "count_other",
     "count_row",
-    "detector_over",
     "job_policy",
     "large_row",
     "verdict_row",
@@ -43,11 +38,6 @@ def job_policy(job: Job, recipe: Recipe) -> Policy:
     """Return the policy of a job: its own distances, or the recipe's."""
     never = float("inf")  # a page is inserted at once
     return policy_of(recipe, job.distance, job.total_distance, job.min_features, job.scope, never)
-
-
-def detector_over(store: Memory | Layer, recipe: Recipe, policy: Policy) -> Detector:
-    """Return a detector over documents that are no store, but are asked and told as one."""
-    return Detector(_Shared(str(store.path), cast("Store", store)), recipe, policy, time.monotonic)
 
 
 class Judge:

@@ -4,7 +4,6 @@ The rule kept here: a key means the newest document that bears it.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dedup.table import Table
 from dedup.values import Document
@@ -13,13 +12,11 @@ __all__ = ["Layer"]
 
 
 class Layer:
-    """Documents by key, and the search within k. For one thread; to the detector it is a store."""
+    """Documents by key, and the search within k. For one thread; enough for a detector."""
 
-    path = Path("memory")
-
-    def __init__(self, recipe: str, k: int) -> None:
+    def __init__(self, k: int) -> None:
         """Begin empty. k is the greatest distance near() finds, in bits."""
-        self.recipe, self.k = recipe, k
+        self.k = k
         self._documents: dict[str, tuple[int, Document]] = {}  # the newest last
         self._numbers: dict[int, Document] = {}
         self._table: Table | None = None

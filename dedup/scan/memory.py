@@ -9,7 +9,6 @@ bears it, whatever the layer.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dedup.scan.layer import Layer
 from dedup.store import Store
@@ -22,10 +21,8 @@ class Memory:
     """The layers as the detector sees a store."""
 
     def __init__(self, base: Store | None, work: Store) -> None:
-        self.path: Path = work.path
-        self.recipe = work.recipe
         self._base, self._work = base, work
-        self._fresh = Layer(work.recipe, work.k)
+        self._fresh = Layer(work.k)
         self._replaced = 0  # documents that hide one of a layer below
 
     def __len__(self) -> int:
@@ -91,7 +88,7 @@ class Memory:
         """Move the fresh documents to the work store, in one transaction."""
         if self._fresh:
             self._work.insert_many(self._fresh.documents())
-            self._fresh = Layer(self.recipe, self._work.k)
+            self._fresh = Layer(self._work.k)
 
     def has(self, mark: tuple[str, float]) -> bool:
         """Tell whether the commit that mark() announced has happened."""

@@ -22,7 +22,7 @@ from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, UsageError
 from dedup.recipes import Recipe
 from dedup.scan.inputs import STDIN, list_units
-from dedup.scan.judge import Judge, detector_over, job_policy
+from dedup.scan.judge import Judge, job_policy
 from dedup.scan.memory import Memory
 from dedup.scan.pool import read_all
 from dedup.scan.report import check_report, make_report, write_report
@@ -231,7 +231,7 @@ def _advance(position: Position, task: Task, results: list[Result], end: bool) -
 def _detector(job: Job, memory: Memory, recipe: Recipe) -> Detector:
     policy = job_policy(job, recipe)
     memory.widen(policy.distance)
-    return detector_over(memory, recipe, policy)
+    return Detector.over(memory, recipe, policy)
 
 
 # --------------------------------------------------------------------------------------- the end

@@ -11,17 +11,19 @@ it is called on the wire.
 
 from asyncio import Future
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.kafka.supervision import KafkaUnavailable
 from dedup.names import registrable_domain
 from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
+from dedup.service.overview import Tally
 from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
@@ -72,7 +74,7 @@ def code(error: Exception) -> str:
             return "RECIPE"
         case TooMany():
             return "LIMIT"
-        case StoreDamaged() | StoreLocked() | OSError():
+        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
             return "STORE"
         case _:
             return "ERR"
@@ -89,7 +91,9 @@ class Commands:
         self.limits = limits
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
+        self.tally = Tally()
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -184,6 +188,7 @@ class Commands:
             guard=guard,
         )
         self.counts[verdict.status] += 1
+        self.tally.judged(namespace, verdict)
         return verdict
 
     def insert(
@@ -248,6 +253,7 @@ class Commands:
             "namespaces": len(infos),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
+            **self.more_info(),
             **{
                 f"namespace_{name}": ",".join(
                     f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")

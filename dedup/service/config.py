@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from dedup.errors import UsageError
+from dedup.kafka.config import KafkaConfig
 
 __all__ = ["USUAL_LIMITS", "Address", "Config", "Limits", "check_config", "parse_address"]
 
@@ -70,6 +71,8 @@ class Config(msgspec.Struct, frozen=True):
     distance             greatest distance that can be asked for, in bits; None: the recipe's
     reservation_seconds  how long a page may be in flight
     token                what a client must show; None: nothing
+    kafka                the log that the stores follow; None: the service stands alone
+    rebuild              empty the stores first, and make them anew from the log
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
 
@@ -82,6 +85,8 @@ class Config(msgspec.Struct, frozen=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     host_names: tuple[str, ...] = ()
+    kafka: KafkaConfig | None = None
+    rebuild: bool = False
     limits: Limits = USUAL_LIMITS
 
 
@@ -111,6 +116,8 @@ def check_config(config: Config) -> Config:
         raise UsageError(
             "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
         )
+    if config.rebuild and config.kafka is None:
+        raise UsageError("--rebuild makes the stores anew from a log: give it with --kafka")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
     for file in (config.tls_cert, config.tls_key):

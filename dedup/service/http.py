@@ -1,4 +1,4 @@
-"""The HTTP port: JSON for whoever has no Redis client, health, metrics, and a page for people.
+"""The HTTP port: JSON for whoever has no Redis client, health, metrics, and the dashboard.
 
     request -> Guard (http_guard) -> endpoint -> decoded (http_values) -> commands -> JSON
 
@@ -7,13 +7,14 @@ The rule kept here: what an answer looks like stands in http_values, and in /ope
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from importlib.resources import files
 from typing import Any
 
 import msgspec
 import numpy as np
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -24,6 +25,7 @@ from dedup.service.config import Limits
 from dedup.service.http_guard import Guard
 from dedup.service.metrics import Metrics
 from dedup.service.namespaces import Refused
+from dedup.service.overview import Overview
 from dedup.values import Neighbour
 
 __all__ = ["made_app"]
@@ -38,12 +40,8 @@ STATUS = {
     "NOTOKEN": 409,
     "ERR": 400,
 }
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>dedup</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:40em;margin:3em auto;padding:0 1em}}</style>
-<h1>dedup {version}</h1><p>The table service: near-duplicates of web pages. It is {state}.</p>
-<ul><li><a href="/readyz">/readyz</a>, <a href="/livez">/livez</a>: health</li>
-<li><a href="/metrics">/metrics</a>: figures for Prometheus</li>
-<li><a href="/openapi.json">/openapi.json</a>: what can be asked</li></ul></html>"""
+ASSETS = {"/": "index.html", "/dashboard.css": "dashboard.css", "/dashboard.js": "dashboard.js"}
+MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -71,11 +69,16 @@ class _Endpoints:
     """The endpoints, each a function of a request."""
 
     def __init__(
-        self, commands: Commands, metrics: Metrics, health: Callable[[], values.Health]
+        self,
+        commands: Commands,
+        metrics: Metrics,
+        health: Callable[[], values.Health],
+        overview: Callable[[], Overview],
     ) -> None:
         self._commands = commands
         self._metrics = metrics
         self._health = health
+        self._overview = overview
         self._openapi = msgspec.json.encode(values.openapi(commands.version))
         self._decoders = {
             name: msgspec.json.Decoder(request) for name, (request, _) in values.ENDPOINTS.items()
@@ -202,22 +205,33 @@ class _Endpoints:
         """Answer with the description."""
         return Response(self._openapi, media_type="application/json")
 
-    async def page(self, _: Request) -> Response:
-        """Answer with a page for people."""
-        state = "ready" if self._health().status != "not_ready" else "not ready yet"
-        return HTMLResponse(PAGE.format(version=self._commands.version, state=state))
+    async def overview(self, _: Request) -> Response:
+        """Answer with what the dashboard shows."""
+        return _json(self._overview())
+
+
+def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a file of the dashboard, which is read once."""
+    content = (files("dedup.service") / "dashboard" / name).read_bytes()
+    media = MEDIA[name.rpartition(".")[2]]
+
+    async def endpoint(_: Request) -> Response:
+        return Response(content, media_type=media)
+
+    return endpoint
 
 
 def made_app(
     commands: Commands,
     metrics: Metrics,
     health: Callable[[], values.Health],
+    overview: Callable[[], Overview],
     token: str | None,
     hosts: Iterable[str],
     limits: Limits,
 ) -> ASGIApp:
     """Return the whole interface as an ASGI application. hosts are names it goes by."""
-    do = _Endpoints(commands, metrics, health)
+    do = _Endpoints(commands, metrics, health, overview)
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in values.ENDPOINTS]
     routes += [
         Route("/v1/documents", do.documents),
@@ -225,6 +239,7 @@ def made_app(
         Route("/readyz", do.readyz),
         Route("/metrics", do.metrics),
         Route("/openapi.json", do.openapi),
-        Route("/", do.page),
+        Route("/v1/overview", do.overview),
     ]
+    routes += [Route(path, _asset(name)) for path, name in ASSETS.items()]
     return Guard(Starlette(routes=routes), token, hosts, limits)

@@ -25,13 +25,20 @@ from dedup.service.http_values import Failed, Fault
 
 __all__ = ["Guard", "HttpConnections"]
 
-OPEN_TO_ALL = ("/", "/livez", "/readyz", "/openapi.json")
+OPEN_TO_ALL = (
+    *("/", "/dashboard.css", "/dashboard.js"),  # what it shows is asked for with the token
+    *("/livez", "/readyz", "/openapi.json"),
+)
 LOCAL_NAMES = ("localhost", "localhost.")
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        b"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from dedup.service.namespaces import Asked
+from dedup.service.overview import Overview
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict, hex_fingerprint
 
 __all__ = ["ENDPOINTS", "openapi"]
@@ -255,7 +256,7 @@ ERRORS = {
 def openapi(version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the interface."""
     types = [kind for pair in ENDPOINTS.values() for kind in pair]
-    types += [DocumentAnswer, Health, Failed]
+    types += [DocumentAnswer, Health, Failed, Overview]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -294,6 +295,15 @@ def openapi(version: str) -> dict[str, Any]:
             },
         }
     }
+    paths["/v1/overview"] = {
+        "get": {
+            "summary": "What the dashboard shows.",
+            "responses": {
+                "200": answer(Overview, (Overview.__doc__ or "").strip()),
+                **{status: errors[status] for status in ("401", "403")},
+            },
+        }
+    }
     for path, text in (("/livez", "The process works."), ("/readyz", "Probes are answered.")):
         paths[path] = {
             "get": {
@@ -309,7 +319,9 @@ def openapi(version: str) -> dict[str, Any]:
     for path, kind, text in (
         ("/metrics", "text/plain", "Figures for Prometheus."),
         ("/openapi.json", "application/json", "This description."),
-        ("/", "text/html", "A page for people."),
+        ("/", "text/html", "The dashboard."),
+        ("/dashboard.css", "text/css", "Its style."),
+        ("/dashboard.js", "text/javascript", "Its script."),
     ):
         schema = {"type": "object" if kind == "application/json" else "string"}
         paths[path] = {
@@ -322,7 +334,7 @@ def openapi(version: str) -> dict[str, Any]:
             }
         }
     paths["/metrics"]["get"]["responses"]["401"] = errors["401"]
-    for path in ("/openapi.json", "/"):
+    for path in ("/openapi.json", "/", "/dashboard.css", "/dashboard.js"):
         paths[path]["get"]["security"] = []
     return {
         "openapi": "3.1.0",

@@ -238,9 +238,10 @@ class Connection(asyncio.Protocol):
                     alike.append(command)
                     command = gets()
                     if (
-                        not _is_probe(command)
+                        type(command) is not list
+                        or command[4:] != options  # as many, too
                         or command[1] != namespace
-                        or command[4:] != options
+                        or command[0] != PROBE
                         or len(alike) == RUN
                     ):
                         break

@@ -1,6 +1,6 @@
 """A running service: opens the stores, listens, and stops in order.
 
-    bind -> listen (NOTREADY) -> open the stores in a thread -> ready -> SIGTERM
+    bind -> listen (NOTREADY) -> open the stores in a thread (-> read the log) -> ready -> SIGTERM
          -> take no more, answer what came -> close the stores, with snapshots -> done
 
 The rule kept here: whatever was acknowledged is in the stores before they are closed.
@@ -15,7 +15,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dedup.service.commands import Commands, StoreInserts
 from dedup.service.config import Address, Config, check_config
@@ -24,7 +24,11 @@ from dedup.service.http_guard import HttpConnections
 from dedup.service.http_values import Health
 from dedup.service.metrics import Metrics
 from dedup.service.namespaces import Namespaces
+from dedup.service.overview import Overview, overview
 from dedup.service.resp import Connections
+
+if TYPE_CHECKING:
+    from dedup.service.follow import Follower
 
 __all__ = ["Service", "run"]
 
@@ -45,20 +49,35 @@ class Service:
             reservation_seconds=config.reservation_seconds,
             limits=config.limits,
         )
-        self.commands = Commands(self.namespaces, StoreInserts(), config.limits)
+        self.follower = _follower(config, self.namespaces)
+        inserts = StoreInserts() if self.follower is None else self.follower.inserts
+        self.commands = Commands(self.namespaces, inserts, config.limits)
         self.connections = Connections(self.commands, config.limits, config.token)
         metrics = Metrics(self.commands, self.connections)
+        if self.follower is not None:
+            metrics.more.append(self.follower.metrics)
+            self.commands.more_info = self.follower.info
         app = made_app(
-            self.commands, metrics, self.health, config.token, config.host_names, config.limits
+            self.commands,
+            metrics,
+            self.health,
+            self.overview,
+            config.token,
+            config.host_names,
+            config.limits,
         )
         self.http_connections = HttpConnections(app, config.limits)
         self.stop = asyncio.Event()
+        self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
         self._failed: BaseException | None = None
 
     def health(self) -> Health:
         """Return whether probes are answered, and if not, why."""
         reason = self.commands.not_ready
-        return Health("ok") if reason is None else Health("not_ready", reason)
+        if reason is not None:
+            return Health("not_ready", reason)
+        stale = "" if self.follower is None else self.follower.stale
+        return Health("stale", stale) if stale else Health("ok")
 
     async def run(self, listening: Callable[[Address, Address | None], None]) -> None:
         """Serve until told to stop. listening is called with the real addresses.
@@ -103,23 +122,34 @@ class Service:
             await self._drain()
         finally:
             watch.cancel()
+            opening.cancel()
+            await asyncio.wait({opening, *filter(None, (self._stores,))})
+            if self.follower is not None:
+                await self.follower.stop(config.limits.drain_seconds)
             self.connections.abort()
-            await asyncio.wait((opening,))
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
             raise self._failed
         log.info("stopped: every acknowledged insert is on disk")
 
     async def _open(self) -> None:
+        """Open the stores, and catch up with the log if there is one; then answer."""
+        began = time.monotonic()
         try:
-            began = time.monotonic()
-            await asyncio.to_thread(self.namespaces.open_all)
+            if self.follower is not None:
+                self.commands.not_ready = "Kafka has not answered yet"
+                await self.follower.prepare()
+                self.commands.not_ready = "the stores are being opened"
+            self._stores = asyncio.ensure_future(asyncio.to_thread(self.namespaces.open_all))
+            await asyncio.shield(self._stores)
+            if self.follower is not None:
+                self.commands.not_ready = "the log is being read"
+                await self.follower.catch_up()
         except Exception as error:
             self._failed = error
             self.stop.set()
             return
-        if not self.stop.is_set():
-            self.commands.not_ready = None
+        self.commands.not_ready = None
         log.info(
             "ready: %d namespaces were opened in %.1f s",
             len(self.namespaces),
@@ -132,6 +162,37 @@ class Service:
             now = time.monotonic()
             self.connections.end_overdue(now)
             self.http_connections.end_overdue(now)
+            self._sample(now)
+            if self.follower is not None and self.commands.not_ready is None:
+                self.commands.not_ready = self.follower.not_ready
+
+    def _sample(self, now: float) -> None:
+        """Note the counts that the dashboard draws over time."""
+        counts, asked = self.commands.counts, self.connections.asked
+        self.commands.tally.sample(
+            now,
+            (
+                asked[b"DEDUP.PROBE"] + asked[b"DEDUP.MPROBE"],
+                counts["unique"],
+                counts["near_duplicate"],
+                counts["refetch"],
+                counts["exempt"],
+                sum(self.connections.errors.values()),
+            ),
+        )
+
+    def overview(self) -> Overview:
+        """Return what the dashboard shows."""
+        health = self.health()
+        return overview(
+            self.commands.tally,
+            dict(self.commands.counts),
+            [(name, detector.info()) for name, detector in self.namespaces],
+            self.commands.version,
+            health.status,
+            health.reason,
+            None if self.follower is None else dict(self.follower.info()),
+        )
 
     async def _drain(self) -> None:
         await self.http_connections.drain(self.config.limits.drain_seconds)
@@ -139,6 +200,14 @@ class Service:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.limits.drain_seconds):
                 await self.connections.none_open.wait()
+
+
+def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
+    if config.kafka is None:
+        return None
+    from dedup.service.follow import Follower
+
+    return Follower(config.kafka, namespaces, config.path, rebuild=config.rebuild)
 
 
 def bound(address: Address) -> socket.socket:

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.errors import DedupError
+from dedup.pairs import find_clusters
 from dedup.spark.schema import PAIR, ddl, words
-from dedup.table import find_clusters
 
 __all__ = ["components", "edges_within"]
 

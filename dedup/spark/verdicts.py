@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from dedup.detector import Detector
 from dedup.policy import Policy, Scope, policy_of
 from dedup.recipes import Recipe, recipe_of
-from dedup.scan.judge import detector_over
 from dedup.scan.layer import Layer
 from dedup.spark.components import components, edges_within
 from dedup.spark.schema import VERDICT, batches, ddl, unsigned
@@ -121,8 +120,8 @@ def _judged(
                 yield _verdict(row, *(("exempt", "short") if short else ("unique", "")))
             continue
         if detector is None:
-            layer = Layer(recipe.id, policy.distance)
-            detector = detector_over(layer, recipe, policy)
+            layer = Layer(policy.distance)
+            detector = Detector.over(layer, recipe, policy)
             assert first is not None
             _begin(layer, first, recipe, policy)
         if row.kind == "older":

@@ -4,6 +4,7 @@
     keys       digest of a document key -> id
     removed    id -> value      documents that went since the last snapshot of the table
     meta       "state" -> state: what the store is, the next id, and sums of keys and records
+               "offsets" -> how far a log was applied, in a store that follows one
 
 The rule kept here: every change is one LMDB transaction, and whatever is read back is checked.
 No method is safe against a second thread; the store's lock sees to that.
@@ -14,21 +15,25 @@ import errno
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import lmdb
 import msgspec
+import numpy as np
 
 from dedup.errors import DedupError, StoreDamaged
 from dedup.store.records import (
     FORMAT,
     Pair,
     State,
+    decode_offsets,
     decode_record,
     decode_state,
+    encode_offsets,
     encode_record,
+    encode_records,
     encode_state,
     key_digest,
     pack_number,
@@ -36,7 +41,7 @@ from dedup.store.records import (
     unpack_number,
     wrote,
 )
-from dedup.store.structure import Structure, key_sum, read_structure
+from dedup.store.structure import Structure, key_sum, key_sums, read_structure
 from dedup.values import Document
 
 __all__ = ["Documents"]
@@ -276,6 +281,63 @@ class Documents:
 
         return self._write(write)
 
+    def apply(
+        self, documents: Sequence[Document], forgotten: Sequence[str], offsets: Mapping[int, int]
+    ) -> tuple[int, set[str], list[Pair]]:
+        """Store documents, remove others and note how far the log is applied: all or nothing.
+
+        No key may occur twice. Offsets take the place of those noted for the same partitions.
+        Returns the first document's id (the others' follow), the keys that were there before, and
+        (id, value) of each document that went.
+        """
+        count, first = len(documents), self._state.next
+        keys = [document.key for document in documents]
+        digests = [*map(key_digest, keys)]
+        numbers = np.arange(first, first + count, dtype=np.uint64)
+        packed = numbers.astype(">u8").tobytes()
+        names = [packed[i : i + 8] for i in range(0, 8 * count, 8)]
+        records = encode_records(names, documents)
+        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)
+        keys_sum = int(key_sums(halves[:, 0], halves[:, 1], numbers))
+        records_sum = _records_sum(records)
+        order = np.argsort(halves[:, 0]).tolist()  # that of the tree's pages
+        entries = [(digests[i], names[i]) for i in order]
+        filed = {digests[i]: keys[i] for i in order}
+        filed.update((key_digest(key), key) for key in forgotten)
+
+        def write(txn: Any, state: State) -> tuple[tuple[int, set[str], list[Pair]], State]:
+            known: set[str] = set()
+            removed = []
+            for digest, _ in txn.cursor(self._keys).getmulti(filed):
+                key = filed[bytes(digest)]
+                pair, state = self._remove(txn, state, bytes(digest), key)
+                assert pair is not None
+                removed.append(pair)
+                known.add(key)
+            into = txn.cursor(self._documents)
+            _, added = into.putmulti(zip(names, records, strict=True), append=True, overwrite=False)
+            if added != count:
+                raise ValueError(f"an id from {first} on is taken")
+            txn.cursor(self._keys).putmulti(entries)
+            noted = self._noted(txn) | dict(offsets)
+            txn.put(b"offsets", encode_offsets(noted), db=self._meta)
+            return (first, known, removed), _replace(
+                state,
+                next=first + count,
+                keys_sum=(state.keys_sum + keys_sum) & WORD,
+                records_sum=state.records_sum ^ records_sum,
+            )
+
+        return self._write(write)
+
+    def offsets(self) -> dict[int, int]:
+        """Return {partition: next offset} of the log that was applied; {}: none was."""
+        return self._read(self._noted)
+
+    def _noted(self, txn: Any) -> dict[int, int]:
+        record = txn.get(b"offsets", db=self._meta)
+        return {} if record is None else decode_offsets(record)
+
     def forget(self, key: str) -> Pair | None:
         """Remove the document with this key; return its (id, value), or None if there is none."""
         if self.id_of(key) is None:
@@ -399,3 +461,9 @@ class Documents:
         if code == errno.EIO and self._disk_is_full():  # LMDB says so when only a part fitted
             code, text = errno.ENOSPC, f"No space left on device ({text})"
         return OSError(code, text, os.fspath(self._path))
+
+
+def _records_sum(records: list[bytes]) -> int:
+    """Return the XOR of the records' checksums."""
+    checksums = np.frombuffer(b"".join([record[:8] for record in records]), ">u8")
+    return int(np.bitwise_xor.reduce(checksums))

@@ -8,7 +8,9 @@ The rule kept here: bytes that are not exactly what was written in this place ar
 docs/store-format.md specifies the fields and their order.
 """
 
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from typing import Annotated
 
 import msgspec
 
@@ -19,9 +21,12 @@ __all__ = [
     "FORMAT",
     "Pair",
     "State",
+    "decode_offsets",
     "decode_record",
     "decode_state",
+    "encode_offsets",
     "encode_record",
+    "encode_records",
     "encode_state",
     "key_digest",
     "pack_number",
@@ -35,6 +40,8 @@ FORMAT = 1
 Pair = tuple[int, int]  # (document id, value): what a table holds of a document
 
 CHECKSUM_BYTES = 8
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -70,9 +77,11 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Record).decode
+_decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(State).decode
 
 STATE_ID = 2**64 - 1  # the id under which the state is summed; no document gets that far
+OFFSETS_ID = 2**64 - 2  # and the offsets
 
 
 def pack_number(number: int) -> bytes:
@@ -100,20 +109,28 @@ def key_digest(key: str) -> bytes:
 
 def encode_record(document_id: int, document: Document) -> bytes:
     """Return the record of a document. The recipe is the store's and is not written again."""
-    page = document.page
-    body = _encode(
-        _Record(
-            document.key,
-            document.domain,
-            document.inserted_seconds,
-            page.value,
-            page.check,
-            page.links,
-            page.features,
-            page.link_count,
+    return encode_records([pack_number(document_id)], [document])[0]
+
+
+def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> list[bytes]:
+    """Return the records of documents whose ids were packed by pack_number()."""
+    records = []
+    for name, document in zip(names, documents, strict=True):
+        page = document.page
+        body = _encode(  # as _Record is encoded, without making one
+            (
+                document.key,
+                document.domain,
+                document.inserted_seconds,
+                page.value,
+                page.check,
+                page.links,
+                page.features,
+                page.link_count,
+            )
         )
-    )
-    return _checksum(document_id, body) + body
+        records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
+    return records
 
 
 def decode_record(document_id: int, record: bytes, recipe: str) -> Document:
@@ -161,6 +178,20 @@ def decode_state(record: bytes) -> State:
         )
         raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
     return _decode_state(body)
+
+
+def encode_offsets(offsets: Mapping[int, int]) -> bytes:
+    """Return {partition: next offset} as a record."""
+    body = _encode(dict(sorted(offsets.items())))
+    return _checksum(OFFSETS_ID, body) + body
+
+
+def decode_offsets(record: bytes) -> dict[int, int]:
+    """Return {partition: next offset}. Raises ValueError saying what is wrong with the bytes."""
+    body = record[CHECKSUM_BYTES:]
+    if _checksum(OFFSETS_ID, body) != record[:CHECKSUM_BYTES]:
+        raise ValueError("the offsets' checksum does not fit")
+    return _decode_offsets(body)
 
 
 def wrote(record: bytes, transaction: int) -> bool:

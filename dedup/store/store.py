@@ -13,11 +13,12 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
@@ -31,7 +32,7 @@ from dedup.store.verify import Progress, Report, verify_documents
 from dedup.table import Match
 from dedup.values import Document
 
-__all__ = ["NEAR_LIMIT", "Store", "TooMany", "agreed_recipe"]
+__all__ = ["NEAR_LIMIT", "Applied", "Store", "TooMany", "agreed_recipe"]
 
 NEAR_LIMIT = 1000  # documents that near() answers at most
 FLUSH_SECONDS = 1.0
@@ -43,6 +44,14 @@ log = logging.getLogger(__name__)
 
 class TooMany(UsageError):
     """More documents lie near the values of a batch than one answer may hold."""
+
+
+class Applied(NamedTuple):
+    """What applying changes came to: how many were new, known, and forgotten."""
+
+    inserted: int
+    replaced: int
+    forgotten: int
 
 
 def agreed_recipe(
@@ -60,6 +69,15 @@ def agreed_recipe(
             "another namespace"
         )
     return recipe
+
+
+def _within(
+    k: int, offsets: Array, ids: Array, distances: npt.NDArray[np.uint8]
+) -> tuple[Array, Array, npt.NDArray[np.uint8]]:
+    """Leave the matches beyond distance k out of what a batch of probes found."""
+    kept = distances <= k
+    before = np.concatenate(([0], np.cumsum(kept)))
+    return before[offsets].astype(np.uint64), ids[kept], distances[kept]
 
 
 class Store:
@@ -216,7 +234,6 @@ class Store:
             self._check_open()
             if not self._table_fits:
                 self.widen(self._k)
-            bound = self._k if k is None else k
             offsets, ids, distances = self._table.probe_many(values, limit=NEAR_LIMIT)
             if not len(ids):
                 return {}
@@ -225,24 +242,18 @@ class Store:
                     f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
                     f"{limit:,} that one answer may hold: probe fewer at once"
                 )
-            ends = offsets.tolist()
+            if k is not None and k < self._k:
+                offsets, ids, distances = _within(k, offsets, ids, distances)
+            found = self._documents.read(ids.tolist())
+            ends, near = offsets.tolist(), distances.tolist()
             answers: dict[int, list[tuple[Document, int]]] = {}
             for i in np.flatnonzero(np.diff(offsets)).tolist():
                 span = slice(ends[i], ends[i + 1])
-                near = [
-                    (document, distance)
-                    for document, distance in zip(
-                        ids[span].tolist(), distances[span].tolist(), strict=True
-                    )
-                    if distance <= bound
-                ]
-                if near:
-                    found = self._documents.read([document for document, _ in near])
-                    value = int(values[i])
-                    for each, (_, distance) in zip(found, near, strict=True):
-                        if (each.page.value ^ value).bit_count() != distance:
-                            raise self._unfit()
-                    answers[i] = [(d, near[j][1]) for j, d in enumerate(found)]
+                value = int(values[i])
+                for document, distance in zip(found[span], near[span], strict=True):
+                    if (document.page.value ^ value).bit_count() != distance:
+                        raise self._unfit()
+                answers[i] = list(zip(found[span], near[span], strict=True))
         return answers
 
     def _unfit(self) -> StoreDamaged:
@@ -288,6 +299,38 @@ class Store:
                     np.array([*added.values()], np.uint64), np.array([*added], np.uint64)
                 )
             return len(replaced)
+
+    def apply(
+        self, changes: Sequence[tuple[str, Document | None]], offsets: Mapping[int, int]
+    ) -> Applied:
+        """Apply changes of a log in their order: (key, its document), or (key, None) to forget it.
+
+        They and the next offset of each partition are one transaction, committed on return: after
+        a kill either all of it is there or nothing is. Counts are those of applying one by one.
+        Raises as insert() does.
+        """
+        last = dict(changes)
+        documents = [document for document in last.values() if document is not None]
+        forgotten = [key for key, document in last.items() if document is None]
+        for recipe in {document.page.recipe for _, document in changes if document is not None}:
+            same_recipe(self.recipe, recipe)
+        with self._lock:
+            self._check_open()
+            self._raise_flush_error()
+            first, known, removed = self._documents.apply(documents, forgotten, offsets)
+            with self._committed():
+                for document_id, value in removed:
+                    self._table.remove(value, document_id)
+                ids = np.arange(first, first + len(documents), dtype=np.uint64)
+                values = [document.page.value for document in documents]
+                self._table.insert_many(np.array(values, np.uint64), ids)
+        return _counted(changes, known)
+
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset of each partition of the log that was applied; {}: none was."""
+        with self._lock:
+            self._check_open()
+            return self._documents.offsets()
 
     def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
         """Remove every document inserted before a time (Unix time); return how many.
@@ -361,6 +404,13 @@ class Store:
             self._check_open()
             return verify_documents(self._documents, self.path, progress)
 
+    def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
+        """Write a snapshot if so many documents or more changed since the last, as close() does."""
+        with self._lock:
+            self._check_open()
+            if self._table_fits and self._tail() >= least:
+                self._save()
+
     def close(self) -> None:
         """Flush, write a snapshot if 1000 documents or more changed since the last, and close.
 
@@ -422,3 +472,23 @@ class Store:
         if self._flush_error is not None:
             error, self._flush_error = self._flush_error, None
             raise error
+
+
+def _counted(changes: Sequence[tuple[str, Document | None]], known: set[str]) -> Applied:
+    """Count what changes do, one by one, where some keys are known."""
+    inserted = replaced = forgotten = 0
+    if not known and len({key for key, document in changes if document is not None}) == len(
+        changes
+    ):
+        return Applied(len(changes), 0, 0)  # all new, each once: as a log mostly is
+    for key, document in changes:
+        if document is None:
+            if key in known:
+                known.remove(key)
+                forgotten += 1
+        elif key in known:
+            replaced += 1
+        else:
+            known.add(key)
+            inserted += 1
+    return Applied(inserted, replaced, forgotten)

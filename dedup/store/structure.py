@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Structure", "key_sum", "read_structure"]
+__all__ = ["Structure", "key_sum", "key_sums", "read_structure"]
 
 HEADER = 16  # bytes before the node pointers of a page
 NODE = 8  # bytes before the key of a node
@@ -113,7 +113,7 @@ class _Walk:
         keys_sum = records_sum = 0
         for nodes in self._leaves(trees["keys"], "keys", words=2):
             self._demand(nodes.size == 8, "keys: an id of another length than 8")
-            keys_sum += int(_key_sums(*(self._words(nodes.at + 8 * i) for i in range(3))))
+            keys_sum += int(key_sums(*(self._words(nodes.at + 8 * i) for i in range(3))))
         for nodes in self._leaves(trees["documents"], "documents", words=1):
             self._demand(nodes.size > 8, "documents: a record is too short")
             starts = self._starts(nodes)
@@ -344,7 +344,7 @@ def _less(a: list[Numbers], b: list[Numbers]) -> npt.NDArray[np.bool_]:
     return less
 
 
-def _key_sums(a: Numbers, b: Numbers, ids: Numbers) -> np.uint64:
+def key_sums(a: Numbers, b: Numbers, ids: Numbers) -> np.uint64:
     """Return the sum of key_sum() over many keys."""
     mixed = (a * np.uint64(0x9E3779B97F4A7C15) + b) ^ ids * np.uint64(0xC2B2AE3D27D4EB4F)
     return np.sum((mixed ^ mixed >> 29) * np.uint64(0xBF58476D1CE4E5B9), dtype=np.uint64)

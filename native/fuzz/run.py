@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NATIVE = ("reader", "hash", "load", "table")
-PYTHON = ("documents", "records", "events", "lines", "page")
+PYTHON = ("documents", "records", "events", "lines", "page", "values")
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
 MAX_BYTES = {"reader": 1 << 20, "load": 1 << 16, "hash": 1 << 12, "table": 1 << 13}
 TIMEOUT_SECONDS = 25  # of one input; a reader with sanitizers reads a megabyte in far less

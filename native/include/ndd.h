@@ -238,6 +238,31 @@ void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *co
  * the component of values[i]. Components chain: two members may lie further apart than k. */
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
 
+/* The same in parts, for several threads or less memory. ndd_distinct sorts n values, moves one of
+ * each to the front, *distinct of them, and gives (x, x) for what was there more than once. */
+ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct);
+
+/* Up to `capacity` masks such that every pair of so many values within k is equal under one of them;
+ * *count is how many there are, 0 when comparing all pairs is sooner done. */
+ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
+                           uint32_t *count);
+
+/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]; with a split
+ * other than 0 only those with a < split <= b. More than `most` are NDD_TOO_LARGE. */
+ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
+                         uint32_t count, uint32_t block, uint64_t split, size_t most,
+                         ndd_pairs *pairs);
+
+/* Merges n sorted runs of counts[i] pairs, which lie side by side, into one of them all. */
+ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
+                           uint64_t *merged);
+
+/* Clusters of n places, where places[2 * i] and places[2 * i + 1] are connected: each place has a
+ * parent that is smaller, or itself, as all have in the beginning. Flattened, it is the smallest place
+ * of the cluster. */
+ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
+void ndd_flatten(uint64_t *parents, uint64_t n);
+
 /* ----------------------------------------------------------------------------------- batch */
 
 /*
@@ -262,8 +287,8 @@ typedef struct ndd_hit {
     uint32_t reserved; /* 0 */
 } ndd_hit;
 
-/* n queries, fewer than 2^31, repeated ones too. memory is what the filter may take, in bytes; the
- * table of the queries comes on top. */
+/* n queries, fewer than 2^31, repeated ones too. memory is what the filter's bitmaps may
+ * take, in bytes; coarse ones (an eighth at most) and the table of the queries come on top. */
 ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
                             ndd_queries **queries);
 void ndd_queries_close(ndd_queries *queries);
@@ -356,6 +381,13 @@ void ndd_compressed_get(const ndd_compressed *compressed, const uint8_t **bytes,
 
 /* All fingerprints, in order. */
 void ndd_compressed_decode(const ndd_compressed *compressed, uint64_t *values);
+
+/* The same piece by piece: decodes whole blocks from *block on (0 at first) while they fit into
+ * `capacity` values, which is NDD_COMPRESSED_BLOCK or more; *count of them, 0 at the end, and *block
+ * is where to go on. Without values they are only counted. */
+#define NDD_COMPRESSED_BLOCK 8192
+ndd_status ndd_compressed_next(const ndd_compressed *compressed, uint64_t *block, uint64_t *values,
+                               size_t capacity, size_t *count);
 
 /* The fingerprints that share the first prefix_bits (0..64) bits of a value and lie within k (0..64)
  * of it, in order: *count of them; those from `capacity` on are not written. */

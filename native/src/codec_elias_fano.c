@@ -145,14 +145,32 @@ static const char *elias_fano_validate(ndd_compressed *compressed, int *memory) 
     return NULL;
 }
 
-static void elias_fano_decode(const ndd_compressed *compressed, uint64_t *values) {
+static uint64_t elias_fano_blocks(const ndd_compressed *compressed) {
+    struct layout layout;
+    return lay_out(&layout, compressed) ? layout.chunks : 0;
+}
+
+/* Fingerprints before a chunk: its ones. */
+static uint64_t before_chunk(const struct layout *layout, uint64_t chunk) {
+    if (chunk == layout->chunks) return layout->n;
+    return CHUNK_BITS * chunk - load8_le(layout->directory + 8 * chunk);
+}
+
+static size_t elias_fano_inside(const ndd_compressed *compressed, uint64_t chunk) {
     struct layout layout;
     (void)lay_out(&layout, compressed);
-    uint64_t i = 0, smallest = compressed->numbers[SMALLEST];
-    for (uint64_t word = 0; word < layout.words; word++) {
+    return (size_t)(before_chunk(&layout, chunk + 1) - before_chunk(&layout, chunk));
+}
+
+static void elias_fano_decode(const ndd_compressed *compressed, uint64_t chunk, uint64_t *values) {
+    struct layout layout;
+    (void)lay_out(&layout, compressed);
+    uint64_t i = before_chunk(&layout, chunk), smallest = compressed->numbers[SMALLEST];
+    uint64_t end = CHUNK_WORDS * (chunk + 1) < layout.words ? CHUNK_WORDS * (chunk + 1) : layout.words;
+    for (uint64_t word = CHUNK_WORDS * chunk; word < end; word++) {
         for (uint64_t bits = high_word(&layout, word); bits != 0; bits &= bits - 1, i++) {
             uint64_t high = 64 * word + lowest_bit(bits) - i;
-            values[i] = (high << layout.low_bits | low_of(&layout, i)) + smallest;
+            *values++ = (high << layout.low_bits | low_of(&layout, i)) + smallest;
         }
     }
 }
@@ -215,4 +233,5 @@ static void elias_fano_search(const ndd_compressed *compressed, uint64_t low, ui
 }
 
 const struct codec codec_elias_fano = {elias_fano_plan,     elias_fano_write,  elias_fano_body,
-                                       elias_fano_validate, elias_fano_decode, elias_fano_search};
+                                       elias_fano_validate, elias_fano_blocks, elias_fano_inside,
+                                       elias_fano_decode,   elias_fano_search};

@@ -236,16 +236,21 @@ static const char *huffman_validate(ndd_compressed *compressed, int *memory) {
     return left == 0 ? NULL : "the blocks hold less than was said";
 }
 
-static void huffman_decode(const ndd_compressed *compressed, uint64_t *values) {
-    for (uint64_t b = 0; b < compressed->numbers[0]; b++) {
-        const uint8_t *block = block_of(compressed, b);
-        uint64_t value = load8_le(block), further = (uint64_t)block[8] | (uint64_t)block[9] << 8;
-        uint32_t at = 8 * BLOCK_HEAD;
+static uint64_t huffman_blocks(const ndd_compressed *compressed) { return compressed->numbers[0]; }
+
+static size_t huffman_inside(const ndd_compressed *compressed, uint64_t b) {
+    const uint8_t *block = block_of(compressed, b);
+    return ((size_t)block[8] | (size_t)block[9] << 8) + 1;
+}
+
+static void huffman_decode(const ndd_compressed *compressed, uint64_t b, uint64_t *values) {
+    const uint8_t *block = block_of(compressed, b);
+    uint64_t value = load8_le(block);
+    uint32_t at = 8 * BLOCK_HEAD;
+    *values++ = value;
+    for (size_t further = huffman_inside(compressed, b) - 1; further > 0; further--) {
+        (void)next_value(compressed->huffman, block, &at, &value);
         *values++ = value;
-        for (; further > 0; further--) {
-            (void)next_value(compressed->huffman, block, &at, &value);
-            *values++ = value;
-        }
     }
 }
 
@@ -266,5 +271,5 @@ static void huffman_search(const ndd_compressed *compressed, uint64_t low, uint6
     }
 }
 
-const struct codec codec_huffman = {huffman_plan,     huffman_write,  huffman_body,
-                                    huffman_validate, huffman_decode, huffman_search};
+const struct codec codec_huffman = {huffman_plan,     huffman_write,  huffman_body,   huffman_validate,
+                                    huffman_blocks,   huffman_inside, huffman_decode, huffman_search};

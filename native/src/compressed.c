@@ -158,7 +158,25 @@ void ndd_compressed_get(const ndd_compressed *compressed, const uint8_t **bytes,
 }
 
 void ndd_compressed_decode(const ndd_compressed *compressed, uint64_t *values) {
-    if (compressed->count > 0) codec_of((uint32_t)compressed->codec)->decode(compressed, values);
+    size_t count = 1;
+    for (uint64_t block = 0; count > 0; values += count) {
+        (void)ndd_compressed_next(compressed, &block, values, SIZE_MAX, &count);
+    }
+}
+
+ndd_status ndd_compressed_next(const ndd_compressed *compressed, uint64_t *block, uint64_t *values,
+                               size_t capacity, size_t *count) {
+    const struct codec *codec = codec_of((uint32_t)compressed->codec);
+    if (capacity < NDD_COMPRESSED_BLOCK) return NDD_BAD_ARGUMENT;
+    *count = 0;
+    if (compressed->count == 0) return NDD_OK;
+    for (uint64_t blocks = codec->blocks(compressed); *block < blocks; ++*block) {
+        size_t inside = codec->inside(compressed, *block);
+        if (inside > capacity - *count) break;
+        if (values != NULL) codec->decode(compressed, *block, values + *count);
+        *count += inside;
+    }
+    return NDD_OK;
 }
 
 void compressed_search(const ndd_compressed *compressed, uint64_t low, uint64_t high,

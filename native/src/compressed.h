@@ -74,14 +74,18 @@ static inline uint32_t bit_length(uint64_t number) {
  *   write:    the body, all of whose bytes were 0.
  *   body:     its size by numbers[]; 0 if they are impossible.
  *   validate: NULL, or what is wrong in a body of that size; memory: no memory was left.
- *   decode:   all values.
+ *   blocks:   how many blocks, which are decoded one by one.
+ *   inside:   the number of values in a block, at most NDD_COMPRESSED_BLOCK.
+ *   decode:   the values of a block.
  *   search:   those from low to high, in order, into the sink. */
 struct codec {
     ndd_status (*plan)(ndd_compressed *compressed, const uint64_t *values, uint64_t *body);
     void (*write)(const ndd_compressed *compressed, const uint64_t *values, uint8_t *body);
     uint64_t (*body)(const ndd_compressed *compressed);
     const char *(*validate)(ndd_compressed *compressed, int *memory);
-    void (*decode)(const ndd_compressed *compressed, uint64_t *values);
+    uint64_t (*blocks)(const ndd_compressed *compressed);
+    size_t (*inside)(const ndd_compressed *compressed, uint64_t block);
+    void (*decode)(const ndd_compressed *compressed, uint64_t block, uint64_t *values);
     void (*search)(const ndd_compressed *compressed, uint64_t low, uint64_t high, struct sink *sink);
 };
 

@@ -398,3 +398,10 @@ ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t fre
     free(options);
     return status;
 }
+
+ndd_status design_of_masks(struct design *design, const uint64_t *masks, uint32_t count) {
+    *design = (struct design){malloc(count * sizeof *design->blocks + 1), count};
+    if (design->blocks == NULL) return NDD_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) set_block(&design->blocks[i], masks[i], 0, 0);
+    return NDD_OK;
+}

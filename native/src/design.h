@@ -74,6 +74,9 @@ struct block_costs block_costs(const struct block *block, uint64_t values);
 ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t free_bits,
                             uint32_t k);
 
+/* A design that somebody else worked out: its blocks' key bits, at most 63 each. */
+ndd_status design_of_masks(struct design *design, const uint64_t *masks, uint32_t count);
+
 void design_close(struct design *design);
 
 #endif

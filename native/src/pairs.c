@@ -1,125 +1,16 @@
 /*
- * All pairs of fingerprints within distance k, and the clusters they form.
+ * All pairs of fingerprints within distance k, at once or in parts.
  *
- * For each block of a design (design.h) the values are sorted by their key; a pair within k has
- * equal keys in some block, so only values side by side are compared. Where data is not spread
- * evenly a group can be large: then its values differ only in the bits outside the key, and the
- * same is done for the group, in a design for those bits.
- *
- * The rule kept: a pair that several blocks bring together counts in the first of them only, at
- * each depth; so every pair is found once, and nothing needs to be remembered. Duplicates go
- * before: what is joined are distinct values.
+ * The rule kept: duplicates go before, so what is joined (join.h) are distinct values.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "numbers.h"
+#include "join.h"
+#include "memory.h"
 #include "radix.h"
 
-#define COMPARED 2048 /* a group of so many is compared sooner than a design is looked for */
-
-/* What is done with a pair of distinct values within k. */
-typedef ndd_status (*pair_found)(void *context, uint64_t a, uint64_t b);
-
-/* A group being joined, and the ones around it. */
-struct join {
-    const struct join *around;
-    const struct design *design;
-    uint32_t block; /* at hand; the ones before have found their pairs */
-};
-
-struct join_rule {
-    uint32_t k;
-    pair_found found;
-    void *context;
-};
-
-static ndd_status join_group(const struct join_rule *rule, const uint64_t *values, size_t n,
-                             uint64_t free_bits, const struct join *around);
-
-static int found_before(const struct join *join, uint64_t difference) {
-    for (; join != NULL; join = join->around) {
-        for (uint32_t i = 0; i < join->block; i++) {
-            if ((difference & join->design->blocks[i].mask) == 0) return 1;
-        }
-    }
-    return 0;
-}
-
-static inline ndd_status compare_all(const struct join_rule *rule, const uint64_t *values, size_t n,
-                                     const struct join *join) {
-    for (size_t i = 0; i + 1 < n; i++) {
-        uint64_t value = values[i];
-        for (size_t j = i + 1; j < n; j++) {
-            uint64_t difference = value ^ values[j];
-            if (count_bits(difference) > (int)rule->k || found_before(join, difference)) continue;
-            ndd_status status = value < values[j] ? rule->found(rule->context, value, values[j])
-                                                  : rule->found(rule->context, values[j], value);
-            if (status != NDD_OK) return status;
-        }
-    }
-    return NDD_OK;
-}
-
-COUNTS_BITS
-static ndd_status compare_group(const struct join_rule *rule, const uint64_t *values, size_t n,
-                                const struct join *join) {
-    return compare_all(rule, values, n, join);
-}
-
-/* Goes over values sorted by the key of the block at hand, group by group. */
-COUNTS_BITS
-static ndd_status join_sorted(const struct join_rule *rule, const uint64_t *values, size_t n,
-                              uint64_t free_bits, const struct join *join) {
-    uint64_t mask = join->design->blocks[join->block].mask;
-    ndd_status status = NDD_OK;
-    for (size_t from = 0, to; from < n && status == NDD_OK; from = to) {
-        for (to = from + 1; to < n && ((values[from] ^ values[to]) & mask) == 0; to++) continue;
-        status = to - from <= COMPARED
-                     ? compare_all(rule, values + from, to - from, join)
-                     : join_group(rule, values + from, to - from, free_bits & ~mask, join);
-    }
-    return status;
-}
-
-static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *values, size_t n,
-                              uint64_t free_bits, struct join *join) {
-    if (n > SIZE_MAX / 32) return NDD_NO_MEMORY;
-    struct memory memory;
-    if (!memory_open(&memory, 2 * n * sizeof *values)) return NDD_NO_MEMORY;
-    uint64_t *scratch = memory.at;
-    memcpy(scratch, values, n * sizeof *values);
-    uint64_t *sorted = scratch;
-    ndd_status status = NDD_OK;
-    for (; join->block < join->design->count && status == NDD_OK; join->block++) {
-        uint64_t *other = sorted == scratch ? scratch + n : scratch;
-        sorted = radix_sort(sorted, other, n, &join->design->blocks[join->block]);
-        status = join_sorted(rule, sorted, n, free_bits, join);
-    }
-    memory_close(&memory);
-    return status;
-}
-
-/* Finds all pairs of n distinct values that differ only in the free bits, and were not found before.
- * Bits in which none differ are no use as keys: every block of them would bring all together. */
-static ndd_status join_group(const struct join_rule *rule, const uint64_t *values, size_t n,
-                             uint64_t free_bits, const struct join *around) {
-    if (n <= COMPARED) return compare_group(rule, values, n, around);
-    uint64_t differing = 0;
-    for (size_t i = 1; i < n; i++) differing |= values[0] ^ values[i];
-    if (found_before(around, differing)) return NDD_OK;
-    free_bits &= differing;
-    struct design design;
-    ndd_status status = design_for_pairs(&design, n, free_bits, rule->k);
-    if (status != NDD_OK) return status;
-    struct join join = {around, &design, 0};
-    status = design.count == 0 ? compare_group(rule, values, n, around)
-                               : join_blocks(rule, values, n, free_bits, &join);
-    design_close(&design);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------- all pairs */
+#define MASKS_MOST 4096
 
 struct pair {
     uint64_t a;
@@ -235,7 +126,7 @@ ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs 
         memory_close(sorted == copy.at ? &scratch : &copy); /* what is no longer needed goes first */
         const struct join_rule rule = {k, keep_pair, &found};
         if (status == NDD_OK && k > 0) {
-            status = join_group(&rule, sorted, distinct, UINT64_MAX, NULL);
+            status = join_all(&rule, sorted, distinct);
         }
     }
     memory_close(&copy);
@@ -250,76 +141,104 @@ ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs 
     return NDD_OK;
 }
 
-/* -------------------------------------------------------------------------------- clusters */
+/* ---------------------------------------------------------------------------------- in parts */
 
-/* Distinct values stand in the order in which they first occur, so the smallest place of a cluster
- * is that of its smallest index. Each place points to one that is smaller, or to itself. */
-struct forest {
-    struct numbers values;
-    uint32_t *parents;
+ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct) {
+    if (n > 0 && values == NULL) return NDD_BAD_ARGUMENT;
+    if (n > SIZE_MAX / 32) return NDD_NO_MEMORY;
+    struct memory scratch;
+    if (!memory_open(&scratch, n * sizeof *values + 1)) return NDD_NO_MEMORY;
+    uint64_t *sorted = radix_sort(values, scratch.at, n, NULL);
+    if (sorted != values) memcpy(values, sorted, n * sizeof *values);
+    memory_close(&scratch);
+    repeated->count = 0;
+    return take_repeated(values, n, repeated, distinct);
+}
+
+ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
+                           uint32_t *count) {
+    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    struct design design;
+    ndd_status status = design_for_pairs(&design, values, UINT64_MAX, k);
+    if (status != NDD_OK) return status;
+    *count = design.count;
+    for (uint32_t i = 0; i < design.count && i < capacity; i++) masks[i] = design.blocks[i].mask;
+    design_close(&design);
+    return NDD_OK;
+}
+
+/* Keeps those that are wanted. */
+struct wanted {
+    ndd_pairs found;
+    uint64_t split;
+    size_t most;
 };
 
-static uint32_t find_root(uint32_t *parents, uint32_t place) {
-    while (parents[place] != place) {
-        parents[place] = parents[parents[place]]; /* halves the way for the next */
-        place = parents[place];
-    }
-    return place;
+static ndd_status keep_wanted(void *context, uint64_t a, uint64_t b) {
+    struct wanted *wanted = context;
+    if (wanted->split > 0 && (a >= wanted->split || b < wanted->split)) return NDD_OK;
+    if (wanted->found.count == wanted->most) return NDD_TOO_LARGE;
+    return keep_pair(&wanted->found, a, b);
 }
 
-static ndd_status join_trees(void *context, uint64_t a, uint64_t b) {
-    struct forest *forest = context;
-    uint32_t place_a = 0, place_b = 0;
-    (void)numbers_find(&forest->values, a, &place_a);
-    (void)numbers_find(&forest->values, b, &place_b);
-    uint32_t root_a = find_root(forest->parents, place_a);
-    uint32_t root_b = find_root(forest->parents, place_b);
-    if (root_a < root_b) forest->parents[root_b] = root_a;
-    if (root_b < root_a) forest->parents[root_a] = root_b;
-    return NDD_OK;
-}
-
-static ndd_status plant(struct forest *forest, const uint64_t *values, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t place;
-        if (numbers_find(&forest->values, values[i], &place)) continue;
-        ndd_status status = numbers_make_room(&forest->values);
-        if (status != NDD_OK) return status;
-        numbers_append(&forest->values, values[i]);
-    }
-    forest->parents = malloc((size_t)forest->values.count * sizeof *forest->parents + 1);
-    if (forest->parents == NULL) return NDD_NO_MEMORY;
-    for (uint32_t i = 0; i < forest->values.count; i++) forest->parents[i] = i;
-    return NDD_OK;
-}
-
-/* Labels by root: a root's label is the index where its value first occurs. */
-static ndd_status label(struct forest *forest, const uint64_t *values, size_t n, uint64_t *labels) {
-    uint64_t *first = malloc((size_t)forest->values.count * sizeof *first + 1);
-    if (first == NULL) return NDD_NO_MEMORY;
-    uint32_t known = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t place = 0;
-        (void)numbers_find(&forest->values, values[i], &place);
-        if (place == known) first[known++] = i;
-        labels[i] = first[find_root(forest->parents, place)];
-    }
-    free(first);
-    return NDD_OK;
-}
-
-ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels) {
+ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
+                         uint32_t count, uint32_t block, uint64_t split, size_t most,
+                         ndd_pairs *pairs) {
     if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
-    if (n > 0 && (values == NULL || labels == NULL)) return NDD_BAD_ARGUMENT;
-    struct forest forest = {.parents = NULL};
-    numbers_open(&forest.values);
-    ndd_status status = plant(&forest, values, n);
-    const struct join_rule rule = {k, join_trees, &forest};
-    if (status == NDD_OK && k > 0) {
-        status = join_group(&rule, forest.values.items, forest.values.count, UINT64_MAX, NULL);
+    if ((n > 0 && values == NULL) || masks == NULL || block >= count ||
+        count > MASKS_MOST) {
+        return NDD_BAD_ARGUMENT;
     }
-    if (status == NDD_OK) status = label(&forest, values, n, labels);
-    free(forest.parents);
-    numbers_close(&forest.values);
-    return status;
+    for (uint32_t i = 0; i < count; i++) {
+        if (masks[i] == UINT64_MAX) return NDD_BAD_ARGUMENT; /* no key has 64 bits */
+    }
+    struct design design;
+    if (design_of_masks(&design, masks, count) != NDD_OK) return NDD_NO_MEMORY;
+    struct wanted wanted = {.split = split, .most = most};
+    const struct join_rule rule = {k, keep_wanted, &wanted};
+    ndd_status status = k > 0 ? join_block(&rule, values, n, &design, block) : NDD_OK;
+    design_close(&design);
+    if (status == NDD_OK) status = sort_pairs(&wanted.found);
+    if (status != NDD_OK) {
+        free(wanted.found.items);
+        return status;
+    }
+    free(pairs->items);
+    *pairs = wanted.found;
+    return NDD_OK;
+}
+
+/* The runs as a heap, by the pair that each is at. */
+struct run {
+    const struct pair *at, *end;
+};
+
+static void sift_runs(struct run *heap, size_t count, size_t i) {
+    struct run run = heap[i];
+    for (size_t child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && compare_pairs(heap[child + 1].at, heap[child].at) < 0) child++;
+        if (compare_pairs(run.at, heap[child].at) <= 0) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = run;
+}
+
+ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
+                           uint64_t *merged) {
+    struct run *heap = malloc(n * sizeof *heap + 1);
+    if (heap == NULL) return NDD_NO_MEMORY;
+    struct pair *out = (struct pair *)(void *)merged;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct pair *run = (const struct pair *)(const void *)runs[i];
+        if (counts[i] > 0) heap[count++] = (struct run){run, run + counts[i]};
+    }
+    for (size_t i = count; i-- > 0;) sift_runs(heap, count, i);
+    while (count > 0) {
+        *out++ = *heap[0].at++;
+        if (heap[0].at == heap[0].end) heap[0] = heap[--count];
+        if (count > 0) sift_runs(heap, count, 0);
+    }
+    free(heap);
+    return NDD_OK;
 }

@@ -109,8 +109,10 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct attributes attributes = {0, 0, 0, 0, 0, NULL, 0};
     const uint8_t *after = p + 1;
     if (p == scan->end || *p != '>') {
-        int wanted = !(flags & TAG_VOID || reader->context & IN_SKIPPED) || flags & TAG_SCRIPT;
-        attributes.dropped = (reader->context & IN_DROPPED) != 0;
+        /* a tag that may end elements before it does not stand in the context that holds here */
+        uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
+        int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & TAG_SCRIPT;
+        attributes.dropped = (context & IN_DROPPED) != 0;
         after = tag_attributes(p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */

@@ -27,6 +27,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #define calloc test_calloc
 #define realloc test_realloc
 #include "batch.c"
+#include "batch_probe.c"
 #include "checksum.c"
 #include "design.c"
 #include "documents.c"

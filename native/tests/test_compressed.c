@@ -90,6 +90,29 @@ static void check_probes(const ndd_compressed *compressed, const uint64_t *value
     free(found);
 }
 
+/* Pieces of any size, one after the other, are the whole. */
+static void check_pieces(const ndd_compressed *opened, const uint64_t *values, size_t n) {
+    size_t sizes[] = {NDD_COMPRESSED_BLOCK, 3 * NDD_COMPRESSED_BLOCK, n + NDD_COMPRESSED_BLOCK};
+    for (size_t s = 0; s < 3; s++) {
+        uint64_t block = 0, from;
+        size_t done = 0, count, counted;
+        uint64_t *piece = malloc(sizes[s] * sizeof *piece);
+        CHECK(piece != NULL);
+        do {
+            from = block;
+            CHECK(ndd_compressed_next(opened, &from, NULL, sizes[s], &counted) == NDD_OK);
+            CHECK(ndd_compressed_next(opened, &block, piece, sizes[s], &count) == NDD_OK);
+            CHECK(count == counted && block == from && count <= sizes[s] && count <= n - done);
+            CHECK(count == 0 || memcmp(piece, values + done, count * sizeof *piece) == 0);
+            done += count;
+        } while (count > 0);
+        CHECK(done == n);
+        CHECK(ndd_compressed_next(opened, &block, NULL, NDD_COMPRESSED_BLOCK - 1, &count) ==
+              NDD_BAD_ARGUMENT);
+        free(piece);
+    }
+}
+
 static void check_round_trip(ndd_codec codec, const uint64_t *values, size_t n) {
     ndd_compressed *made, *opened;
     CHECK(ndd_compress(codec, values, n, &made) == NDD_OK);
@@ -108,6 +131,7 @@ static void check_round_trip(ndd_codec codec, const uint64_t *values, size_t n) 
     CHECK(status == NDD_OK);
     ndd_compressed_decode(opened, decoded);
     CHECK(n == 0 || memcmp(decoded, values, n * sizeof *values) == 0);
+    check_pieces(opened, values, n);
     check_probes(opened, values, n);
     check_probes(made, values, n);
     ndd_compressed_close(opened);

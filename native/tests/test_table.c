@@ -33,8 +33,10 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #define calloc test_calloc
 #define realloc test_realloc
 #include "checksum.c"
+#include "clusters.c"
 #include "design.c"
 #include "documents.c"
+#include "join.c"
 #include "memory.c"
 #include "numbers.c"
 #include "pairs.c"

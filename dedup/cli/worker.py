@@ -1,0 +1,233 @@
+"""`dedup worker`: Kafka pages in, verdicts out.
+
+    options -> Config -> a judge (embedded store or service) -> the worker's loop -> SIGTERM
+
+The rule kept here: everything a worker needs is checked before it joins its group; the first
+SIGTERM or Ctrl-C finishes the batch at hand, a second one ends the process.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from dedup.worker.config import Config
+
+__all__ = ["worker"]
+
+log = logging.getLogger("dedup.worker")
+
+
+@click.command(
+    epilog="Example: dedup worker --kafka localhost:9092 --input demo.crawled_firehose "
+    "--format scrapy-cluster --path store"
+)
+@click.option(
+    "--kafka",
+    metavar="HOST:PORT,...",
+    envvar="DEDUP_KAFKA",
+    required=True,
+    help="Brokers to begin with. [env: DEDUP_KAFKA]",
+)
+@click.option("--input", "input_topic", metavar="TOPIC", required=True, help="Pages.")
+@click.option("--unique", metavar="TOPIC", help="Pages to go on with. [default: INPUT.unique]")
+@click.option("--duplicates", metavar="TOPIC", help="Near-duplicates. [default: INPUT.duplicates]")
+@click.option(
+    "--dead-letters", metavar="TOPIC", help="Records that are no pages. [default: INPUT.dlq]"
+)
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Consumer group: its workers share the input's partitions. [default: dedup-INPUT]",
+)
+@click.option(
+    "--instance",
+    metavar="NAME",
+    help="Name of this worker among its group, the same after a restart: it then has its "
+    "partitions again at once.",
+)
+@click.option(
+    "--begin",
+    type=click.Choice(["earliest", "latest"]),
+    default="earliest",
+    show_default=True,
+    help="Where a group without offsets begins.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    metavar="NAME",
+    default="json",
+    show_default=True,
+    help="json, scrapy-cluster or nutch.",
+)
+@click.option("--url-field", metavar="FIELD", help="The field that holds the URL.")
+@click.option("--body-field", metavar="FIELD", help="The field that holds the HTML.")
+@click.option("--text-field", metavar="FIELD", help="The field that holds plain text instead.")
+@click.option("--body-encoding", metavar="text|base64", help="How the body is written.")
+@click.option("--path", type=click.Path(path_type=Path), help="Folder of a store of its own.")
+@click.option(
+    "--service",
+    metavar="URL,...",
+    envvar="DEDUP_SERVICE",
+    help="A table service, redis://[:TOKEN@]HOST:PORT, that several workers share; others after it, "
+    "in order of preference. [env: DEDUP_SERVICE]",
+)
+@click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
+@click.option("--distance", type=click.IntRange(0, 15), help="Default: the recipe's.")
+@click.option("--total-distance", type=click.IntRange(0, 128), help="Default: the recipe's.")
+@click.option("--min-features", type=click.IntRange(0), help="Default: the recipe's.")
+@click.option(
+    "--scope",
+    type=click.Choice(["global", "site"]),
+    default="global",
+    show_default=True,
+    help="Whether pages of other sites count.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1, 1 << 31),
+    default=16 << 20,
+    show_default=True,
+    help="Greater pages are kept unjudged.",
+)
+@click.option(
+    "--wait-seconds",
+    type=click.FloatRange(0, 600),
+    default=1.0,
+    show_default=True,
+    help="How long a page waits for its near-duplicate at another worker.",
+)
+@click.option(
+    "--stop-seconds",
+    type=click.FloatRange(0, 3600),
+    default=20.0,
+    show_default=True,
+    help="How long the batch at hand may take after SIGTERM.",
+)
+@click.option(
+    "--batch",
+    "batch_records",
+    type=click.IntRange(1, 100_000),
+    default=500,
+    show_default=True,
+    help="Records taken at a time, at most.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="That read and fingerprint; more may help where pages are long.",
+)
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
+@click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
+@click.option("--json", "as_json", is_flag=True, help="Logs as JSON, an object a line.")
+def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> None:
+    """Read pages from a Kafka topic and write them on, duplicates apart.
+
+    Each record goes byte for byte to the unique or the duplicates topic; the headers dedup.status,
+    dedup.reason, dedup.of, dedup.distance and dedup.check_distance say why. Records that are no
+    pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
+    """
+    config = _config(kafka, metrics, options)
+    _set_up_logs(as_json)
+    asyncio.run(_work(config))
+
+
+def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
+    from dedup.kafka import kafka_config
+    from dedup.worker.adapters import format_of
+    from dedup.worker.config import Config, listen_address, topics_of
+
+    topics = topics_of(
+        options.pop("input_topic"),
+        options.pop("unique"),
+        options.pop("duplicates"),
+        options.pop("dead_letters"),
+    )
+    form = format_of(
+        options.pop("format_name"),
+        url=options.pop("url_field"),
+        body=options.pop("body_field"),
+        text=options.pop("text_field"),
+        body_encoding=options.pop("body_encoding"),
+    )
+    options["group"] = options["group"] or f"dedup-{topics.input}"
+    return Config(
+        kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
+        topics=topics,
+        format=form,
+        metrics=listen_address(metrics, "--metrics") if metrics else None,
+        secret=os.environ.get("DEDUP_SECRET") or None,
+        **options,
+    )
+
+
+async def _work(config: "Config") -> None:
+    from dedup.worker.metrics import Health, Metrics, MetricsServer
+    from dedup.worker.run import Worker
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _told, stop, number)
+    metrics, health = Metrics(), Health()
+    async with contextlib.AsyncExitStack() as stack:
+        listening = None
+        if config.metrics:
+            server = stack.enter_context(MetricsServer(config.metrics, metrics, health))
+            listening = "{}:{}".format(*server.address)
+        fields = {"event": "start", "group": config.group, "namespace": config.namespace}
+        fields |= {"metrics": listening} if listening else {}
+        log.info("worker of %s starts", config.topics.input, extra={"fields": fields})
+        worker = Worker(config, metrics, health)
+        await worker.run(stop)
+
+
+def _told(stop: asyncio.Event, number: int) -> None:
+    if stop.is_set():
+        log.warning("told twice: ends at once; what was not committed is read again")
+        os._exit(128 + number)
+    log.info("told to stop: the batch at hand is finished")
+    stop.set()
+
+
+def _set_up_logs(as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = _Json() if as_json else _Text()
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    for name, level in (("aiokafka", logging.CRITICAL), ("asyncio", logging.WARNING)):
+        logging.getLogger(name).setLevel(level)
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        when = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
+        said = f"{when} {record.levelname.lower()} {record.getMessage()}"
+        return f"{said}\n{self.formatException(record.exc_info)}" if record.exc_info else said
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)

@@ -1,0 +1,6 @@
+"""The worker: pages of a Kafka topic in, the same pages with verdicts out.
+
+    record -> adapters -> fingerprint -> reserve -> unique or duplicates topic -> insert -> commit
+
+Read batch.py for the order that nothing is lost by, then pipeline.py, then run.py.
+"""

@@ -1,0 +1,261 @@
+"""Adapters: the value of a record becomes a page.
+
+    bytes -> JSON object -> the fields a format names -> Page(key, url, content, ...)
+
+Known are scrapy-cluster's firehose, Nutch's indexer-kafka (every value an array of strings), and
+plain JSON whose fields can be named.
+
+The rule kept here: whatever the bytes are, they end in a Page or in EventInvalid, in time and memory
+linear in their number. Nothing here does I/O, and the bytes themselves are never changed.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from dedup.errors import EventInvalid, UsageError
+from dedup.names import document_key
+
+__all__ = ["FORMATS", "BodyEncoding", "Format", "Page", "adapter", "format_of"]
+
+BodyEncoding = Literal["text", "base64"]
+
+URL_BYTES = 1 << 16  # longer URLs name no page
+FAILED_DUMP = b"json failed to parse"  # scrapy-cluster, in place of a page that it could not write
+HTML_TYPES = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
+
+
+class Format(msgspec.Struct, frozen=True):
+    """Which field of a JSON object holds what; None where the format has no such field.
+
+    url            the URL that was requested: the document key comes from it
+    final_url      the URL that answered, after redirects; without it, url
+    body           the page as HTML; as text, or in base64
+    text           its plain text, where there is no HTML
+    body_encoding  how body is written
+    encoding       the label of the encoding of a body in base64
+    status         the HTTP status; other pages than 200 are not judged
+    headers        the response headers, {name: value or [value, ...]}; what is not HTML is not judged
+    """
+
+    url: str = "url"
+    final_url: str | None = None
+    body: str | None = None
+    text: str | None = None
+    body_encoding: BodyEncoding = "text"
+    encoding: str | None = None
+    status: str | None = None
+    headers: str | None = None
+
+
+FORMATS = {
+    "json": Format(body="html"),
+    "nutch": Format(text="content"),
+    "scrapy-cluster": Format(
+        final_url="response_url",
+        body="body",
+        encoding="encoding",
+        status="status_code",
+        headers="response_headers",
+    ),
+}
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page as a record carries it.
+
+    key       the document key
+    url       where the answer came from; links are relative to it, and it gives the domain
+    content   HTML, or plain text where is_text; bytes are in `encoding`, or as the page declares
+    encoding  the label that came with bytes, or None
+    exempt    the reason for which the page is not judged, or None
+    """
+
+    key: str
+    url: str
+    content: bytes | str
+    is_text: bool = False
+    encoding: str | None = None
+    exempt: str | None = None
+
+
+def format_of(
+    name: str,
+    *,
+    url: str | None = None,
+    body: str | None = None,
+    text: str | None = None,
+    body_encoding: str | None = None,
+) -> Format:
+    """Return a known format with some of its fields named otherwise.
+
+    A body field given for a format of texts takes the place of its text field, and the other way
+    round. Raises UsageError for an unknown name or body_encoding, an empty or a repeated field name.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"format {name!r} is not known; known are {', '.join(FORMATS)}")
+    if body_encoding is not None and body_encoding not in get_args(BodyEncoding):
+        raise UsageError(f"body encoding {body_encoding!r} is not allowed: text or base64")
+    if body is not None and text is not None:
+        raise UsageError(
+            "a body field and a text field were given; a page is read from one of them"
+        )
+    given = {"url": url, "body": body, "text": text, "body_encoding": body_encoding}
+    changes: dict[str, Any] = {field: name for field, name in given.items() if name is not None}
+    for field, other in (("body", "text"), ("text", "body")):
+        if given[field] is not None:
+            changes[other] = None
+    made = msgspec.structs.replace(FORMATS[name], **changes)
+    _check(made)
+    return made
+
+
+def _check(form: Format) -> None:
+    fields = [*_fields(form).values()]
+    if "" in fields:
+        raise UsageError("the name of a field is empty; give the name it has in the JSON object")
+    if len(set(fields)) < len(fields):
+        twice = next(field for field in fields if fields.count(field) > 1)
+        raise UsageError(f"the field {twice!r} was named for two things; give each its own")
+    if form.body is None and form.body_encoding == "base64":
+        raise UsageError(
+            "body encoding base64 was given for a format without a body; name the body"
+        )
+
+
+def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | None], Page]:
+    """Return the function that reads the values of a format.
+
+    A page greater than max_bytes is exempt as too_large. The function raises EventInvalid for what
+    is no page: no value, a failed dump, other JSON than an object, fields missing or of other types.
+    """
+    fields = _fields(form)
+    shape: type[Any] = msgspec.defstruct(
+        "Fields",
+        [(name, Any, msgspec.UNSET) for name in fields],
+        rename=fields,
+    )
+    decoder = msgspec.json.Decoder(shape)
+
+    def read(value: bytes | None) -> Page:
+        return _page(_object(value, decoder, shape, fields), form, max_bytes)
+
+    return read
+
+
+def _fields(form: Format) -> dict[str, str]:
+    """Return the field name of each thing a format has."""
+    names = ("url", "final_url", "body", "text", "encoding", "status", "headers")
+    return {name: field for name in names if (field := getattr(form, name)) is not None}
+
+
+def _object(
+    value: bytes | None,
+    decoder: "msgspec.json.Decoder[Any]",
+    shape: type[Any],
+    fields: dict[str, str],
+) -> Any:
+    """Return the named fields of a value as attributes."""
+    if value is None:
+        raise EventInvalid("the record has no value")
+    try:
+        return decoder.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        if value.strip() == FAILED_DUMP:
+            raise EventInvalid("the crawler could not write this page: a failed dump") from None
+        said = str(error)
+    # What Python's own json wrote may hold NaN and lone surrogates, which are no JSON.
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise EventInvalid(f"the value is no JSON object: {said[:200]}")
+    return shape(**{name: found.get(field, msgspec.UNSET) for name, field in fields.items()})
+
+
+def _page(found: Any, form: Format, max_bytes: int) -> Page:
+    url = _text(found.url, form.url)
+    if not url:
+        raise EventInvalid(f"the field {form.url!r} is empty; a page needs its URL")
+    key = _key(url, form.url)
+    final = found.final_url if form.final_url is not None else None
+    if isinstance(final, str) and 0 < len(final) <= URL_BYTES:
+        url = final
+    exempt = _exempt(form, found)
+    if form.text is not None:
+        content: bytes | str = _text(found.text, form.text)
+    else:
+        assert form.body is not None
+        content = _text(found.body, form.body)
+        if form.body_encoding == "base64":
+            if len(content) > max_bytes // 3 * 4 + 4 and exempt is None:
+                exempt = "too_large"
+            content = b"" if exempt else _decoded(content, form.body)
+    if exempt is None and len(content) > max_bytes:
+        exempt = "too_large"
+    encoding = found.encoding if form.encoding is not None else None
+    if isinstance(content, str) or not isinstance(encoding, str):
+        encoding = None
+    if exempt is not None:
+        content = b""
+    return Page(key, url, content, form.text is not None, encoding, exempt)
+
+
+def _text(value: Any, field: str) -> str:
+    """Return a text, or the first of an array of texts; null and an empty array are an empty one."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if value is msgspec.UNSET:
+        raise EventInvalid(f"the field {field!r} is missing; name the one that holds it")
+    raise EventInvalid(f"the field {field!r} holds {type(value).__name__}, not a text")
+
+
+def _key(url: str, field: str) -> str:
+    if len(url) > URL_BYTES:
+        raise EventInvalid(f"the field {field!r} is longer than {URL_BYTES} characters; no URL is")
+    try:
+        key = document_key(url)
+        key.encode()
+    except ValueError as error:  # lone surrogates, unbalanced brackets, and the like
+        raise EventInvalid(f"the field {field!r} holds no URL: {str(error)[:200]}") from None
+    return key
+
+
+def _decoded(text: str, field: str) -> bytes:
+    try:
+        data = text.encode("ascii")
+        try:
+            return base64.b64decode(data, validate=True)
+        except binascii.Error:
+            return base64.b64decode(b"".join(data.split()), validate=True)  # lines of 76
+    except ValueError:
+        raise EventInvalid(
+            f"the field {field!r} is not base64; is its body encoding text?"
+        ) from None
+
+
+def _exempt(form: Format, found: Any) -> str | None:
+    """Return why a page is not judged by its status or content type, as far as they are known."""
+    if form.status is not None and isinstance(found.status, int) and found.status != 200:
+        return "status"
+    if form.headers is not None and isinstance(found.headers, dict):
+        for name, value in found.headers.items():
+            if isinstance(name, str) and name.lower() == "content-type":
+                first = value[0] if isinstance(value, list) and value else value
+                if isinstance(first, str) and not _is_html(first):
+                    return "non_html"
+    return None
+
+
+def _is_html(content_type: str) -> bool:
+    name = content_type.partition(";")[0].strip().lower()
+    return not name or name in HTML_TYPES

@@ -1,0 +1,150 @@
+"""Reading and judging: what takes CPU time or a disk, in threads beside the loop.
+
+    Reader    records -> adapters -> fingerprints, in as many threads as there are processors
+    Detectors reserve, insert, release: one call after the other, in a thread of their own
+
+The rule kept here: a record that cannot be read becomes an error, a page that cannot be
+fingerprinted is kept; neither stops what comes with it. The native core releases the GIL.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self, TypeVar
+
+from dedup.detector import Detector
+from dedup.errors import EventInvalid, UsageError
+from dedup.fingerprint import fingerprint_text, read_page
+from dedup.recipes import Recipe
+from dedup.values import PageFingerprint, Verdict
+from dedup.worker.adapters import Page
+from dedup.worker.batch import Ask, Reading
+from dedup.worker.records import Record
+
+__all__ = ["EmbeddedJudge", "Reader"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+CHUNK = 16  # records read by a thread at a time
+INSERTS = 64  # pages in one transaction: each is compared with the others in it
+
+
+class Reader:
+    """Reads records in threads. A context manager."""
+
+    def __init__(
+        self,
+        adapter: Callable[[bytes | None], Page],
+        recipe: Recipe,
+        threads: int,
+        fault: Callable[[str, Exception], None],
+    ) -> None:
+        """Read with an adapter, fingerprint under a recipe; fault is told of faults of ours."""
+        self._adapter = adapter
+        self._recipe = recipe
+        self._fault = fault
+        self._pool = ThreadPoolExecutor(threads, "dedup-read")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    async def read(self, records: Sequence[Record]) -> list[Reading]:
+        """Return a reading of each record, in order."""
+        loop = asyncio.get_running_loop()
+        chunks = [
+            loop.run_in_executor(self._pool, self._read_chunk, records[i : i + CHUNK])
+            for i in range(0, len(records), CHUNK)
+        ]
+        return [reading for chunk in chunks for reading in await chunk]
+
+    def _read_chunk(self, records: Sequence[Record]) -> list[Reading]:
+        return [self.read_one(record) for record in records]
+
+    def read_one(self, record: Record) -> Reading:
+        """Return the reading of a record; never raises."""
+        try:
+            page = self._adapter(record.value)
+        except EventInvalid as error:
+            return Reading(record, error=error)
+        except Exception as error:  # an adapter's fault: what it cannot read is a dead letter
+            self._fault("adapt", error)
+            return Reading(record, error=error)
+        if page.exempt is not None:
+            return Reading(record, page.key, page.url, exempt=page.exempt)
+        try:
+            found = self._fingerprint(page)
+        except Exception as error:  # MemoryError among them
+            self._fault("fingerprint", error)
+            return Reading(record, page.key, page.url, exempt="error")
+        if found is None:
+            return Reading(record, page.key, page.url, exempt="data_page")
+        return Reading(record, page.key, page.url, found)
+
+    def _fingerprint(self, page: Page) -> PageFingerprint | None:
+        """Return the fingerprint of a page; None for one that is mostly data."""
+        if page.is_text:
+            assert isinstance(page.content, str)
+            return fingerprint_text(page.content, recipe=self._recipe)
+        try:
+            reading = read_page(
+                page.content, encoding=page.encoding, url=page.url, recipe=self._recipe
+            )
+        except UsageError:  # an encoding that nobody knows: as the page itself declares
+            reading = read_page(page.content, url=page.url, recipe=self._recipe)
+        return None if reading.data_bytes > reading.text_bytes else reading.fingerprint
+
+
+class EmbeddedJudge:
+    """A detector behind a thread of its own. An async context manager that closes the detector."""
+
+    def __init__(self, detector: Detector) -> None:
+        """Take a detector over."""
+        self.recipe = detector.recipe
+        self._detector = detector
+        self._pool = ThreadPoolExecutor(1, "dedup-judge")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.shutdown()
+        self._detector.close()
+
+    async def reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
+        """Answer each; an exception stands for the page that it happened to."""
+        return await self._run(self._reserve, asks)
+
+    def _reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
+        answers: list[Verdict | Exception] = []
+        for ask in asks:
+            try:
+                verdict = self._detector.reserve(ask.page, ask.key, url=ask.url, exempt=ask.exempt)
+            except Exception as error:
+                answers.append(error)
+            else:
+                answers.append(verdict)
+        return answers
+
+    async def insert(self, verdicts: Sequence[Verdict]) -> int:
+        """Make pages last, in their order; return how many were late duplicates."""
+        return await self._run(self._insert, verdicts)
+
+    def _insert(self, verdicts: Sequence[Verdict]) -> int:
+        parts = (verdicts[i : i + INSERTS] for i in range(0, len(verdicts), INSERTS))
+        return sum(sum(self._detector.insert_many(part)) for part in parts)
+
+    async def release(self, verdicts: Sequence[Verdict]) -> None:
+        """Give reservations back."""
+        await self._run(self._release, verdicts)
+
+    def _release(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts:
+            self._detector.release(verdict)
+
+    async def _run(self, function: Callable[[A], R], argument: A) -> R:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, function, argument)

@@ -1,0 +1,215 @@
+"""The pipeline: drives a batch through detector and outputs, and repeats what fails.
+
+    reserve -> write, until all is acknowledged -> insert -> ask again what is pending -> done
+
+The rule kept here: what may pass (a service or a broker that is away, a full disk) is tried again
+until it does or the worker is told to stop; nothing is given up for it. What cannot pass ends as a
+dead letter (a record that no topic takes), as a page kept unjudged (a fault of ours), or ends the
+worker before anything is committed (a store of another recipe, or damaged).
+
+Detector and outputs are protocols, and the clock is passed in: nothing here knows Kafka.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dedup.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
+from dedup.values import Verdict
+from dedup.worker.batch import Ask, Batch
+from dedup.worker.records import Output
+
+__all__ = ["Judge", "Outputs", "Pipeline", "Refused"]
+
+FIRST_WAIT_SECONDS = 0.005
+LONGEST_WAIT_SECONDS = 0.1
+FIRST_RETRY_SECONDS = 0.2
+LONGEST_RETRY_SECONDS = 10.0
+
+FATAL = (RecipeMismatch, StoreDamaged)  # nothing may be judged or committed after them
+PASSING = (ServiceUnavailable, OSError)  # TimeoutError is one, too
+
+
+class Refused(DedupError):
+    """The broker will never take this record. too_large: because of its size."""
+
+    def __init__(self, message: str, *, too_large: bool = False) -> None:
+        super().__init__(message)
+        self.too_large = too_large
+
+
+class Judge(Protocol):
+    """The detector as the pipeline sees it: in batches, without blocking the loop."""
+
+    async def reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
+        """Answer each; an exception stands for the page that it happened to."""
+
+    async def insert(self, verdicts: Sequence[Verdict]) -> int:
+        """Make pages last, in their order; return how many were late duplicates."""
+
+    async def release(self, verdicts: Sequence[Verdict]) -> None:
+        """Give reservations back."""
+
+
+class Outputs(Protocol):
+    """The topics that are written to."""
+
+    async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
+        """Write each and wait for the acknowledgements; None stands for one, else what failed.
+
+        Refused is final, everything else may be tried again.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the pipeline tells: a fault (the step, the error), and what happened how often."""
+
+    fault: Callable[[str, Exception], None]
+    count: Callable[[str, int], None]
+
+
+class Pipeline:
+    """Takes batches to their end, one after the other."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        outputs: Outputs,
+        events: Events,
+        *,
+        wait_seconds: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Make a pipeline. wait_seconds: how long a page waits for one in flight elsewhere."""
+        self._judge = judge
+        self._outputs = outputs
+        self._events = events
+        self._wait_seconds = wait_seconds
+        self._clock = clock
+        self._sleep = sleep
+
+    async def settle(self, batch: Batch) -> None:
+        """Take a batch to its end. Cancelled, or after an error, give_up() must follow."""
+        pause, until = 0.0, 0.0
+        while True:
+            await self._decide(batch, in_flight=bool(until) and self._clock() >= until)
+            await self._write(batch)
+            await self._insert(batch)
+            if not batch.pending:
+                return
+            if pause:
+                await self._sleep(pause)
+            else:  # what it waits for may have been of this batch
+                until = self._clock() + self._wait_seconds
+            pause = min(2 * pause or FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
+
+    async def give_up(self, batch: Batch) -> None:
+        """Release what a batch holds: it will be read again."""
+        await self._release(batch.held())
+
+    async def _decide(self, batch: Batch, *, in_flight: bool) -> None:
+        retry = _Retry(self._sleep)
+        asks = batch.ask(in_flight=in_flight)
+        while asks:
+            again: list[Ask] = []
+            passing: Exception | None = None
+            for ask, answer in zip(asks, await self._reserve(asks), strict=True):
+                if isinstance(answer, Verdict):
+                    batch.judge(ask.number, answer)
+                elif isinstance(answer, FATAL):
+                    raise answer
+                elif isinstance(answer, PASSING):
+                    again.append(ask)
+                    passing = answer
+                else:
+                    self._events.fault("judge", answer)
+                    batch.keep(ask.number, "error")
+            if passing is None:
+                return
+            self._events.fault("reserve", passing)
+            asks = again
+            await retry.wait()
+
+    async def _reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
+        """Ask the judge; when cancelled, wait for the answer and give back what it took."""
+        asking = asyncio.ensure_future(self._judge.reserve(asks))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            await self._release([a for a in await asking if isinstance(a, Verdict) and a.token])
+            raise
+
+    async def _release(self, verdicts: Sequence[Verdict]) -> None:
+        if not verdicts:
+            return
+        try:
+            await self._judge.release(verdicts)
+        except Exception as error:  # they expire
+            self._events.fault("release", error)
+        else:
+            self._events.count("released", len(verdicts))
+
+    async def _write(self, batch: Batch) -> None:
+        retry = _Retry(self._sleep)
+        while sending := batch.to_send():
+            results = await self._outputs.send([output for _, output in sending])
+            sent, failed = [], None
+            for (number, output), result in zip(sending, results, strict=True):
+                if result is None:
+                    sent.append(number)
+                elif isinstance(result, Refused):
+                    if output.way == "dead" and (output.value is None or not result.too_large):
+                        raise result  # not even as a dead letter: the topic itself is wrong
+                    self._events.fault("refused", result)
+                    verdict = batch.refuse(number, result, whole=not result.too_large)
+                    if verdict is not None:
+                        await self._release([verdict])
+                else:
+                    failed = result
+            batch.sent(sent)
+            if failed is not None:
+                self._events.fault("write", failed)
+                await retry.wait()
+
+    async def _insert(self, batch: Batch) -> None:
+        retry = _Retry(self._sleep)
+        one_by_one = False
+        while inserting := batch.to_insert():
+            if one_by_one:
+                inserting = inserting[:1]
+            numbers, verdicts = zip(*inserting, strict=True)
+            try:
+                late = await self._judge.insert(verdicts)
+            except FATAL:
+                raise
+            except PASSING as error:
+                self._events.fault("insert", error)
+                await retry.wait()
+            except Exception as error:
+                if len(verdicts) > 1:  # those that can be inserted are
+                    one_by_one = True
+                    continue
+                # its output is written: nothing is lost when its duplicates are kept
+                self._events.fault("insert", error)
+                await self._release(verdicts)
+                batch.inserted(numbers)
+            else:
+                batch.inserted(numbers)
+                self._events.count("inserted", len(numbers))
+                if late:
+                    self._events.count("late_duplicate", late)
+
+
+class _Retry:
+    """Pauses that grow."""
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._sleep = sleep
+        self._pause = FIRST_RETRY_SECONDS
+
+    async def wait(self) -> None:
+        await self._sleep(self._pause)
+        self._pause = min(2 * self._pause, LONGEST_RETRY_SECONDS)

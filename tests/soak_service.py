@@ -1,0 +1,218 @@
+"""make soak-service: workers, table service and broker killed at random under load, round after round.
+
+    SOAK_ROUNDS   rounds (200), each with a seed
+    SOAK_SEED     the first seed; by chance without it
+    SOAK_PAGES    pages a round (400), four of each content
+
+In a round two workers of a group, which share the service, are given pages in several goes. Meanwhile
+one to three of {a worker, the service, the broker} are killed with -9 at moments that the seed
+chooses, and started again. Then everything is drained, and judged: every page is in an output, every
+drop names a page alike that was accepted, and every page that was accepted before is a near-duplicate
+for the service now. Service and broker live on through all rounds, with what they have on disk.
+
+Progress goes to stderr; the last line, on stdout, is a JSON object of figures. The exit code is 1 if
+anything was wrong, and what it was stands in the figures with its seed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pagestream
+from broker import Cluster
+from services import Serving
+from workers import Done, Message, Topic, WorkerProcess, messages, outcome, wait_until, wrongs
+
+import dedup
+
+COPIES = 4
+GOES = 4  # in which a round's pages are written
+VICTIMS = ("worker", "worker", "service", "broker")
+DRAIN_SECONDS = 180.0
+WORKER_OPTIONS = ("--batch", 25, "--stop-seconds", 5)
+
+
+class Round(NamedTuple):
+    """What one round came to."""
+
+    seed: int
+    killed: list[str]
+    done: Done
+    pages: int
+    wrong: list[str]
+    seconds: float
+
+
+class Stage:
+    """The service, the broker, and the workers of the round that is on."""
+
+    def __init__(self, service: Serving, cluster: Cluster) -> None:
+        self.service = service
+        self.cluster = cluster
+        self.workers: list[WorkerProcess] = []
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.service.port}"
+
+    def start_worker(self, topic: Topic, number: int) -> WorkerProcess:
+        options = ("--service", self.url, "--instance", f"w{number}", *WORKER_OPTIONS)
+        return WorkerProcess(topic, *options)
+
+    def strike(self, victim: str, topic: Topic, chance: random.Random) -> None:
+        """Kill one of them, and start it again a moment later."""
+        pause = chance.random() * 1.5
+        if victim == "service":
+            self.service.kill()
+            time.sleep(pause)
+            self.service.start()
+        elif victim == "broker":
+            self.cluster.kill()
+            time.sleep(pause)
+            self.cluster.start()
+        else:
+            number = chance.randrange(len(self.workers))
+            self.workers[number].process.kill()
+            self.workers[number].end(None)
+            time.sleep(pause)
+            self.workers[number] = self.start_worker(topic, number)
+
+    def end_workers(self) -> list[str]:
+        """Stop the workers; return what is wrong with how they ended.
+
+        One that was told so before it said its first word ends by the signal.
+        """
+        ends = [(worker.end(), worker) for worker in self.workers]
+        self.workers = []
+        return [
+            f"a worker ended with {code}: {worker.told()[-2000:]}"
+            for code, worker in ends
+            if worker.other or not (code == 0 or (code == -signal.SIGTERM and not worker.lines))
+        ]
+
+
+def play(stage: Stage, number: int, seed: int, pages: int) -> Round:
+    """Play one round; return what it came to."""
+    began, chance = time.monotonic(), random.Random(seed)
+    topic = Topic.made(stage.cluster.bootstrap, partitions=4)
+    contents = [
+        (number * pages + content, copy)
+        for content, copy in pagestream.stream(pages // COPIES, COPIES, seed)
+    ]
+    given = messages(contents)
+    stage.workers = [stage.start_worker(topic, n) for n in range(2)]
+    feeding = threading.Thread(target=_feed, args=(topic, given, chance.random() * 0.6))
+    feeding.start()
+    killed = []
+    for _ in range(chance.randrange(1, 4)):
+        time.sleep(0.3 + chance.random() * 2)
+        victim = chance.choice(VICTIMS)
+        stage.strike(victim, topic, chance)
+        killed.append(victim)
+    feeding.join()
+    wrong = []
+    try:
+        wait_until(lambda: _complete(topic, given), DRAIN_SECONDS)
+    except AssertionError:
+        told = "\n".join(worker.told()[-1500:] for worker in stage.workers)
+        wrong.append(f"not drained after {DRAIN_SECONDS:.0f} s: {told}")
+    wrong += stage.end_workers()
+    done = outcome(topic)
+    wrong += wrongs(given, done)
+    wrong += forgotten(stage.url, done)
+    return Round(seed, killed, done, len(given), wrong, time.monotonic() - began)
+
+
+def _feed(topic: Topic, given: list[Message], pause: float) -> None:
+    """Write the pages in goes; each go until the broker has it."""
+    size = -(-len(given) // GOES)
+    for first in range(0, len(given), size):
+        while True:
+            try:
+                topic.fill(given[first : first + size])
+                break
+            except Exception:  # the broker is being killed; what was written may be written again
+                time.sleep(0.5)
+        time.sleep(pause)
+
+
+def _complete(topic: Topic, given: list[Message]) -> bool:
+    try:
+        done = outcome(topic)
+    except Exception:  # the broker is not back yet
+        return False
+    return {m.key for m in given} <= {m.key for m in (*done.unique, *done.duplicates)}
+
+
+def forgotten(url: str, done: Done) -> list[str]:
+    """Return the accepted pages that the service does not know, in sentences."""
+    found = []
+    with dedup.open(url, timeout_seconds=10) as detector:
+        for key in sorted({m.key.decode() for m in done.unique if m.key}):
+            content, copy = map(int, key.split("/")[-2:])
+            page = detector.fingerprint(pagestream.html(content, copy), url=key)
+            if key not in {neighbour.key for neighbour in detector.probe(page)}:
+                found.append(f"{key} was accepted, and the service does not know it")
+    return found
+
+
+def soak(folder: Path, rounds: int, seed: int, pages: int) -> dict[str, Any]:
+    """Play all rounds; return their figures together."""
+    total: dict[str, Any] = {
+        "seed": seed, "rounds": 0, "pages": 0, "unique": 0, "duplicates": 0, "repeated": 0,
+        "killed": {"worker": 0, "service": 0, "broker": 0}, "wrong": [],
+    }  # fmt: skip
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster())
+        stage = Stage(stack.enter_context(Serving(folder / "service")), cluster)
+        stack.callback(lambda: [worker.process.kill() for worker in stage.workers])
+        for number in range(rounds):
+            played = play(stage, number, seed + number, pages)
+            unique, duplicates = len(played.done.unique), len(played.done.duplicates)
+            total["rounds"] += 1
+            total["pages"] += played.pages
+            total["unique"] += unique
+            total["duplicates"] += duplicates
+            total["repeated"] += unique + duplicates - played.pages
+            for victim in played.killed:
+                total["killed"][victim] += 1
+            total["wrong"] += [f"seed {played.seed}: {text}" for text in played.wrong]
+            say(
+                f"round {number + 1}/{rounds}, seed {played.seed}, {played.seconds:.0f} s: killed "
+                f"{', '.join(played.killed)}; {unique} unique, {duplicates} duplicates"
+                + "".join(f"\n    WRONG {text}" for text in played.wrong)
+            )
+    return total
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and leave no process behind
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says at length who was killed
+    rounds = int(os.environ.get("SOAK_ROUNDS", "200"))
+    seed = int(os.environ.get("SOAK_SEED", random.randrange(10**9)))
+    pages = int(os.environ.get("SOAK_PAGES", "400"))
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        figures = soak(Path(folder), rounds, seed, pages)
+    figures["seconds"] = round(time.monotonic() - began)
+    print(json.dumps(figures))
+    return 1 if figures["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

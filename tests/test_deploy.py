@@ -1,0 +1,58 @@
+"""What is there for those who deploy says what the service takes, and asks for figures it has."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dedup.cli.serve import serve
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "examples" / "deploy"
+SOURCE = "\n".join(path.read_text() for path in (ROOT / "dedup" / "service").glob("*.py"))
+OPTIONS = {name for parameter in serve.params for name in parameter.opts}
+
+
+def objects(name):
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+def test_alerts_ask_for_figures_that_there_are():
+    """Every figure in an alert rule is one that the service's source names."""
+    (rules,) = objects("alerts.yaml")
+    asked = {
+        figure.removesuffix("_total")
+        for group in rules["groups"]
+        for rule in group["rules"]
+        for figure in re.findall(r"\bdedup_\w+", rule["expr"])
+    }
+    assert asked
+    assert asked <= set(re.findall(r'"(dedup_\w+)"', SOURCE))
+
+
+def test_every_alert_says_what_it_means():
+    """Each rule has a severity and a summary."""
+    (rules,) = objects("alerts.yaml")
+    for rule in rules["groups"][0]["rules"]:
+        assert rule["labels"]["severity"] in {"page", "warning"}
+        assert rule["annotations"]["summary"]
+
+
+@pytest.mark.parametrize("commented", [False, True])
+def test_kubernetes_starts_the_service_with_options_that_it_takes(commented):
+    """The container's arguments are options of `dedup serve`, also those to be commented in."""
+    text = (DEPLOY / "kubernetes.yaml").read_text()
+    if commented:
+        text = text.replace("# - --", "- --")
+    container = next(
+        found["spec"]["template"]["spec"]["containers"][0]
+        for found in yaml.safe_load_all(text)
+        if found["kind"] == "StatefulSet"
+    )
+    command, *args = container["args"]
+    assert command == "serve"
+    assert {arg.partition("=")[0] for arg in args} <= OPTIONS
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert f'"{container[probe]["httpGet"]["path"]}"' in SOURCE
+    assert container["env"][0]["name"] == "DEDUP_TOKEN"

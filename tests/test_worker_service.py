@@ -1,0 +1,144 @@
+"""Workers of one group that share a real table service, on a real Kafka."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+
+import pagestream
+import pytest
+from services import Serving
+from workers import Topic, finish, messages, outcome, read, working, wrongs
+
+COMMITS = 'dedup_worker_events_total{event="commits"}'
+
+
+@pytest.fixture
+def topic(kafka):
+    return Topic.made(kafka, partitions=4)
+
+
+@pytest.fixture
+def service(tmp_path):
+    with Serving(tmp_path / "service") as serving:
+        yield serving
+
+
+def url_of(service: Serving) -> str:
+    return f"redis://127.0.0.1:{service.port}"
+
+
+def contents_of(found) -> Counter:
+    return Counter(pagestream.content_of(message.key.decode()) for message in found)
+
+
+def test_two_workers_drop_what_one_would(topic, service):
+    """Whatever worker meets the copies of a content, one of them is unique, and no page comes twice."""
+    given = messages(pagestream.stream(150, 6, seed=1))
+    topic.fill(given)
+    options = ("--service", url_of(service), "--batch", 25, "--wait-seconds", 30)
+    with working(topic, *options) as first, working(topic, *options) as second:
+        first.wait_for("partitions of")
+        second.wait_for("partitions of")
+        seen = lambda: len(read(topic.bootstrap, topic.duplicates))  # noqa: E731
+        first.wait_for(lambda: seen() >= 150 * 5)
+        assert (first.end(), second.end()) == (0, 0)
+    done = outcome(topic)
+    assert not wrongs(given, done)
+    assert set(contents_of(done.unique).values()) == {1}
+    assert len(done.unique) + len(done.duplicates) == len(given)
+
+
+def test_a_killed_worker_leaves_nothing_undone(topic, service):
+    """kill -9 of one worker of two: the other, or its next life, does what it left; nothing is lost."""
+    chance = random.Random(8)
+    given = messages(pagestream.stream(300, 4, seed=8))
+    topic.fill(given)
+    options = ("--service", url_of(service), "--batch", 25)
+    with working(topic, *options, "--instance", "other") as other:
+        for _ in range(3):
+            with working(topic, *options, "--instance", "killed") as killed:
+                killed.wait_for("partitions of")
+                time.sleep(chance.random() * 0.5)
+                killed.end(signal.SIGKILL)
+        with working(topic, *options, "--instance", "killed") as last:
+            last.wait_for("partitions of")
+            keys = {message.key for message in given}
+
+            def written() -> bool:
+                both = (topic.unique, topic.duplicates)
+                return keys == {m.key for name in both for m in read(topic.bootstrap, name)}
+
+            other.wait_for(written)
+            assert last.end() == 0
+        assert other.end() == 0
+    assert not wrongs(given, outcome(topic))
+
+
+def test_a_service_that_is_killed_is_waited_for(topic, service):
+    """kill -9 of the service under load: the worker says so, waits, and goes on once it is back."""
+    given = messages(pagestream.stream(300, 4, seed=7))
+    topic.fill(given)
+    options = ("--service", url_of(service), "--batch", 20)
+    with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
+        worker.wait_for("partitions of")
+        worker.wait_for(lambda: worker.metrics().get(COMMITS))
+        service.kill()
+        worker.wait_for(lambda: worker.said("reserve failed") or worker.said("insert failed"))
+        assert worker.get("/readyz")[0] == 503
+        service.start()
+        worker.wait_for(lambda: worker.get("/readyz")[0] == 200)
+        assert worker.end() == 0, worker.told()
+    finish(topic, *options)
+    assert not wrongs(given, outcome(topic))
+
+
+def test_it_waits_for_a_service_at_its_start(topic, service):
+    """Started before the service it says so and is not ready; then it works."""
+    topic.fill(messages([(1, 0)]))
+    service.kill()
+    options = ("--service", url_of(service), "--until-end")
+    with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
+        worker.wait_for("connect failed")
+        assert worker.get("/readyz")[0] == 503
+        service.start()
+        assert worker.end(None) == 0, worker.told()
+    assert len(outcome(topic).unique) == 1
+
+
+def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
+    """A service that refuses the token is an error; the token stands in no line."""
+    with (
+        Serving(tmp_path / "service", token="the-right-token-of-32-characters") as service,
+        working(
+            topic,
+            "--service",
+            f"redis://:a-wrong-token-of-as-many-letters@127.0.0.1:{service.port}",
+        ) as worker,
+    ):
+        worker.wait_for("connect failed")
+        assert worker.end() == 0
+        assert "a-wrong-token-of-as-many-letters" not in worker.told()
+
+
+def test_a_replica_takes_over_from_a_killed_service(topic, kafka, tmp_path):
+    """Two services follow one log; when the first is killed the worker goes on with the second."""
+    given = messages(pagestream.stream(150, 4, seed=9))
+    log = ("--kafka", kafka, "--topic", f"{topic.name}.inserts")
+    with Serving(tmp_path / "1", *log) as first, Serving(tmp_path / "2", *log) as second:
+        topic.fill(given[:300])
+        options = ("--service", f"{url_of(first)},{url_of(second)}", "--batch", 25)
+        with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
+            worker.wait_for("partitions of")
+            worker.wait_for(lambda: worker.metrics().get(COMMITS))
+            first.kill()
+            topic.fill(given[300:])
+            keys = {message.key for message in given}
+            outputs = (topic.unique, topic.duplicates)
+            worker.wait_for(
+                lambda: keys == {m.key for name in outputs for m in read(topic.bootstrap, name)}
+            )
+            assert worker.end() == 0, worker.told()
+    assert not wrongs(given, outcome(topic))
