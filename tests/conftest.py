@@ -5,6 +5,8 @@ No test fails for being slow: Hypothesis' deadline is off.
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -60,6 +62,7 @@ def one_broker(_one_broker: Cluster) -> Iterator[Cluster]:
     """A Kafka of one node that a test may kill, pause and start."""
     yield _one_broker
     _one_broker.mend()
+    _collect_connections()
 
 
 @pytest.fixture
@@ -67,6 +70,17 @@ def three_brokers(_three_brokers: Cluster) -> Iterator[Cluster]:
     """A Kafka of three nodes that a test may kill, pause and start."""
     yield _three_brokers
     _three_brokers.mend()
+    _collect_connections()
+
+
+def _collect_connections() -> None:
+    """aiokafka leaves connections that it could not make to the collector, which warns of them.
+
+    Tests that kill brokers are marked to ignore that, and it is done before others run.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def pytest_terminal_summary(

@@ -9,6 +9,7 @@ import oracle
 
 import dedup.events
 import dedup.fingerprint
+import dedup.service.resp
 import dedup.store.documents
 import dedup.store.records
 import dedup.store.snapshot
@@ -19,7 +20,11 @@ import dedup.worker.adapters
 
 # Whose branches guide it. An editable install has an import hook of its own, which Atheris's does
 # not go along with; so the functions are instrumented where they are.
-WATCHED = [module for name, module in sys.modules.items() if name.startswith("dedup.store.")]
+WATCHED = [
+    module
+    for name, module in sys.modules.items()
+    if name.startswith(("dedup.service.", "dedup.store."))
+]
 
 
 def watch(owner: object, name: str) -> None:

@@ -56,3 +56,16 @@ def test_kubernetes_starts_the_service_with_options_that_it_takes(commented):
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert f'"{container[probe]["httpGet"]["path"]}"' in SOURCE
     assert container["env"][0]["name"] == "DEDUP_TOKEN"
+
+
+def test_prometheus_asks_the_service_of_compose():
+    """What Prometheus scrapes is a service of docker-compose.yml, under a Host that it answers to."""
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    (scraped,) = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"]
+    (target,) = scraped["static_configs"][0]["targets"]
+    assert f"--host-name={target.partition(':')[0]}" in composed["dedup"]["command"]
+    assert "dedup" in composed
+    mounted = composed["prometheus"]["volumes"][0].partition(":")[0]
+    assert (ROOT / mounted / "prometheus.yaml").exists()
+    kept = scraped["authorization"]["credentials_file"]
+    assert composed["prometheus"]["configs"][0]["target"] == kept

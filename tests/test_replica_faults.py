@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 
+import pytest
 from broker import Cluster
 from logs import (
     document,
@@ -30,6 +31,8 @@ from logs import (
 
 from dedup.kafka import KafkaUnavailable, Writer, ensure_topic
 from dedup.store import verify_store
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
 
 ROUNDS = int(os.environ.get("SOAK_BROKER_ROUNDS", "1"))  # of killing a broker
 

@@ -113,8 +113,9 @@ class _Admin:
             error = late
         await ended(self._client.close(), "closing the connection to Kafka")
         if isinstance(error, KafkaError | OSError | TimeoutError):
+            login = " or refuses the login" if self._config.protocol != "PLAINTEXT" else ""
             raise KafkaUnavailable(
-                f"Kafka at {','.join(self._config.bootstrap)} does not answer: "
+                f"Kafka at {','.join(self._config.bootstrap)} does not answer{login}: "
                 f"{type(error).__name__}: {error}"
             ) from error
         if error is not None:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -26,7 +26,7 @@ __all__ = ["Metrics"]
 class Metrics(Collector):
     """The figures of one service."""
 
-    media_type = CONTENT_TYPE_PLAIN_0_0_4
+    media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
 
     def __init__(self, commands: Commands, connections: Connections) -> None:
         self._commands = commands
