@@ -8,8 +8,8 @@ TEST_FLAGS ?=
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist lint \
-	format fuzz soak soak-service bench bench-tables docs clean
+.PHONY: help demo demo-kafka test test-minimum test-spark test-native test-endian test-wheel test-pythons dist \
+	lint format fuzz soak soak-service bench bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -27,6 +27,10 @@ test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
 	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider \
 		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
+
+test-spark: $(VENV)/test-tools ## dedup.spark in local mode: installs Spark, and needs Java 17
+	@$(BIN)/python -m pip install -q --no-build-isolation --editable '.[spark]'
+	$(BIN)/python -m pytest tests/test_spark.py $(TEST_FLAGS)
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \

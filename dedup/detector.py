@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, cast
 
 import msgspec
 import numpy as np
@@ -34,9 +34,29 @@ from dedup.reservations import Ending, Reservations
 from dedup.store import Applied, Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
-__all__ = ["Detector", "open"]
+__all__ = ["Accepted", "Detector", "open"]
 
 RECENT = 64  # values inserted last that are compared one by one
+
+
+class Accepted(Protocol):
+    """Accepted documents, as far as judging needs them; a store is one."""
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a document with this key is held."""
+
+    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+        """Return the documents within distance k of a value, with their distances."""
+
+    def insert(self, document: Document) -> object:
+        """Take a document; one with the same key is replaced."""
+
+    def insert_many(self, documents: Sequence[Document]) -> object:
+        """Take documents in their order."""
 
 
 class Detector:
@@ -58,6 +78,21 @@ class Detector:
         self._lock = shared.lock
         self._clock = clock
         self._closed = False
+
+    @classmethod
+    def over(
+        cls,
+        documents: Accepted,
+        recipe: Recipe,
+        policy: Policy,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """Return a detector over documents that are no store of their own, a part of one, say.
+
+        They must find distances up to the policy's, and are closed by who made them. Of the methods
+        those that judge are for it: probe, reserve, insert, insert_many and release.
+        """
+        return cls(_Shared("", cast("Store", documents)), recipe, policy, clock)
 
     def __enter__(self) -> Self:
         return self

@@ -328,7 +328,6 @@ def test_wrong_use_is_named(tmp_path):
     (tmp_path / "x.bin").write_bytes(b"")
     (tmp_path / "empty").mkdir()
     cases = {
-        (file, "--engine", "spark"): (2, "not available yet"),
         (file, "--resume"): (2, "--output"),
         (file, "--update"): (2, "--store"),
         (file, "--json", "--output", "-"): (2, "stdout"),

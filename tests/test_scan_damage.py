@@ -270,11 +270,13 @@ def record_bomb(size: int, kind: str, head: bool = False) -> bytes:
     return b"".join([*parts, pack.compress(tail), pack.flush()])
 
 
-MEASURE = """
-import json, resource, sys
+MEASURE = r"""
+import json, re, sys
+from pathlib import Path
 from dedup.scan import Job, scan
 summary = scan(Job(inputs=tuple(sys.argv[1:]), output=sys.argv[1] + ".out.jsonl"))
-mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+status = Path("/proc/self/status").read_text()  # rusage begins at the peak of the parent
+mb = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 print(json.dumps([mb, summary.pages, summary.broken, summary.exempt]))
 """
 

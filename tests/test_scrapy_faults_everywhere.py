@@ -40,8 +40,8 @@ DROPPED = {"/b", "/gone-copy"}
 # Called by other programs only.
 UNUSED = {
     "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
-    "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.pin",
-    "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
+    "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
+    "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
     "Documents.apply", "Documents.batch", "Documents.damaged", "Documents.file_bytes",
     "Documents.get", "Documents.key_count", "Documents.name", "Documents.offsets",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",

@@ -9,10 +9,8 @@ pages are near-duplicates.
 
 import gzip
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,18 +131,24 @@ def _other_words(html: bytes, turn: int) -> bytes:
     return html[:begin] + html[begin:end].replace(b" ", syllable) + html[end:]
 
 
+# Runs a command and says what it took. A process of its own, as a child's peak begins at its parent's.
+_MEASURE = """
+import json, resource, subprocess, sys, time
+begin = time.perf_counter()
+summary = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
+seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, summary]))
+"""
+
+
 def _scan(folder: Path, processes: int) -> tuple[float, float, float, dict[str, int]]:
     """Run the command; return seconds, CPU seconds, peak MB of its processes, and its summary."""
     command = [sys.executable, "-m", "dedup", "scan", str(folder / "*.warc.gz"), "--json"]
     command += ["--processes", str(processes), "--output", str(folder / "verdicts.jsonl")]
-    begin = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - this package
-    assert child.stdout is not None
-    with child.stdout:
-        out = child.stdout.read()
-    _, status, used = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - begin
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
+    done = subprocess.run(  # noqa: S603 - this package
+        [sys.executable, "-c", _MEASURE, *command], stdout=subprocess.PIPE, check=False
+    )
+    if done.returncode:
         raise DedupError("the scan failed; its error stands above")
-    return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, json.loads(out)
+    seconds, cpu_seconds, mb, summary = json.loads(done.stdout)
+    return seconds, cpu_seconds, mb, summary

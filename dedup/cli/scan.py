@@ -89,10 +89,6 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
     input is kept; the verdicts name it. A broken record is named and left out. The exit code is 1
     if a file could not be read at all.
     """
-    if engine == "spark":
-        raise UsageError(
-            "--engine spark is not available yet; leave it out to scan on this machine"
-        )
     if as_json and options["output"] == STDOUT:
         raise UsageError("--json and --output - both want stdout; give --output a file")
     from dedup.scan import Job
@@ -100,9 +96,14 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
 
     job = Job(format=format_, processes=processes or _cores(), **options)
     faults = _Faults()
-    shown = _progress()
+    shown = _progress() if engine == "local" else None  # Spark shows its own
     try:
-        summary = run(job, progress=shown, fault=faults, emit=_emit(job.output))
+        if engine == "spark":
+            from dedup.spark.engine import scan as run_on_spark
+
+            summary = run_on_spark(job, fault=faults)
+        else:
+            summary = run(job, progress=shown, fault=faults, emit=_emit(job.output))
     finally:
         if shown:
             click.echo("\r\x1b[K", err=True, nl=False)

@@ -38,7 +38,9 @@ _NEXT = {
 }
 _EXTRAS = {
     "fastwarc": "warc",
+    "pandas": "spark",
     "pyarrow": "parquet",
+    "pyspark": "spark",
     "rich": "cli",
     "scrapy": "scrapy",
     "twisted": "scrapy",

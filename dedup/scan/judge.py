@@ -8,10 +8,36 @@ from collections.abc import Callable
 from typing import Any
 
 from dedup.detector import Detector
-from dedup.scan.values import BROKEN_KEPT, Broken, Fault, Found, Large, Result, Row, Summary
+from dedup.policy import Policy, policy_of
+from dedup.recipes import Recipe
+from dedup.scan.values import (
+    BROKEN_KEPT,
+    Broken,
+    Fault,
+    Found,
+    Job,
+    Large,
+    Result,
+    Row,
+    Skipped,
+    Summary,
+)
 from dedup.values import PageFingerprint, Verdict, hex_fingerprint
 
-__all__ = ["Judge"]
+__all__ = [
+    "Judge",
+    "count_other",
+    "count_row",
+    "job_policy",
+    "large_row",
+    "verdict_row",
+]
+
+
+def job_policy(job: Job, recipe: Recipe) -> Policy:
+    """Return the policy of a job: its own distances, or the recipe's."""
+    never = float("inf")  # a page is inserted at once
+    return policy_of(recipe, job.distance, job.total_distance, job.min_features, job.scope, never)
 
 
 class Judge:
@@ -31,24 +57,15 @@ class Judge:
 
     def take(self, result: Result) -> Row | None:
         """Return the verdict on a page; None for what is none. Raises what the store raises."""
-        summary = self.summary
         if isinstance(result, Found):
-            return self._counted(self._judged(result))
-        if isinstance(result, Large):
-            key = result.key
-            row = Row(key, None, None, None, "exempt", "too_large", None, None, None, key)
-            return self._counted(row)
-        if isinstance(result, Broken):
-            fault = Fault(result.path, result.place, result.reason)
-            summary.broken += 1
-            summary.unread_files += result.rest
-            if len(summary.faults) < BROKEN_KEPT:
-                summary.faults.append(fault)
-            if self._fault:
-                self._fault(fault)
+            row = self._judged(result)
+        elif isinstance(result, Large):
+            row = large_row(result.key)
+        else:
+            count_other(self.summary, result, self._fault)
             return None
-        _add(summary.skipped, result.reason)
-        return None
+        count_row(self.summary, row)
+        return row
 
     def _judged(self, found: Found) -> Row:
         page = PageFingerprint(
@@ -57,26 +74,48 @@ class Judge:
         verdict = self._detector.reserve(page, found.key, domain=found.domain, guard=self._guard)
         if verdict.token is not None:
             self._detector.insert(verdict)
-        return _row(verdict)
-
-    def _counted(self, row: Row) -> Row:
-        summary = self.summary
-        summary.pages += 1
-        match row.status:
-            case "unique":
-                summary.unique += 1
-            case "refetch":
-                summary.refetch += 1
-            case "near_duplicate":
-                assert row.distance is not None
-                summary.near_duplicate += 1
-                _add(summary.distances, row.distance)
-            case _:
-                _add(summary.exempt, row.reason)
-        return row
+        return verdict_row(verdict)
 
 
-def _row(verdict: Verdict) -> Row:
+def count_row(summary: Summary, row: Row) -> None:
+    """Count a verdict."""
+    summary.pages += 1
+    match row.status:
+        case "unique":
+            summary.unique += 1
+        case "refetch":
+            summary.refetch += 1
+        case "near_duplicate":
+            assert row.distance is not None
+            summary.near_duplicate += 1
+            _add(summary.distances, row.distance)
+        case _:
+            _add(summary.exempt, row.reason)
+
+
+def count_other(
+    summary: Summary, result: Skipped | Broken, told: Callable[[Fault], None] | None = None
+) -> None:
+    """Count what is no page; `told` hears of what is broken."""
+    if isinstance(result, Skipped):
+        _add(summary.skipped, result.reason)
+        return
+    fault = Fault(result.path, result.place, result.reason)
+    summary.broken += 1
+    summary.unread_files += result.rest
+    if len(summary.faults) < BROKEN_KEPT:
+        summary.faults.append(fault)
+    if told:
+        told(fault)
+
+
+def large_row(key: str) -> Row:
+    """Return the verdict on a page that was too large to be read."""
+    return Row(key, None, None, None, "exempt", "too_large", None, None, None, key)
+
+
+def verdict_row(verdict: Verdict) -> Row:
+    """Return a verdict as it is written."""
     page = verdict.page
     return Row(
         verdict.key,

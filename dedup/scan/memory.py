@@ -9,10 +9,9 @@ bears it, whatever the layer.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from dedup.scan.layer import Layer
 from dedup.store import Store
-from dedup.table import Table
 from dedup.values import Document
 
 __all__ = ["Memory"]
@@ -22,17 +21,9 @@ class Memory:
     """The layers as the detector sees a store."""
 
     def __init__(self, base: Store | None, work: Store) -> None:
-        self.path: Path = work.path
-        self.recipe = work.recipe
         self._base, self._work = base, work
-        self._clear()
+        self._fresh = Layer(work.k)
         self._replaced = 0  # documents that hide one of a layer below
-
-    def _clear(self) -> None:
-        self._fresh: dict[str, tuple[int, Document]] = {}
-        self._numbers: dict[int, Document] = {}
-        self._table: Table | None = None
-        self._number = 0
 
     def __len__(self) -> int:
         """Return the number of documents, those that are hidden by a newer one among them."""
@@ -51,16 +42,12 @@ class Memory:
         """The greatest distance near() finds, in bits."""
         return self._work.k
 
-    @property
-    def fresh(self) -> int:
-        """How many documents a commit would take."""
-        return len(self._fresh)
-
     def widen(self, k: int) -> None:
         """Find documents up to distance k from now on, if that is more than so far."""
         for store in (self._work, self._base):
             if store is not None:
                 store.widen(k)
+        self._fresh.widen(k)
 
     def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
         """Return the documents within distance k of a value, with their distances.
@@ -74,30 +61,14 @@ class Memory:
         if self._fresh:
             if self._replaced:
                 found = [(d, n) for d, n in found if d.key not in self._fresh]
-            assert self._table is not None
-            bound = self._work.k if k is None else k
-            found += [
-                (self._numbers[m.document], m.distance)
-                for m in self._table.probe(value)
-                if m.distance <= bound
-            ]
+            found += self._fresh.near(value, k)
         return found
 
     def insert(self, document: Document) -> None:
         """Take a document into the fresh layer; one with the same key is replaced."""
-        key, value = document.key, document.page.value
-        if self._table is None:
-            self._table = Table(self._work.k)
-        before = self._fresh.pop(key, None)
-        if before is not None:
-            self._table.remove(before[1].page.value, before[0])
-            del self._numbers[before[0]]
-        elif key in self:
-            self._replaced += 1
-        self._number += 1
-        self._table.insert(value, self._number)
-        self._fresh[key] = self._number, document
-        self._numbers[self._number] = document
+        hides = document.key in self
+        if not self._fresh.insert(document):
+            self._replaced += hides
 
     def insert_many(self, documents: Sequence[Document]) -> int:
         """Take documents in their order; return how many replaced another."""
@@ -110,14 +81,14 @@ class Memory:
         """Return what tells later whether the next commit() happened; None if it has nothing to do."""
         if not self._fresh:
             return None
-        _, last = next(reversed(self._fresh.values()))
+        last = self._fresh.documents()[-1]
         return last.key, last.inserted_seconds
 
     def commit(self) -> None:
         """Move the fresh documents to the work store, in one transaction."""
         if self._fresh:
-            self._work.insert_many([document for _, document in self._fresh.values()])
-            self._clear()
+            self._work.insert_many(self._fresh.documents())
+            self._fresh = Layer(self._work.k)
 
     def has(self, mark: tuple[str, float]) -> bool:
         """Tell whether the commit that mark() announced has happened."""

@@ -16,7 +16,7 @@ from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Sk
 from dedup.scan.wire import Batch
 from dedup.values import PageFingerprint
 
-__all__ = ["batches", "read_task"]
+__all__ = ["batches", "read_task", "result_of"]
 
 KEY_BYTES = 1 << 16
 BATCH_RESULTS = 64
@@ -49,7 +49,7 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
             if begins(path, task.offset):
                 raws, left = read_warc(path, reading, task.offset), 0
         for raw in islice(raws, left, None):
-            yield _result(raw, name, reading) if isinstance(raw, RawPage) else raw
+            yield result_of(raw, name, reading) if isinstance(raw, RawPage) else raw
     except OSError as error:
         yield Broken(0, name, "", error.strerror or str(error), rest=True)
 
@@ -75,7 +75,8 @@ def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
             return read_files(paths, reading)
 
 
-def _result(raw: RawPage, name: str, reading: Reading) -> Result:
+def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
+    """Return what the judge needs of a page in the file of that name."""
     if not (raw.key or raw.url):
         return Broken(raw.offset, name, raw.place, "it has no URL")
     try:

@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self, cast
+from typing import Self
 
 import msgspec
 
-from dedup.detector import Detector, _Shared
+from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, UsageError
-from dedup.policy import policy_of
 from dedup.recipes import Recipe
 from dedup.scan.inputs import STDIN, list_units
-from dedup.scan.judge import Judge
+from dedup.scan.judge import Judge, job_policy
 from dedup.scan.memory import Memory
 from dedup.scan.pool import read_all
 from dedup.scan.report import check_report, make_report, write_report
@@ -230,12 +229,9 @@ def _advance(position: Position, task: Task, results: list[Result], end: bool) -
 
 
 def _detector(job: Job, memory: Memory, recipe: Recipe) -> Detector:
-    never = float("inf")  # a page is inserted at once
-    policy = policy_of(recipe, job.distance, job.total_distance, job.min_features, job.scope, never)
-    store = cast("Store", memory)
-    store.widen(policy.distance)
-    shared = _Shared(str(memory.path), store)
-    return Detector(shared, recipe, policy, time.monotonic)
+    policy = job_policy(job, recipe)
+    memory.widen(policy.distance)
+    return Detector.over(memory, recipe, policy)
 
 
 # --------------------------------------------------------------------------------------- the end

@@ -1,0 +1,161 @@
+"""`dedup scan --engine spark`: the files of a job, read and judged by Spark.
+
+    units -> a task each -> found (on disk) -> judge_pages -> rows in the order of the input -> the output
+
+The files must lie where every worker sees them under the same path. The session is the one that
+`spark-submit` or its configuration gives; without any it is one on this machine.
+
+The rule kept here: the output and the summary are those of the other engine.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from dedup.errors import UsageError
+from dedup.recipes import recipe_of
+from dedup.scan.inputs import STDIN, list_units
+from dedup.scan.judge import count_other, count_row
+from dedup.scan.pages import read_task
+from dedup.scan.report import check_report, make_report, write_report
+from dedup.scan.values import Broken, Fault, Job, Reading, Skipped, Summary, Task
+from dedup.scan.values import Row as Verdict
+from dedup.scan.verdicts import check_output, publish, read_rows, to_line
+from dedup.spark.fingerprints import found_row
+from dedup.spark.schema import FOUND, batches, ddl, unsigned
+from dedup.spark.verdicts import judge_pages
+from dedup.values import hex_fingerprint
+
+__all__ = ["scan"]
+
+UNIT_SHIFT = 40  # results of a unit that have room in a position
+
+
+def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
+    """Do a job on Spark and return what it came to; fault is told of every broken record.
+
+    Raises UsageError for what this engine does not do (stdin, stdout, stores, resuming), and
+    otherwise what dedup.scan.scan() does, and Spark's own errors.
+    """
+    _check(job)
+    spark = _session()
+    recipe = recipe_of(None, job.secret)
+    summary = Summary()
+    found = _found(
+        spark, job, Reading(job.url_field, job.html_field, job.max_bytes, recipe), summary
+    )
+    found = found.persist(StorageLevel.DISK_ONLY)
+    try:
+        others = found.where("kind in ('skipped', 'broken')").orderBy("position")
+        for row in others.toLocalIterator():
+            result = _other(row)
+            count_other(summary, result, fault)
+        verdicts = judge_pages(
+            found,
+            distance=job.distance,
+            total_distance=job.total_distance,
+            min_features=job.min_features,
+            scope=job.scope,
+            guard=job.guard,
+            recipe=recipe,
+        )
+        _write(job, verdicts, summary)
+    finally:
+        found.unpersist()
+    return summary
+
+
+def _check(job: Job) -> None:
+    named = {
+        "stdin": STDIN in job.inputs,
+        "--output -": job.output == "-",
+        "--store": job.store is not None,
+        "--update": job.update,
+        "--resume": job.resume,
+    }
+    if wrong := [name for name, given in named.items() if given]:
+        raise UsageError(
+            f"--engine spark does not do {', '.join(wrong)}; leave it out, or use dedup.spark in a "
+            "job of your own (docs/spark.md)"
+        )
+    if job.output is not None:
+        check_output(job.output)
+    if job.report is not None:
+        check_report(job.report)
+
+
+def _session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return SparkSession.builder.appName("dedup scan").getOrCreate()
+
+
+def _found(spark: SparkSession, job: Job, reading: Reading, summary: Summary) -> DataFrame:
+    """Return what every record of the job's files comes to, each unit read by one task."""
+    tasks = []
+    for number, unit in enumerate(list_units(job)):
+        summary.files += len(unit.paths)
+        summary.bytes += unit.bytes
+        tasks.append((msgspec.msgpack.encode(Task(number, unit, 0, 0)),))
+    folder = str(Path.cwd())  # paths are relative to it, wherever a worker runs
+    frame = spark.createDataFrame(spark.sparkContext.parallelize(tasks, len(tasks)), "task binary")
+
+    def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        os.chdir(folder)
+        for part in parts:
+            for packed in part.column(0):
+                task = msgspec.msgpack.decode(packed.as_py(), type=Task)
+                yield from batches(_rows(task, reading), FOUND)
+
+    return frame.mapInArrow(read, ddl(FOUND))
+
+
+def _rows(task: Task, reading: Reading) -> Iterator[tuple[object, ...]]:
+    first = task.number << UNIT_SHIFT
+    for number, result in enumerate(read_task(task, reading)):
+        yield found_row(first + number, result)
+
+
+def _other(row: Row) -> Skipped | Broken:
+    if row["kind"] == "skipped":
+        return Skipped(0, row["reason"])
+    return Broken(0, row["path"], row["place"], row["reason"], row["rest"])
+
+
+def _write(job: Job, verdicts: DataFrame, summary: Summary) -> None:
+    """Write the verdicts in the order of the input, and the report."""
+    with TemporaryDirectory(
+        prefix=".dedup-scan-", dir=Path(job.output).parent if job.output else None
+    ) as name:
+        lines = Path(name) / "verdicts.jsonl"
+        with lines.open("wb") as file:
+            for row in verdicts.orderBy("position").toLocalIterator():
+                verdict = _verdict(row)
+                count_row(summary, verdict)
+                file.write(to_line(verdict))
+        if job.report is not None:
+            write_report(make_report(summary, read_rows(lines)), job.report)
+        if job.output is not None:
+            publish(lines, job.output)
+
+
+def _verdict(row: Row) -> Verdict:
+    is_read = row["value"] is not None
+    return Verdict(
+        row["key"],
+        hex_fingerprint(unsigned(row["value"])) if is_read else None,
+        hex_fingerprint(unsigned(row["check"])) if is_read else None,
+        row["features"],
+        row["status"],
+        row["reason"],
+        row["of"],
+        row["distance"],
+        row["check_distance"],
+        row["cluster"],
+    )

@@ -1,0 +1,40 @@
+"""Near-duplicates on Spark, two days of a crawl: python examples/spark_job.py
+
+Needs Java 17 and pip install 'crawl-dedup[spark]'; runs on this machine. In a cluster, read your own
+tables in place of the sample site, and write verdicts and accepted pages with .write.parquet(...).
+"""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from dedup.demo.site import Site
+from dedup.spark import accepted_pages, fingerprint_pages, judge_pages
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+spark = (
+    SparkSession.builder.master("local[2]")
+    .appName("near-duplicates")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("ERROR")
+
+site = Site(120)
+pages = [
+    (number, f"http://news.example.com{path}", site.render(path, number)[2])
+    for number, path in enumerate(site.truth)
+]
+accepted = None
+for day, some in (("monday", pages[:80]), ("tuesday", pages[80:])):
+    crawled = spark.createDataFrame(some, "number bigint, url string, html binary")
+    found = fingerprint_pages(crawled, position="number").persist()
+    verdicts = judge_pages(found, accepted).persist()
+    counts = {row["status"]: row["count"] for row in verdicts.groupBy("status").count().collect()}
+    print(day, dict(sorted(counts.items())))
+    accepted = accepted_pages(verdicts, accepted).persist()
+print(accepted.count(), "pages are remembered")
+spark.stop()
