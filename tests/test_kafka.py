@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import textwrap
 import time
 
 import msgspec
@@ -299,7 +303,7 @@ def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
         async with Reader(config, await describe_topic(config)) as reader:
             first = reader._consumer
 
-            async def nothing(**_):
+            async def nothing(*_, **__):
                 await asyncio.sleep(0.05)
                 return {}
 
@@ -329,3 +333,59 @@ def test_a_batch_never_waits_longer_than_it_is_told(kafka):
             assert time.monotonic() - began < 20
 
     asyncio.run(main())
+
+
+UNREADABLE = """
+    import asyncio, sys
+    from aiokafka import AIOKafkaProducer
+
+    class Name(str):
+        def encode(self, *_):
+            return bytes((255, 254))
+
+    async def main(kafka, topic):
+        async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+            for name in ("readable", Name("x"), "readable"):
+                sent = dict(key=b"k", headers=[(name, b"y")], partition=0)
+                await producer.send_and_wait(topic, b"{}", **sent)
+
+    asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
+    """A header whose name is no UTF-8 holds its partition up: what is before it comes, once, and
+    nothing after it; other partitions go on.
+    """
+    from dedup.kafka import reader as module
+
+    monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
+    config = log_config(kafka)
+    environment = os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}  # C code would not take the name
+    command = [sys.executable, "-c", textwrap.dedent(UNREADABLE), *config.bootstrap, config.topic]
+
+    asyncio.run(write(config, inserts(range(30))))
+    subprocess.run(command, env=environment, check=True)
+    asyncio.run(write(config, inserts(range(30, 60))))
+
+    async def main():
+        before = (await describe_topic(config)).partitions
+        async with Reader(config, await describe_topic(config)) as reader:
+            offsets = {number: [] for number in range(before)}
+            until = time.monotonic() + 15
+            while time.monotonic() < until and not offsets[0]:
+                for number, records in (await reader.batch(0.2)).items():
+                    offsets[number] += [record.offset for record in records]
+            until = time.monotonic() + 6
+            while time.monotonic() < until:
+                for number, records in (await reader.batch(0.2)).items():
+                    offsets[number] += [record.offset for record in records]
+            assert not reader.alive
+            assert not reader.caught_up
+            for number, found in offsets.items():
+                assert found == list(range(len(found))), number
+                assert (len(found) == reader.ends[number]) == (number != 0)
+            return offsets[0]
+
+    assert asyncio.run(main())

@@ -71,6 +71,8 @@ class Reader:
         self._consumer: Any = None
         self._watch: asyncio.Task[None] | None = None
         self._fault: LogLost | None = None
+        self._held_up = False  # by a record that cannot be read
+        self._slow: set[int] = set()  # partitions with one: read a record at a time, up to it
         self._moved = 0.0
         self._identified = 0.0
 
@@ -115,22 +117,15 @@ class Reader:
         Each has offset, key, value, headers, timestamp (ms), as aiokafka's ConsumerRecord.
         Raises LogLost.
         """
-        from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
-
         if self._fault is not None:
             raise self._fault
-        try:
-            fetched = await self._consumer.getmany(
-                timeout_ms=int(timeout_seconds * 1000), max_records=self._records
-            )
-        except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
-            raise self._lost(f"it does not have the offset to go on from ({error})") from error
-        except KafkaError as error:
-            if self.alive:
-                log.warning("reading %s: %s", self._topic.name, error)
-            self.alive = False
-            await asyncio.sleep(min(timeout_seconds, 1.0))
-            return {}
+        partitions = self._partitions()
+        if self._held_up:  # the other partitions go on
+            fetched: dict[Any, list[Any]] = {}
+            for partition in partitions:
+                fetched |= await self._fetch([partition], timeout_seconds / len(partitions))
+        else:
+            fetched = await self._fetch(partitions, timeout_seconds)
         batch = {}
         for partition, records in fetched.items():
             if records:
@@ -144,6 +139,40 @@ class Reader:
             self._moved = time.monotonic()
             self._hear()
         return batch
+
+    async def _fetch(self, partitions: list[Any], timeout_seconds: float) -> dict[Any, list[Any]]:
+        """Return the next records of some partitions, or {} where that fails. Raises LogLost."""
+        from aiokafka.errors import (
+            CorruptRecordException,
+            KafkaError,
+            NoOffsetForPartitionError,
+            OffsetOutOfRangeError,
+        )
+
+        began = time.monotonic()
+        numbers = {partition.partition for partition in partitions}
+        records = 1 if numbers <= self._slow else self._records
+        try:
+            found: dict[Any, list[Any]] = await self._consumer.getmany(
+                *partitions, timeout_ms=int(timeout_seconds * 1000), max_records=records
+            )
+        except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+            raise self._lost(f"it does not have the offset to go on from ({error})") from error
+        except (KafkaError, UnicodeDecodeError) as error:  # the latter: a header's name
+            # What aiokafka had taken out of its buffers before the error is gone: it is read again,
+            # from where batch() stands. A record that cannot be read holds its partition up.
+            for partition in partitions:
+                self._consumer.seek(partition, self.positions[partition.partition])
+            if self.alive:
+                log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
+            self.alive = False
+            if isinstance(error, UnicodeDecodeError | CorruptRecordException):
+                self._held_up = True
+                if len(numbers) == 1:
+                    self._slow |= numbers
+            await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
+            return {}
+        return found
 
     async def stop(self) -> None:
         """Let go of Kafka, within seconds."""
@@ -170,7 +199,10 @@ class Reader:
                     self.positions[number] = max(self.positions[number], at)
 
     def _hear(self) -> None:
-        self.alive, self.heard = True, time.monotonic()
+        self._held_up = self._held_up and not self.caught_up
+        if not self._held_up:
+            self._slow.clear()
+        self.alive, self.heard = not self._held_up, time.monotonic()
 
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
