@@ -1,19 +1,18 @@
-# The table service, or any other `dedup` command: docker build -t crawl-dedup .
+# The table service, the worker and the tools in one image: docker build -t crawl-dedup .
 FROM python:3.13-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 COPY . /src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM python:3.13-slim
 COPY --from=build /wheels /wheels
-RUN wheel=$(ls /wheels/*.whl) \
-    && pip install --no-cache-dir "$wheel[service,kafka,scrapy,cli,worker]" \
-    && rm -rf /wheels \
-    && useradd --uid 10001 --create-home dedup \
-    && install -d -o dedup -g dedup /var/lib/dedup
+RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,cli,worker]" && rm -r /wheels \
+    && useradd --create-home --uid 1000 dedup && install -d -o dedup /data
+COPY examples /examples
 USER dedup
 WORKDIR /home/dedup
-VOLUME /var/lib/dedup
+VOLUME /data
 EXPOSE 7700 7780
+STOPSIGNAL SIGTERM
 ENTRYPOINT ["dedup"]
-CMD ["serve", "--path", "/var/lib/dedup"]
+CMD ["serve", "--path", "/data", "--listen", "0.0.0.0:7700", "--http", "0.0.0.0:7780"]

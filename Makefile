@@ -6,10 +6,10 @@ TEST_FLAGS ?=
 
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := crawl explore exempt keys phases reference settings surface
+MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo test test-minimum test-native test-endian test-wheel test-pythons dist lint format \
-	fuzz soak soak-service bench bench-tables docs clean
+.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist lint \
+	format fuzz soak soak-service bench bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -17,6 +17,9 @@ help: ## this list
 
 demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
+
+demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
+	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
 test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
 	$(BIN)/python -m pytest $(TEST_FLAGS)
@@ -71,7 +74,7 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
 
-soak: $(VENV)/test-tools ## kill and resume SOAK_ROUNDS (100) crawls, damage stores byte by byte
+soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
 	@$(BIN)/python tests/soak.py
 
 soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds

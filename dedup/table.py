@@ -15,7 +15,6 @@ The rules kept here:
 """
 
 import os
-import threading
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -23,7 +22,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from dedup.answers import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.errors import UsageError
+from dedup.files import replace_file
 from dedup.native import check, ffi, lib
 from dedup.numbers import Array, Numbers, many, number, pointer
 from dedup.turns import Turns
@@ -32,33 +33,7 @@ __all__ = ["Match", "Matches", "ProbedMany", "Table", "TableStats"]
 
 MAX_DISTANCE = 15
 PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
-ANSWER_KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
 INSERT_STEP = 1 << 14  # pairs, some milliseconds, after which a large insert lets probes in
-
-_MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
-
-
-class Match(msgspec.Struct, frozen=True):
-    """A stored document whose value lies within k of a probed one; the distance is in bits."""
-
-    document: int
-    value: int
-    distance: int
-
-
-class Matches(list[Match]):
-    """The matches of a probe; cut is True when a limit left others out."""
-
-    cut: bool = False
-
-
-class ProbedMany(tuple[Array, Array, npt.NDArray[np.uint8]]):  # noqa: SLOT001 - it has an attribute
-    """The arrays (offsets, documents, distances) of a batch of probes (Table.probe_many).
-
-    cut is a bool array with one entry for each probed value: True where a limit left matches out.
-    """
-
-    cut: npt.NDArray[np.bool_]
 
 
 class TableStats(msgspec.Struct, frozen=True):
@@ -105,7 +80,7 @@ class Table:
         self._preset = preset
         self._note = note
         self._lock = Turns()
-        self._answers: list[_Answer] = []  # those that no thread uses at the moment
+        self._answers = Answers()
 
     @property
     def k(self) -> int:
@@ -181,19 +156,9 @@ class Table:
         whether there are more.
         """
         query = ffi.new("uint64_t[1]", (number(value, "value"),))
-        answer = self._probe(query, 1, _limit(limit))
-        count = answer.offsets[0][1]
-        if not count:
-            self._answers.append(answer)
-            return Matches()
-        found = answer.matches[0]
-        matches = Matches(
-            [Match(found[i].document, found[i].value, found[i].distance) for i in range(count)]
-        )
-        if count == limit:
-            matches.cut = bool(lib.ndd_answer_cut(answer.handle)[0])
-        self._give_back(answer, len(matches))
-        return matches
+        answer = self._answers.take()
+        self._probe(query, 1, limit_number(limit), answer)
+        return self._answers.matches(answer)
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of n values at once and return (offsets, documents, distances).
@@ -203,32 +168,42 @@ class Table:
         offsets[i + 1], in the order of probe(), at most `limit` for each value. The tuple's `cut`,
         a bool array of shape (n,), tells for which there are more.
         """
-        queries = many(values, "values")
-        answer = self._probe(pointer(queries), len(queries), _limit(limit))
-        offsets = _array(answer.offsets[0], len(queries) + 1, np.dtype(np.uint64)).copy()
-        matches = _array(answer.matches[0], int(offsets[-1]), _MATCH)
-        documents, distances = matches["document"].copy(), matches["distance"].astype(np.uint8)
-        cut = _array(lib.ndd_answer_cut(answer.handle), len(queries), np.dtype(np.bool_)).copy()
-        self._give_back(answer, len(matches))
-        probed = ProbedMany((offsets, documents, distances))
-        probed.cut = cut
-        return probed
+        return self.find(many(values, "values"), limit_number(limit)).probed()
 
-    def _probe(self, queries: Any, count: int, limit: int) -> "_Answer":
-        try:
-            answer = self._answers.pop()
-        except IndexError:
-            answer = _Answer()
+    def find(self, queries: Array, limit: int) -> Found:
+        """Return what probe_many() does with the values that match, too; a limit of 0 is none."""
+        answer = self._answers.take()
+        self._probe(pointer(queries), len(queries), limit, answer)
+        return self._answers.found(answer, len(queries))
+
+    def _probe(self, queries: Any, count: int, limit: int, answer: Answer) -> None:
         with self._lock.reading:
             status = lib.ndd_table_probe(self._handle, queries, count, limit, answer.handle)
         if status != lib.NDD_OK:
             check(status, "probing a table")
-        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        return answer
 
-    def _give_back(self, answer: "_Answer", matches: int) -> None:
-        if matches <= ANSWER_KEPT:
-            self._answers.append(answer)
+    def has(self, values: Array, documents: Array) -> npt.NDArray[np.bool_]:
+        """Return for each pair (values[i], documents[i]) whether it is there."""
+        found = np.zeros(len(values), np.bool_)
+        with self._lock.reading:
+            lib.ndd_table_has(
+                self._handle,
+                pointer(values),
+                pointer(documents),
+                len(values),
+                ffi.from_buffer("uint8_t[]", found, require_writable=True),
+            )
+        return found
+
+    def pairs(self) -> tuple[Array, Array]:
+        """Return all pairs, in no order, as arrays of values and of documents."""
+        with self._lock.reading:
+            stats = ffi.new("ndd_table_stats *")
+            lib.ndd_table_stats_get(self._handle, stats)
+            values = np.empty(stats.documents, np.uint64)
+            documents = np.empty(stats.documents, np.uint64)
+            lib.ndd_table_list(self._handle, pointer(values), pointer(documents))
+        return values, documents
 
     def stats(self) -> TableStats:
         """Return what the table holds, and how it is searched."""
@@ -252,7 +227,7 @@ class Table:
             buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
             status = lib.ndd_table_save(self._handle, note, buffer, len(content))
         check(status, f"saving a table to {os.fspath(path)}")
-        _replace_file(Path(path), content.data)
+        replace_file(Path(path), content.data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], k: int = 3, preset: str = "auto") -> "Table":
@@ -295,63 +270,10 @@ def _preset(preset: str) -> Any:
         raise UsageError(f"preset is {preset!r}; it must be one of {names}") from None
 
 
-def _limit(limit: SupportsIndex | None) -> int:
+def limit_number(limit: SupportsIndex | None) -> int:
     """Return a limit as the native core takes it, where 0 is none."""
     if limit is None:
         return 0
     if not (integer := number(limit, "limit")):
         raise UsageError("limit is 0; it must be an int from 1 up, or None for every match")
     return integer
-
-
-def _array(memory: Any, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return native memory as an array, without a copy."""
-    if count == 0:
-        return np.empty(0, dtype=dtype)
-    return np.frombuffer(ffi.buffer(memory, count * dtype.itemsize), dtype=dtype)
-
-
-# --------------------------------------------------------------------------------------- answers
-
-
-class _Answer:
-    """A native answer, for one thread at a time, and where it tells what it holds."""
-
-    def __init__(self) -> None:
-        handle = ffi.new("ndd_answer **")
-        check(lib.ndd_answer_open(handle), "probing a table")
-        self.handle = ffi.gc(handle[0], lib.ndd_answer_close)
-        self.offsets, self.matches = ffi.new("uint64_t **"), ffi.new("ndd_match **")
-
-
-# ---------------------------------------------------------------------------------- the saved file
-
-
-def _replace_file(path: Path, content: memoryview) -> None:
-    """Put content at a path so that the path always holds all of it, or all of the old content."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    fd = os.open(beside, flags, 0o666)
-    try:
-        try:
-            while content:
-                content = content[os.write(fd, content[: 1 << 30]) :]
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # a folder has no handle to flush there
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

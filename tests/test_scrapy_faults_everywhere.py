@@ -46,7 +46,8 @@ UNUSED = {
     "Documents.get", "Documents.key_count", "Documents.name", "Documents.offsets",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
     "Store.forget_before", "Store.get", "Store.info", "Store.insert_many", "Store.near_many",
-    "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.k",
+    "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.find",
+    "Table.has", "Table.k", "Table.pairs",
     "Table.preset", "Table.probe_many",
 }  # fmt: skip
 

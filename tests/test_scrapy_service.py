@@ -12,6 +12,9 @@ from services import Serving
 import dedup
 from dedup.values import PageFingerprint
 
+# what no service takes is given up sooner
+HURRIED = "import dedup.scrapy.endings\ndedup.scrapy.endings.CLOSE_SECONDS = 1.0\n"
+
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
 
 PAGES = {
@@ -58,7 +61,7 @@ def crawls(tmp_path_factory, service):
         "away": Case(PAGES, RAISE, asks(NEVER)),
         "keyed": Case(PAGES, RAISE, asks(where, DEDUP_SECRET="a secret")),
     }
-    return run_cases(tmp_path_factory.mktemp("crawls"), cases)
+    return run_cases(tmp_path_factory.mktemp("crawls"), cases, setup=HURRIED)
 
 
 @pytest.mark.parametrize("name", ["plain", "second", "keyed"])
@@ -133,7 +136,7 @@ def test_promise_1_nothing_is_lost_with_a_wrong_token(tmp_path):
     right, wrong = "the right token of it", "a wrong token of it"
     with Serving(tmp_path / "service", token=right) as service:
         case = Case(PAGES, settings=asks(url(service, wrong.replace(" ", "%20"))))
-        crawl = run_case(tmp_path / "crawl", case)
+        crawl = run_case(tmp_path / "crawl", case, setup=HURRIED)
         assert crawl.parsed == set(PAGES)
         assert crawl.faults == {"service_unavailable": 2 * len(PAGES)}
         assert "refuses the token" in crawl.log

@@ -93,7 +93,7 @@ def test_an_old_snapshot_put_back_is_noticed(tmp_path, caplog):
     [
         "store.documents.Documents.sync",
         "store.snapshot.Table.save",
-        "table._replace_file",
+        "table.replace_file",
         "table.os.replace",
         "store.documents.Documents.snapshot_taken",
     ],

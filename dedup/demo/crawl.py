@@ -30,7 +30,7 @@ from dedup.errors import DedupError
 from dedup.scrapy import NearDuplicate
 from dedup.scrapy.config import Mode
 
-__all__ = ["Crawl", "Mode", "Outcome", "crawl_site"]
+__all__ = ["Crawl", "Mode", "Outcome", "crawl_site", "serve_site"]
 
 _PROGRESS_EVERY_PAGES = 20
 _CHILD_ENDS_WITHIN_SECONDS = 5
@@ -90,7 +90,7 @@ def crawl_site(
     """
     with TemporaryDirectory(prefix="dedup-demo-") as folder:
         log, result = Path(folder, _LOG), Path(folder, _RESULT)
-        with _site(pages, seed, log) as url, _crawler(folder, url, mode) as child:
+        with serve_site(pages, seed, log) as url, _crawler(folder, url, mode) as child:
             assert child.stdout is not None
             for line in child.stdout:
                 if progress is not None:
@@ -107,7 +107,8 @@ def crawl_site(
 
 
 @contextmanager
-def _site(pages: int, seed: int, log: Path) -> Iterator[str]:
+def serve_site(pages: int, seed: int, log: Path) -> Iterator[str]:
+    """Serve a site from a process of its own; give its URL. Raises DedupError."""
     with ExitStack() as stack:
         try:
             url = stack.enter_context(serve_in_child(pages, seed, log))

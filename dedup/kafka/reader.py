@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from dedup.kafka.config import KafkaConfig
-from dedup.kafka.supervision import LogLost, ended, started
+from dedup.kafka.supervision import STOP_SECONDS, LogLost, ended, started
 from dedup.kafka.topics import Topic, describe_topic
 
 __all__ = ["Reader", "Record"]
@@ -154,7 +154,7 @@ class Reader:
             self._watch = None
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await ended(consumer.stop(), "closing the reader")
+            await _let_go(consumer, "closing the reader")
 
     async def ask(self) -> None:
         """Ask Kafka for the ends of the partitions now. Raises what keeps it from answering."""
@@ -227,7 +227,7 @@ class Reader:
         old = self._consumer
         with contextlib.suppress(LogLost):
             self._consumer = await started(self._made, f"reading {self._topic.name}")
-            await ended(old.stop(), "closing a reader that stood still")
+            await _let_go(old, "closing a reader that stood still")
             self._moved = time.monotonic()
 
     async def _made(self) -> Any:
@@ -260,7 +260,7 @@ class Reader:
                 consumer.seek(partition, at)
             self.ends = {partition.partition: last[partition] for partition in partitions}
         except BaseException:
-            await ended(consumer.stop(), "closing a reader that did not start", 1.0)
+            await _let_go(consumer, "closing a reader that did not start", 1.0)
             raise
         return consumer
 
@@ -269,3 +269,9 @@ class Reader:
             f"the topic {self._topic.name!r} is not the log that was read before: {why}. Start over "
             "from what it holds with --rebuild, or give the topic back from a copy"
         )
+
+
+async def _let_go(consumer: Any, what: str, seconds: float = STOP_SECONDS) -> None:
+    """Stop a consumer; of one that does not end the connections are closed."""
+    if not await ended(consumer.stop(), what, seconds):
+        await ended(consumer._client.close(), what, 1.0)  # noqa: SLF001 - stop() did not get there

@@ -130,7 +130,7 @@ class Writer:
         """Send what is left and close, within so many seconds; tell whether all was sent."""
         async with self._lock:
             producer, self._producer = self._producer, None
-            return producer is None or await ended(producer.stop(), "closing the producer", seconds)
+            return producer is None or await _let_go(producer, "closing the producer", seconds)
 
     def _gone(self, _future: object) -> None:
         self._waiting -= 1
@@ -143,7 +143,7 @@ class Writer:
         async with self._lock:
             if self._producer is not None and self._producer is self._suspect:
                 failed, self._producer, self._suspect = self._producer, None, None
-                await ended(failed.stop(), "closing a producer that failed", 1.0)
+                await _let_go(failed, "closing a producer that failed", 1.0)
             if self._producer is None:
                 try:
                     self._producer = await self._made()
@@ -168,9 +168,18 @@ class Writer:
         try:
             await asyncio.wait_for(producer.start(), self._config.request_timeout_seconds * 2)
         except BaseException:
-            await ended(producer.stop(), "closing a producer that did not start", 1.0)
+            await _let_go(producer, "closing a producer that did not start", 1.0)
             raise
         return producer
+
+
+async def _let_go(producer: Any, what: str, seconds: float) -> bool:
+    """Stop a producer; one that does not end is taken apart: its task and its connections."""
+    if await ended(producer.stop(), what, seconds):
+        return True
+    await ended(producer._sender.close(), what, 1.0)  # noqa: SLF001 - stop() was cut short before it
+    await ended(producer.client.close(), what, 1.0)
+    return False
 
 
 def _is_the_records_own(error: Exception) -> bool:

@@ -1,6 +1,7 @@
 """Which log a folder of stores is the view of, and how far all of it is on disk.
 
-    <path>/log.json = {"format", "cluster_id", "topic", "topic_id", "partitions", "offsets", "checksum"}
+    <path>/log.json = {"format", "cluster_id", "topic", "topic_id", "partitions", "offsets",
+                        "namespaces", "checksum"}
 
 Each store notes its own offsets in its own transactions (docs/store-format.md); the manifest says
 who the log is, and from where on it has to be read again after any end, a power cut included.
@@ -25,18 +26,23 @@ FORMAT = 1
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The log and {partition: offset from which on it has to be read}."""
+    """The log, {partition: offset from which on it has to be read}, and each namespace's offsets."""
 
     cluster_id: str
     topic: str
     topic_id: str
     partitions: int
     offsets: dict[int, int]
+    namespaces: dict[str, dict[int, int]]
 
     @classmethod
-    def of(cls, topic: Topic, offsets: dict[int, int]) -> "Manifest":
+    def of(
+        cls, topic: Topic, offsets: dict[int, int], namespaces: dict[str, dict[int, int]]
+    ) -> "Manifest":
         """Return the manifest of a topic."""
-        return cls(topic.cluster_id, topic.name, topic.topic_id, topic.partitions, dict(offsets))
+        return cls(
+            topic.cluster_id, topic.name, topic.topic_id, topic.partitions, offsets, namespaces
+        )
 
     def other_log(self, topic: Topic) -> str:
         """Return what tells a topic from this log, in words; "" if it is the same."""
@@ -62,6 +68,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topic_id: str
     partitions: int
     offsets: dict[int, int]
+    namespaces: dict[str, dict[int, int]]
     checksum: str = ""
 
 
@@ -83,7 +90,9 @@ def read_manifest(folder: Path) -> Manifest | None:
             f"{path} is damaged: {error}; restore it from a copy, or start over from the log with "
             "--rebuild"
         ) from error
-    return Manifest(file.cluster_id, file.topic, file.topic_id, file.partitions, file.offsets)
+    return Manifest(
+        file.cluster_id, file.topic, file.topic_id, file.partitions, file.offsets, file.namespaces
+    )
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -95,6 +104,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         manifest.topic_id,
         manifest.partitions,
         dict(sorted(manifest.offsets.items())),
+        {name: dict(sorted(each.items())) for name, each in sorted(manifest.namespaces.items())},
     )
     data = msgspec.json.encode(msgspec.structs.replace(file, checksum=_checksum(file)))
     new = folder / f".{MANIFEST}.tmp"

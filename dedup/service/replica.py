@@ -15,11 +15,8 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged
@@ -30,9 +27,10 @@ from dedup.recipes import recipe_of
 from dedup.service.dead_letters import letters
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from dedup.service.sorting import Changes, Sorted, of_recipe, sort_out
+from dedup.service.state import State, Views
 from dedup.store.lock import FolderLock
 
-__all__ = ["Replica", "State", "Views"]
+__all__ = ["Replica"]
 
 CATCHING_UP_RECORDS = 20_000  # of one batch, before anyone is served
 SERVING_RECORDS = 1_000  # and after: a batch holds a namespace's lock for milliseconds
@@ -47,48 +45,6 @@ log = logging.getLogger(__name__)
 
 class _Stopped(Exception):
     """stop() was called while a batch could not be applied; it is read again at the next start."""
-
-
-class Views(Protocol):
-    """The namespaces of a service. Called in the event loop's thread."""
-
-    def get(self, name: str) -> Detector | None:
-        """Return the detector of a namespace, or None if there is none."""
-
-    def detector(self, name: str, *, recipe: str) -> Detector | None:
-        """Return the detector of a namespace, made with this recipe if it is missing."""
-
-    def __iter__(self) -> Iterator[tuple[str, Detector]]:
-        """Yield each open namespace and its detector."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """Where a replica stands, in plain values.
-
-    status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
-                     writes), failed
-    reason           why it is not current, for people; "" if it is
-    ready            whether it has caught up once and not failed: probes may be answered
-    lag_records      offsets of the log, as last heard, that are not applied
-    behind_seconds   since it was last known to have everything; 0 while it has
-    away_seconds     since Kafka last answered; 0 while it does
-    manifest_seconds since the last manifest; restart reads the log from there
-    offsets          {partition: next offset}
-    ends             {partition: end offset}, as last heard
-    counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
-                     dead_letters, refused (of namespaces that cannot be had)
-    """
-
-    status: str
-    reason: str
-    ready: bool
-    lag_records: int
-    behind_seconds: float
-    away_seconds: float
-    manifest_seconds: float
-    offsets: dict[int, int]
-    ends: dict[int, int]
-    counts: dict[str, int]
 
 
 class Replica:
@@ -182,7 +138,7 @@ class Replica:
             if self._rebuild:
                 await asyncio.to_thread(self._empty)
             if manifest is None:
-                manifest = Manifest.of(topic, {})
+                manifest = Manifest.of(topic, {}, {})
             self._manifest = manifest
         except Exception as error:
             self._failure = str(error)
@@ -254,9 +210,8 @@ class Replica:
         if read_manifest(self._path) is None:
             self._check_unknown_documents()
             write_manifest(self._path, self._manifest)
-        reader = Reader(
-            self._config, self._topic, self._manifest.offsets, records=CATCHING_UP_RECORDS
-        )
+        first = {} if self._are_missing(self._manifest) else self._manifest.offsets
+        reader = Reader(self._config, self._topic, first, records=CATCHING_UP_RECORDS)
         await reader.start()
         self._reader = reader
         self._offsets = dict(reader.positions)
@@ -268,6 +223,25 @@ class Replica:
                         f"offset {offset}, and the topic {self._topic.name!r} ends at "
                         f"{reader.ends.get(partition, 0)}: records were lost. {_ADVICE}"
                     )
+
+    def _are_missing(self, manifest: Manifest) -> bool:
+        """Whether a namespace is gone, so that the log is read from its beginning for it.
+
+        Raises LogLost if one has less than it had.
+        """
+        missing = manifest.namespaces.keys() - self._applied.keys()
+        for name in sorted(missing):
+            log.warning("the namespace %s is gone, and is made anew from the log", name)
+        for name, offsets in manifest.namespaces.items():
+            for partition, offset in offsets.items():
+                held = self._applied.get(name, offsets).get(partition, 0)
+                if held < offset:
+                    raise LogLost(
+                        f"the store {self._path / name} has partition {partition} applied up to "
+                        f"offset {held}, and {MANIFEST} says {offset}: it is an older copy, which "
+                        f"belongs to the {MANIFEST} of its time. {_ADVICE}"
+                    )
+        return bool(missing)
 
     def _check_unknown_documents(self) -> None:
         for name, detector in self._views:
@@ -430,6 +404,7 @@ class Replica:
         """Flush the stores, then write the manifest: what it covers is on disk."""
         assert self._topic is not None
         offsets, touched = dict(self._offsets), set(self._touched)
+        namespaces = {name: dict(each) for name, each in self._applied.items() if each}
         self._manifest_at = time.monotonic()
         try:
             for name in touched:
@@ -438,7 +413,7 @@ class Replica:
                     await asyncio.to_thread(detector.sync)
                     least = max(SNAPSHOT_DOCUMENTS, int(SNAPSHOT_SHARE * len(detector)))
                     await asyncio.to_thread(detector.snapshot, least)
-            manifest = Manifest.of(self._topic, offsets)
+            manifest = Manifest.of(self._topic, offsets, namespaces)
             if manifest != self._manifest:
                 await asyncio.to_thread(write_manifest, self._path, manifest)
                 self._manifest = manifest

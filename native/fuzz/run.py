@@ -22,10 +22,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-NATIVE = ("reader", "hash", "load", "table")
+NATIVE = ("reader", "hash", "load", "table", "segment")
 PYTHON = ("documents", "records", "events", "lines", "page", "values")
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
-MAX_BYTES = {"reader": 1 << 20, "load": 1 << 16, "hash": 1 << 12, "table": 1 << 13}
+MAX_BYTES = {
+    "reader": 1 << 20,
+    "load": 1 << 16,
+    "segment": 1 << 16,
+    "hash": 1 << 12,
+    "table": 1 << 13,
+}
 TIMEOUT_SECONDS = 25  # of one input; a reader with sanitizers reads a megabyte in far less
 RSS_MB = 2048
 START_SECONDS = 5  # kept for building and starting, so that a run keeps to its time

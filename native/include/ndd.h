@@ -219,6 +219,60 @@ ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_t
 ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
                              ndd_table **table, uint64_t *note, const char **reason);
 
+/* For each of n pairs, found[i] is 1 if the table holds it, else 0. */
+void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_t *documents,
+                   size_t n, uint8_t *found);
+
+/* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
+void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
+
+/* ------------------------------------------------------------------------------- segments */
+
+/*
+ * An immutable table as bytes that are searched where they are, such as a mapped file
+ * (docs/segment-format.md). Any number of threads may use one at once.
+ */
+typedef struct ndd_segment ndd_segment;
+
+typedef struct ndd_segment_stats {
+    uint64_t values;    /* distinct fingerprints */
+    uint64_t documents; /* pairs (value, document) */
+    uint64_t bytes;     /* of all */
+    uint64_t note;      /* a number of the caller's */
+    uint32_t k;         /* the greatest distance it was made for */
+    uint32_t blocks;    /* block tables searched by a probe */
+    uint32_t keys;      /* buckets visited by a probe */
+    uint32_t reserved;  /* 0 */
+} ndd_segment_stats;
+
+/* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
+ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
+
+/* The size of the segment of n pairs, sorted as above, for distances up to k; and its bytes, into
+ * `size` of them. NDD_BAD_ARGUMENT when they are not sorted, or the size is another. */
+ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
+                            uint64_t *size);
+ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
+                             uint64_t note, uint8_t *bytes, uint64_t size);
+
+/* Opens a segment: its bytes, at an address that is a multiple of 8, must stay as they are until
+ * ..._close, which leaves them to the caller. Every byte is read and every rule is proven first;
+ * what is cut, altered or of another format or version is refused with the matching status, and
+ * *reason (static) says what was found. */
+ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **segment,
+                            const char **reason);
+void ndd_segment_close(ndd_segment *segment);
+void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats);
+
+/* As ndd_table_probe, for any k up to that of the segment, else NDD_BAD_DISTANCE. */
+ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
+                             uint64_t limit, ndd_answer *answer);
+
+/* As ndd_table_has and ndd_table_list. */
+void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
+                     size_t n, uint8_t *found);
+void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
+
 /* ------------------------------------------------------------------------------- all pairs */
 
 /* Pairs of fingerprints, 2 numbers each. */

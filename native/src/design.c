@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "table_lines.h"
+#include "design_costs.h"
 
 /*
  * Both kinds of design are found in the same way. For each width w and threshold t, the cheapest
@@ -27,6 +27,7 @@ struct option {
     uint32_t bits;   /* probes: key bits; pairs: at most so many key bits */
     uint32_t copies; /* probes: tables; pairs: parts */
     uint32_t doubled; /* probes: a bucket is 2^doubled lines */
+    double bytes;     /* probes: of the tables */
 };
 
 struct options {
@@ -112,52 +113,11 @@ void design_close(struct design *design) {
 /* ------------------------------------------------------------------------------------ probes */
 
 #define SCAN_NS 1.2 /* comparing with one value */
-#define FULL_LINE_NS 4.0 /* comparing with the entries of a line */
-#define NEXT_LINE_NS 8.0 /* reading one more line beside another */
-#define BEYOND_NS 20.0 /* going to what lies beyond the lines of a bucket, */
-#define CANDIDATE_NS 2.0 /* and reading an entry there */
 #define MAX_DOUBLED 3
 #define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
 #define OTHER_BYTES 8.0 /* what else a value takes, at least */
 
-/* What is expected of the buckets of a block table. */
-struct expected {
-    double load;     /* entries of a bucket */
-    double overflow; /* share of buckets fuller than their line */
-    double beyond;   /* entries beyond the line, for each bucket */
-    double bytes;    /* memory of the table */
-};
-
-/* The values that share a key are as good as drawn by lot: a Poisson distribution. */
-static struct expected expect(double values, uint32_t bits, uint32_t doubled) {
-    double buckets = (double)(UINT64_C(1) << bits);
-    uint32_t inside = lines_inside(bits, doubled);
-    struct expected expected = {.load = values / buckets};
-    double line = (double)(sizeof(union line) << doubled), entry = (line - 8) / inside;
-    if (expected.load > 3 * inside + 20) {
-        expected.overflow = 1;
-        expected.beyond = expected.load - inside;
-    } else {
-        double chance = exp(-expected.load), within = 0, missing = 0;
-        for (uint32_t i = 0; i <= inside; i++) {
-            within += chance;
-            missing += (inside - i) * chance;
-            chance *= expected.load / (i + 1);
-        }
-        expected.overflow = within < 1 ? 1 - within : 0;
-        expected.beyond = expected.load - inside + missing;
-    }
-    double overflow_bytes = 32 * expected.overflow + 1.2 * entry * expected.beyond;
-    expected.bytes = buckets * (line + overflow_bytes);
-    return expected;
-}
-
-/* Reading one line at random of so many bytes, while other reads are on their way. */
-static double line_ns(double bytes) {
-    double ns = 6;
-    for (double cached = 1 << 22; cached < bytes && ns < 30; cached *= 2) ns += 1.5;
-    return ns;
-}
+#define SEGMENT_WEIGHT 6.0
 
 /* How much a design that takes twice the memory must save, as the exponent of bytes in what is
  * made least: time * bytes^weight. */
@@ -169,57 +129,59 @@ static double memory_weight(ndd_preset preset, double values) {
     return weight;
 }
 
+/* Where block tables are kept. */
+enum keeping { IN_LINES, IN_SEGMENT };
+
 /* What a key costs that is looked up, and a block table. */
 struct visits {
     double visit;
     double copy;
+    double bytes;
     uint32_t doubled;
 };
 
-/* Reading a bucket, whatever key led to it. */
-static double visit_ns(struct expected at, uint32_t doubled) {
-    double line = line_ns(2 * at.bytes), lines = (double)(1 << doubled);
-    return line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +
-           at.overflow * (line + BEYOND_NS) + at.beyond * CANDIDATE_NS;
-}
-
-static struct visits best_visits(double values, uint32_t bits, double byte_cost) {
-    struct visits best = {0, 0, 0};
-    for (uint32_t doubled = 0; doubled <= MAX_DOUBLED; doubled++) {
-        struct expected at = expect(values, bits, doubled);
-        double line = line_ns(2 * at.bytes), visit = visit_ns(at, doubled);
-        double copy = UPDATES * (line + at.overflow * (2 * line + BEYOND_NS)) + byte_cost * at.bytes / values;
+static struct visits best_visits(double values, uint32_t bits, double byte_cost,
+                                 enum keeping keeping) {
+    struct visits best = {0, 0, 0, 0};
+    for (uint32_t doubled = 0; doubled <= (keeping == IN_LINES ? MAX_DOUBLED : 0); doubled++) {
+        struct block_costs costs = keeping == IN_LINES ? lines_costs(values, bits, doubled)
+                                                       : segment_costs(values, bits);
+        double copy = UPDATES * costs.update_ns + byte_cost * costs.bytes / values;
         /* A table is visited a few times, or more: its memory counts as one visit does. */
-        if (doubled == 0 || 8 * visit + copy < 8 * best.visit + best.copy) {
-            best = (struct visits){visit, copy, doubled};
+        if (doubled == 0 || 8 * costs.visit_ns + copy < 8 * best.visit + best.copy) {
+            best = (struct visits){costs.visit_ns, copy, costs.bytes, doubled};
         }
     }
     return best;
 }
 
-struct block_costs block_costs(const struct block *block, uint64_t values) {
-    struct expected at = expect((double)values, block->bits, block->doubled);
-    return (struct block_costs){at.bytes, visit_ns(at, block->doubled)};
+/* Keys that a probe looks up in a block of w bits with this threshold, in c tables of p key bits. */
+static double keys_of(uint32_t w, uint32_t t, uint32_t p, uint32_t c) {
+    uint32_t covered = c * (w - p) < w ? c * (w - p) : w;
+    return t == 1 ? c + (w - covered) : subsets_up_to(p, t);
 }
 
 /* A cost a byte weighs memory against time. */
-static void probe_options(struct options *options, double values, double byte_cost) {
+static void probe_options(struct options *options, double values, double byte_cost,
+                          enum keeping keeping) {
     struct visits visits[MAX_KEY_BITS + 1];
-    for (uint32_t p = 1; p <= MAX_KEY_BITS; p++) visits[p] = best_visits(values, p, byte_cost);
+    for (uint32_t p = 1; p <= MAX_KEY_BITS; p++) {
+        visits[p] = best_visits(values, p, byte_cost, keeping);
+    }
     for (uint32_t w = 0; w <= WIDTH; w++) {
         for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
             struct option *best = &options->of[w][t];
-            *best = (struct option){DBL_MAX, 0, 0, 0};
+            *best = (struct option){.cost = DBL_MAX};
             if (t >= w && w > 0) continue;
             for (uint32_t p = 1; p <= w && p <= MAX_KEY_BITS; p++) {
                 if ((double)(UINT64_C(1) << p) > 2 * values) break;
                 for (uint32_t c = 1; c <= (t == 1 && w > p ? MAX_COPIES : 1); c++) {
-                    uint32_t covered = c * (w - p) < w ? c * (w - p) : w;
-                    double keys = t == 1 ? c + (w - covered) : subsets_up_to(p, t);
+                    double keys = keys_of(w, t, p, c);
                     if (keys > MAX_FLIPPED) break;
                     if (c > 1 && (c - 1) * (w - p) >= w) break; /* fewer do */
                     double cost = keys * visits[p].visit + c * visits[p].copy;
-                    if (cost < best->cost) *best = (struct option){cost, p, c, visits[p].doubled};
+                    if (cost >= best->cost) continue;
+                    *best = (struct option){cost, p, c, visits[p].doubled, c * visits[p].bytes};
                 }
             }
         }
@@ -251,59 +213,111 @@ static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut
 /* The cut that is best at a price for each byte, what it costs in time, and how many bytes it has
  * for each value. */
 static uint32_t cut_at_price(struct options *options, double values, uint32_t k, double byte_cost,
-                             struct cut cuts[MAX_DISTANCE + 1], double *time, double *bytes) {
-    probe_options(options, values, byte_cost);
+                             enum keeping keeping, struct cut cuts[MAX_DISTANCE + 1],
+                             double *time, double *bytes) {
+    probe_options(options, values, byte_cost, keeping);
     uint32_t count = best_cut(options, WIDTH, k, cuts, time);
     *bytes = OTHER_BYTES;
     for (uint32_t i = 0; i < count; i++) {
-        struct option option = options->of[cuts[i].width][cuts[i].threshold];
-        double here = option.copies * expect(values, option.bits, option.doubled).bytes / values;
+        double here = options->of[cuts[i].width][cuts[i].threshold].bytes / values;
         *bytes += here;
         *time -= byte_cost * here;
     }
     return count;
 }
 
-static void add_blocks_of_cut(struct design *design, const struct options *options,
-                              const struct cut *cuts, uint32_t count) {
-    uint32_t from = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct option option = options->of[cuts[i].width][cuts[i].threshold];
-        struct block *blocks = design->blocks + design->count;
-        design->count += add_probe_blocks(blocks, from, cuts[i], option);
-        from += cuts[i].width;
-    }
-}
-
-ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
-                             ndd_preset preset) {
-    *design = (struct design){NULL, 0};
-    struct options *options = malloc(sizeof *options);
-    struct block *blocks = malloc((MAX_DISTANCE + 1) * MAX_COPIES * sizeof *blocks);
-    if (options == NULL || blocks == NULL) {
-        free(options);
-        free(blocks);
-        return NDD_NO_MEMORY;
-    }
-    double n = (double)values, weight = memory_weight(preset, n);
-    double least = DBL_MAX, best_price = 0, best_time = DBL_MAX, time, bytes;
-    struct cut cuts[MAX_DISTANCE + 1];
+/* The cut whose time, times its bytes to the power of weight, is least, with the options for it; 0
+ * blocks when comparing with every value takes less. */
+static uint32_t best_probe_cut(struct options *options, uint64_t values, uint32_t k, double weight,
+                               enum keeping keeping, struct cut cuts[MAX_DISTANCE + 1]) {
+    double n = (double)values, least = DBL_MAX, best_price = 0, best_time = DBL_MAX, time, bytes;
     for (double price = 0.25; price < 3000; price *= 2) {
-        if (cut_at_price(options, n, k, price, cuts, &time, &bytes) == 0) break;
+        if (cut_at_price(options, n, k, price, keeping, cuts, &time, &bytes) == 0) break;
         double product = time * pow(bytes, weight);
         if (product >= least) continue;
         least = product;
         best_price = price;
         best_time = time;
     }
-    if (best_time < n * SCAN_NS) {
-        uint32_t count = cut_at_price(options, n, k, best_price, cuts, &time, &bytes);
-        design->blocks = blocks;
-        add_blocks_of_cut(design, options, cuts, count);
-    } else {
-        free(blocks);
+    if (best_time >= n * SCAN_NS) return 0;
+    return cut_at_price(options, n, k, best_price, keeping, cuts, &time, &bytes);
+}
+
+static ndd_status open_blocks(struct design *design) {
+    *design = (struct design){malloc((MAX_DISTANCE + 1) * MAX_COPIES * sizeof *design->blocks), 0};
+    return design->blocks == NULL ? NDD_NO_MEMORY : NDD_OK;
+}
+
+ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
+                             ndd_preset preset) {
+    struct options *options = malloc(sizeof *options);
+    ndd_status status = open_blocks(design);
+    if (options == NULL || status != NDD_OK) {
+        free(options);
+        design_close(design);
+        return NDD_NO_MEMORY;
+    }
+    double weight = memory_weight(preset, (double)values);
+    struct cut cuts[MAX_DISTANCE + 1];
+    uint32_t count = best_probe_cut(options, values, k, weight, IN_LINES, cuts), from = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct option option = options->of[cuts[i].width][cuts[i].threshold];
+        struct block *blocks = design->blocks + design->count;
+        design->count += add_probe_blocks(blocks, from, cuts[i], option);
+        from += cuts[i].width;
+    }
+    if (count == 0) design_close(design);
+    free(options);
+    return NDD_OK;
+}
+
+ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX_DISTANCE + 1],
+                              uint32_t *count) {
+    struct options *options = malloc(sizeof *options);
+    if (options == NULL) return NDD_NO_MEMORY;
+    struct cut cuts[MAX_DISTANCE + 1];
+    *count = best_probe_cut(options, values, k, SEGMENT_WEIGHT, IN_SEGMENT, cuts);
+    for (uint32_t i = 0; i < *count; i++) {
+        struct option option = options->of[cuts[i].width][cuts[i].threshold];
+        parts[i] = (struct part){(uint8_t)cuts[i].width, (uint8_t)cuts[i].threshold,
+                                 (uint8_t)option.bits, (uint8_t)option.copies};
     }
     free(options);
+    return NDD_OK;
+}
+
+/* Whether a part is one that covers what it must; its block is then searched as design.h says. */
+static int part_holds(struct part part) {
+    uint32_t w = part.width, t = part.threshold, p = part.bits, c = part.copies;
+    if (w > WIDTH || p < 1 || p > w || p > MAX_KEY_BITS || t >= w || t > MAX_THRESHOLD) return 0;
+    if (c < 1 || c > MAX_COPIES || (c > 1 && t != 1)) return 0;
+    return keys_of(w, t, p, c) <= MAX_FLIPPED;
+}
+
+ndd_status design_of_parts(struct design *design, const struct part *parts, uint32_t count,
+                           uint32_t k) {
+    ndd_status status = open_blocks(design);
+    if (status != NDD_OK) return status;
+    uint32_t from = 0, covered = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct part part = parts[i];
+        if (!part_holds(part) || part.width > WIDTH - from || covered > k) {
+            design_close(design);
+            return NDD_DAMAGED;
+        }
+        struct cut cut = {part.width, part.threshold};
+        struct option option = {.bits = part.bits, .copies = part.copies};
+        design->count += add_probe_blocks(design->blocks + design->count, from, cut, option);
+        from += part.width;
+        covered += part.threshold + 1U;
+    }
+    if (count == 0) { /* one bucket of all values */
+        set_block(&design->blocks[0], 0, 0, 0);
+        design->count = 1;
+    } else if (covered != k + 1) {
+        design_close(design);
+        return NDD_DAMAGED;
+    }
     return NDD_OK;
 }
 
@@ -322,7 +336,7 @@ static void pair_options(struct options *options, double values) {
     for (uint32_t w = 0; w <= WIDTH; w++) {
         for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
             struct option *best = &options->of[w][t];
-            *best = (struct option){DBL_MAX, 0, 0, 0};
+            *best = (struct option){.cost = DBL_MAX};
             for (uint32_t parts = t + 1; parts <= MAX_PARTS && parts <= w; parts++) {
                 if (t == 0 && parts > 1) break;
                 double tables = choose(parts, t);
@@ -334,7 +348,7 @@ static void pair_options(struct options *options, double values) {
                 double groups = (double)(UINT64_C(1) << p);
                 double sorting = values * (SORT_NS * passes + 2);
                 double cost = tables * (sorting + values * values / groups / 2 * PAIR_NS);
-                if (cost < best->cost) *best = (struct option){cost, enough, parts, 0};
+                if (cost < best->cost) *best = (struct option){.cost = cost, .bits = enough, .copies = parts};
             }
         }
     }

@@ -61,13 +61,21 @@ static inline int block_finds(const struct block *block, uint64_t difference) {
 ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
                              ndd_preset preset);
 
-/* What a block table of so many values is expected to take: bytes of memory, and nanoseconds for each
- * key that is looked up in it. */
-struct block_costs {
-    double bytes;
-    double visit_ns;
+/* A block of a segment's design: its width, its threshold, and in how many tables of how many key bits
+ * it is searched. What a file says of its design is this, and no other masks can be made of it than
+ * such as find every difference. */
+struct part {
+    uint8_t width, threshold, bits, copies;
 };
-struct block_costs block_costs(const struct block *block, uint64_t values);
+
+/* The design of a segment of so many values: memory first. Without parts all values are compared. */
+ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX_DISTANCE + 1],
+                              uint32_t *count);
+
+/* The design that these parts are, at most MAX_DISTANCE + 1; NDD_DAMAGED when they are none for k.
+ * Without parts it is one table without key bits. */
+ndd_status design_of_parts(struct design *design, const struct part *parts, uint32_t count,
+                           uint32_t k);
 
 /* The design for finding all pairs of so many values that differ only in the bits of `free`. Its
  * blocks flip nothing: the pairs to compare are those with equal keys. */

@@ -1,5 +1,6 @@
 /* The design that a table of so many values has, for those who plan. */
 #include "design.h"
+#include "design_costs.h"
 
 ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
                           size_t capacity, uint32_t *count) {
@@ -11,7 +12,7 @@ ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_bl
     *count = design.count;
     for (uint32_t i = 0; i < design.count && i < capacity; i++) {
         const struct block *block = &design.blocks[i];
-        struct block_costs costs = block_costs(block, values);
+        struct block_costs costs = lines_costs((double)values, block->bits, block->doubled);
         blocks[i] = (ndd_block){.mask = block->mask,
                                 .flips = block->flips,
                                 .threshold = block->threshold,

@@ -115,6 +115,12 @@ void documents_move_last(struct documents *documents, uint32_t place, uint32_t l
     set_several(documents, last, 0);
 }
 
+int documents_has(const struct documents *documents, uint32_t place, uint64_t document) {
+    uint32_t found;
+    if (!has_several(documents, place)) return documents->entries[place] == document;
+    return numbers_find(set_at(documents, place), document, &found);
+}
+
 const uint64_t *documents_get(const struct documents *documents, uint32_t place, uint32_t *count) {
     if (!has_several(documents, place)) {
         *count = 1;

@@ -43,6 +43,9 @@ static inline void documents_prefetch(const struct documents *documents, uint32_
     prefetch(&documents->several[place / 64]);
 }
 
+/* Whether a place has this document. */
+int documents_has(const struct documents *documents, uint32_t place, uint64_t document);
+
 /* The documents of a place, in no order. */
 const uint64_t *documents_get(const struct documents *documents, uint32_t place, uint32_t *count);
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "hash.h"
+#include "set_sum.h"
 
 #define AHEAD_FILL 24 /* values whose lines are being fetched while the index is filled */
 
@@ -11,54 +11,9 @@ void index_close(struct index *index) {
         for (uint32_t i = 0; i < index->design.count; i++) lines_close(&index->lines[i]);
     }
     free(index->lines);
-    free(index->flips);
-    free(index->flips_end);
+    flips_close(&index->flips);
     design_close(&index->design);
     *index = (struct index){0};
-}
-
-/* Appends the flips of a block to flips (or only counts them, if that is NULL), fewest bits first. */
-static uint32_t list_flips(const struct index *index, uint32_t at_block, struct flip *flips) {
-    const struct block *block = &index->design.blocks[at_block];
-    uint64_t bits[64];
-    uint32_t n = 0, count = 0;
-    for (uint64_t left = block->flips; left != 0; left &= left - 1) bits[n++] = left & (0 - left);
-    for (uint32_t size = 0; size <= block->threshold && size <= n; size++) {
-        uint32_t chosen[64];
-        for (uint32_t i = 0; i < size; i++) chosen[i] = i;
-        for (;;) {
-            uint64_t flip = 0;
-            for (uint32_t i = 0; i < size; i++) flip |= bits[chosen[i]];
-            if (flips != NULL) {
-                uint32_t bucket = lines_bucket(&index->lines[at_block], flip);
-                flips[count] = (struct flip){flip, bucket, (uint16_t)size, (uint16_t)at_block};
-            }
-            count++;
-            /* The next combination: move the last that can move, and those after it close up. */
-            uint32_t at = size;
-            while (at > 0 && chosen[at - 1] == n - size + at - 1) at--;
-            if (at == 0) break;
-            chosen[at - 1]++;
-            for (uint32_t i = at; i < size; i++) chosen[i] = chosen[i - 1] + 1;
-        }
-    }
-    return count;
-}
-
-static ndd_status open_flips(struct index *index) {
-    uint32_t count = index->design.count, total = 0;
-    index->flips_end = malloc(count * sizeof *index->flips_end);
-    if (index->flips_end == NULL) return NDD_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++) {
-        total += list_flips(index, i, NULL);
-        index->flips_end[i] = total;
-    }
-    index->flips = malloc(total * sizeof *index->flips);
-    if (index->flips == NULL) return NDD_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++) {
-        (void)list_flips(index, i, index->flips + index_flips_begin(index, i));
-    }
-    return NDD_OK;
 }
 
 static inline void prefetch_overflow(const union line *line) {
@@ -77,7 +32,7 @@ static ndd_status fill(struct index *index, uint32_t block, const struct numbers
         union line *line = index_line(index, block, values->items[i]);
         ndd_status status = lines_make_room(lines, line);
         if (status != NDD_OK) return status;
-        lines_put(lines, line, lines_rest(lines, values->items[i]));
+        lines_put(lines, line, keying_rest(&lines->keying, values->items[i]));
     }
     return NDD_OK;
 }
@@ -90,7 +45,7 @@ static ndd_status open_parts(struct index *index, const struct numbers *values) 
         ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i]);
         if (status != NDD_OK) return status;
     }
-    ndd_status status = open_flips(index);
+    ndd_status status = flips_open(&index->flips, &index->design);
     for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values);
     return status;
 }
@@ -122,7 +77,7 @@ ndd_status index_put(struct index *index, uint64_t value, const struct spots *sp
         if (status != NDD_OK) return status;
     }
     for (uint32_t i = 0; i < count; i++) {
-        lines_put(&index->lines[i], spots->lines[i], lines_rest(&index->lines[i], value));
+        lines_put(&index->lines[i], spots->lines[i], keying_rest(&index->lines[i].keying, value));
     }
     return NDD_OK;
 }
@@ -130,33 +85,21 @@ ndd_status index_put(struct index *index, uint64_t value, const struct spots *sp
 void index_remove(struct index *index, uint64_t value) {
     for (uint32_t i = 0; i < index->design.count; i++) {
         struct lines *lines = &index->lines[i];
-        lines_remove(lines, index_line(index, i, value), lines_rest(lines, value));
+        lines_remove(lines, index_line(index, i, value), keying_rest(&lines->keying, value));
     }
 }
 
 uint32_t index_keys(const struct index *index) {
-    return index->design.count == 0 ? 0 : index->flips_end[index->design.count - 1];
+    return index->design.count == 0 ? 0 : index->flips.end[index->design.count - 1];
 }
 
 uint64_t index_bytes(const struct index *index) {
     uint32_t count = index->design.count;
     uint64_t bytes = count * (sizeof *index->design.blocks + sizeof *index->lines +
-                              sizeof *index->flips_end) +
-                     index_keys(index) * sizeof *index->flips;
+                              sizeof *index->flips.end) +
+                     index_keys(index) * sizeof *index->flips.list;
     for (uint32_t i = 0; i < count; i++) bytes += lines_bytes(&index->lines[i]);
     return bytes;
-}
-
-/* Stands for a set of values in any order: two different ones have it in common by a chance of
- * 2^-128, and it needs neither memory nor a look at each value's place. */
-struct set_sum {
-    uint64_t a, b;
-};
-
-static void add_to_sum(struct set_sum *sum, uint64_t value) {
-    uint64_t mixed = hash_mix(value ^ HASH_C0);
-    sum->a += mixed;
-    sum->b += hash_mix(mixed ^ HASH_C1);
 }
 
 static const char *validate_block(const struct index *index, uint32_t block,
@@ -175,7 +118,7 @@ static const char *validate_block(const struct index *index, uint32_t block,
             overflow_bytes += overflow_size(lines, overflow->capacity);
         }
         for (uint32_t j = 0; j < inside + beyond; j++) {
-            add_to_sum(&sum, lines_value(lines, (uint32_t)i, lines_entry(lines, line, j)));
+            set_sum_add(&sum, keying_value(&lines->keying, (uint32_t)i, lines_entry(lines, line, j)));
         }
     }
     if (total != count) return "the index has not as many values as the table";
@@ -187,7 +130,7 @@ static const char *validate_block(const struct index *index, uint32_t block,
 const char *index_validate(const struct index *index, const struct numbers *values) {
     struct set_sum sum = {0, 0};
     const char *reason = NULL;
-    for (uint32_t i = 0; i < values->count; i++) add_to_sum(&sum, values->items[i]);
+    for (uint32_t i = 0; i < values->count; i++) set_sum_add(&sum, values->items[i]);
     for (uint32_t i = 0; i < index->design.count && reason == NULL; i++) {
         reason = validate_block(index, i, sum, values->count);
     }

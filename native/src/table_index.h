@@ -11,30 +11,17 @@
 #include "numbers.h"
 #include "table_lines.h"
 
-/* A key that a probe looks up: that of its value, with some bits flipped. */
-struct flip {
-    uint64_t difference; /* the bits of the value */
-    uint32_t bucket;     /* leads from the bucket of the value to that of the key */
-    uint16_t bits;       /* their number */
-    uint16_t block;
-};
-
 struct index {
     struct design design;
     struct lines *lines; /* one for each block of the design */
-    struct flip *flips;
-    uint32_t *flips_end; /* those of block i end before flips[flips_end[i]], 0 is the first */
+    struct flips flips;
 };
 
 #define MAX_BLOCKS 64
 
-static inline uint32_t index_flips_begin(const struct index *index, uint32_t block) {
-    return block == 0 ? 0 : index->flips_end[block - 1];
-}
-
 static inline union line *index_line(const struct index *index, uint32_t block, uint64_t value) {
     const struct lines *lines = &index->lines[block];
-    return lines_at(lines, lines_bucket(lines, value));
+    return lines_at(lines, keying_bucket(&lines->keying, value));
 }
 
 /* An index of these values, in the design for `room` values. */

@@ -17,29 +17,12 @@ uint64_t overflow_size(const struct lines *lines, uint32_t capacity) {
     return sizeof(struct overflow) + (uint64_t)capacity * (4 + lines->far_bytes);
 }
 
-static void set_pieces(struct pieces *pieces, uint64_t mask) {
-    uint32_t gathered = 0;
-    *pieces = (struct pieces){.count = 0};
-    for (uint32_t from = 0; mask != 0; pieces->count++) {
-        uint32_t length = 0;
-        from = lowest_bit(mask);
-        while (from + length < 64 && mask >> (from + length) & 1) length++;
-        uint64_t ones = length == 64 ? UINT64_MAX : (UINT64_C(1) << length) - 1;
-        pieces->shift[pieces->count] = from - gathered;
-        pieces->mask[pieces->count] = ones << gathered;
-        gathered += length;
-        mask &= ~(ones << from);
-    }
-}
-
 ndd_status lines_open(struct lines *lines, const struct block *block) {
     uint32_t bits = block->bits;
-    *lines = (struct lines){.bits = bits, .fold = bits < 2 ? 1 : (bits + 1) / 2};
+    *lines = (struct lines){.bits = bits, .keying = keying_of(block)};
     lines->far_bytes = far_bytes_of(bits);
     lines->doubled = block->doubled;
     lines->inside = lines_inside(bits, block->doubled);
-    set_pieces(&lines->key, block->mask);
-    set_pieces(&lines->rest, ~block->mask);
     if (bits + lines->doubled + 6 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
     if (!memory_open(&lines->memory, sizeof(union line) << (bits + lines->doubled))) {
         return NDD_NO_MEMORY;

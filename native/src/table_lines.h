@@ -1,8 +1,8 @@
 /*
  * One block table: for each key, the values that have it, in one cache line or little more.
  *
- * A bucket's number is its key folded by exclusive or, so it tells all key bits of the values in
- * it, and an entry holds only the others, its rest: the low 32 bits of that, which a probe compares
+ * A bucket's number tells all key bits of the values in it, and an entry holds only the others, its
+ * rest (keying.h): the low 32 bits of that, which a probe compares
  * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
  * is one line of 64 bytes, or two, four or eight side by side, which cost little more to fetch than
  * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
@@ -10,21 +10,19 @@
  * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
  * them; the further ones of a fuller bucket are contiguous elsewhere, and the head is their
  * address. A neighbourhood where many fingerprints crowd makes one bucket long, never its
- * neighbours. Folded, a key with one bit flipped leads far away, but not at a power of two, where
- * caches would evict one line for the next.
+ * neighbours.
  */
 #ifndef NDD_TABLE_LINES_H
 #define NDD_TABLE_LINES_H
 
 #include <string.h>
 
-#include "design.h"
+#include "keying.h"
 #include "memory.h"
 #include "ndd.h"
 
 #define LINE_LANES 16
 #define BUCKET_MOST 255 /* a head beyond this is an address */
-#define MAX_PIECES 4 /* runs of bits outside a key, or in it */
 
 union line {
     uint64_t head;
@@ -37,36 +35,16 @@ struct overflow {
     uint32_t entries[];
 };
 
-/* Bits of a value brought together, or put back where they were. */
-struct pieces {
-    uint64_t mask[MAX_PIECES]; /* where they are when brought together */
-    uint32_t shift[MAX_PIECES];
-    uint32_t count;
-};
-
 struct lines {
     union line *at; /* of 2^bits buckets */
     struct memory memory;
-    uint32_t bits;
-    uint32_t fold;
+    uint32_t bits;      /* of a key */
     uint32_t doubled;   /* a bucket is 2^doubled lines */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
-    struct pieces key, rest;
+    struct keying keying;
     uint64_t overflow_bytes;
 };
-
-static inline uint64_t pieces_gather(const struct pieces *pieces, uint64_t value) {
-    uint64_t bits = value >> pieces->shift[0] & pieces->mask[0];
-    for (uint32_t i = 1; i < pieces->count; i++) bits |= value >> pieces->shift[i] & pieces->mask[i];
-    return bits;
-}
-
-static inline uint64_t pieces_spread(const struct pieces *pieces, uint64_t bits) {
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < pieces->count; i++) value |= (bits & pieces->mask[i]) << pieces->shift[i];
-    return value;
-}
 
 static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
     return line->head <= BUCKET_MOST ? (uint32_t)line->head : lines->inside;
@@ -90,17 +68,6 @@ static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_
     return half;
 }
 
-/* The rest of a value: the bits that its bucket does not tell. */
-static inline uint64_t lines_rest(const struct lines *lines, uint64_t value) {
-    return pieces_gather(&lines->rest, value);
-}
-
-/* The bucket of a value. Linear: that of a ^ b is that of a ^ that of b. */
-static inline uint32_t lines_bucket(const struct lines *lines, uint64_t value) {
-    uint64_t key = pieces_gather(&lines->key, value);
-    return (uint32_t)(key ^ key >> lines->fold);
-}
-
 static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
     return lines->at + ((size_t)bucket << lines->doubled);
 }
@@ -108,12 +75,6 @@ static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
 /* Asks for the lines of a bucket. */
 static inline void lines_prefetch(const struct lines *lines, const union line *line) {
     for (uint32_t i = 0; i >> lines->doubled == 0; i++) prefetch(line + i);
-}
-
-/* The value of a bucket's entry. */
-static inline uint64_t lines_value(const struct lines *lines, uint32_t bucket, uint64_t rest) {
-    return pieces_spread(&lines->key, bucket ^ bucket >> lines->fold) |
-           pieces_spread(&lines->rest, rest);
 }
 
 /* Entries of a bucket of 2^doubled lines whose keys have so many bits. */

@@ -32,11 +32,14 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #define malloc test_malloc
 #define calloc test_calloc
 #define realloc test_realloc
+#include "answer.c"
 #include "checksum.c"
 #include "clusters.c"
 #include "design.c"
+#include "design_costs.c"
 #include "documents.c"
 #include "join.c"
+#include "keying.c"
 #include "memory.c"
 #include "numbers.c"
 #include "pairs.c"
@@ -296,18 +299,18 @@ static void test_lines_hold_any_entries_for_any_key(void) {
         for (size_t i = 0; i < N; i++) { /* all in two buckets */
             values[i] = (random_bits(&random_state) & ~block.mask) | (below(2) ? block.mask : 0);
             if (i < 4) values[i] = i % 2 ? UINT64_MAX : ~block.mask;
-            uint64_t rest = lines_rest(&lines, values[i]);
-            uint32_t bucket = lines_bucket(&lines, values[i]);
+            uint64_t rest = keying_rest(&lines.keying, values[i]);
+            uint32_t bucket = keying_bucket(&lines.keying, values[i]);
             CHECK(rest >> (64 - block.bits) == 0 && bucket >> block.bits == 0);
-            CHECK(lines_value(&lines, bucket, rest) == values[i]);
+            CHECK(keying_value(&lines.keying, bucket, rest) == values[i]);
             union line *line = lines_at(&lines, bucket);
             CHECK(lines_make_room(&lines, line) == NDD_OK);
             lines_put(&lines, line, rest);
         }
         for (size_t left = N; left-- > 0;) {
             size_t gone = below(left + 1);
-            union line *line = lines_at(&lines, lines_bucket(&lines, values[gone]));
-            lines_remove(&lines, line, lines_rest(&lines, values[gone]));
+            union line *line = lines_at(&lines, keying_bucket(&lines.keying, values[gone]));
+            lines_remove(&lines, line, keying_rest(&lines.keying, values[gone]));
             values[gone] = values[left];
             if (left % 50 != 0) continue;
             uint64_t sum = 0, expected = 0;
@@ -317,7 +320,7 @@ static void test_lines_hold_any_entries_for_any_key(void) {
                 const struct overflow *overflow = line_overflow(at);
                 uint32_t count = line_inside(&lines, at) + (overflow == NULL ? 0 : overflow->count);
                 for (uint32_t i = 0; i < count; i++) {
-                    sum += hash_mix(lines_value(&lines, b, lines_entry(&lines, at, i)));
+                    sum += hash_mix(keying_value(&lines.keying, b, lines_entry(&lines, at, i)));
                 }
             }
             CHECK(sum == expected);

@@ -1,0 +1,16 @@
+"""A table larger than memory: immutable segments on disk, and one mutable table before them.
+
+    insert -> table (in memory) -> flush -> segment (a mapped file) -> merge -> larger segment
+    probe  -> the table and every segment -> one answer
+
+    segment.py    one file: written once, proven when it is opened, searched where it is
+    manifest.py   which files make up the table, replaced in one step
+    logical.py    SegmentedTable: insert, remove, probe, flush, merge
+
+docs/tables.md, "Larger than memory", explains it; docs/segment-format.md is the format.
+"""
+
+from dedup.segments.logical import SegmentedStats, SegmentedTable
+from dedup.segments.segment import Segment, write_segment
+
+__all__ = ["Segment", "SegmentedStats", "SegmentedTable", "write_segment"]

@@ -1,0 +1,52 @@
+"""What a replica is told and tells: the namespaces it fills, and where it stands."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+from dedup.detector import Detector
+
+__all__ = ["State", "Views"]
+
+
+class Views(Protocol):
+    """The namespaces of a service. Called in the event loop's thread."""
+
+    def get(self, name: str) -> Detector | None:
+        """Return the detector of a namespace, or None if there is none."""
+
+    def detector(self, name: str, *, recipe: str) -> Detector | None:
+        """Return the detector of a namespace, made with this recipe if it is missing."""
+
+    def __iter__(self) -> Iterator[tuple[str, Detector]]:
+        """Yield each open namespace and its detector."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """Where a replica stands, in plain values.
+
+    status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
+                     writes), failed
+    reason           why it is not current, for people; "" if it is
+    ready            whether it has caught up once and not failed: probes may be answered
+    lag_records      offsets of the log, as last heard, that are not applied
+    behind_seconds   since it was last known to have everything; 0 while it has
+    away_seconds     since Kafka last answered; 0 while it does
+    manifest_seconds since the last manifest; restart reads the log from there
+    offsets          {partition: next offset}
+    ends             {partition: end offset}, as last heard
+    counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
+                     dead_letters, refused (of namespaces that cannot be had)
+    """
+
+    status: str
+    reason: str
+    ready: bool
+    lag_records: int
+    behind_seconds: float
+    away_seconds: float
+    manifest_seconds: float
+    offsets: dict[int, int]
+    ends: dict[int, int]
+    counts: dict[str, int]

@@ -1,0 +1,23 @@
+/*
+ * What a block table is expected to take, in memory and in time, of values that are spread evenly.
+ *
+ * Nanoseconds were measured on one common machine; their ratios matter, and only for speed.
+ */
+#ifndef NDD_DESIGN_COSTS_H
+#define NDD_DESIGN_COSTS_H
+
+#include <stdint.h>
+
+struct block_costs {
+    double bytes;
+    double visit_ns;  /* one key that is looked up, among many */
+    double update_ns; /* one value that is put in */
+};
+
+/* Keys of so many bits, in buckets of 2^doubled lines (table_lines.h). */
+struct block_costs lines_costs(double values, uint32_t bits, uint32_t doubled);
+
+/* The same in a segment (segment.h). */
+struct block_costs segment_costs(double values, uint32_t bits);
+
+#endif

@@ -1,0 +1,26 @@
+/* What a table holds: whether these pairs, and all of them. */
+#include "table.h"
+
+#define AHEAD 16
+
+void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_t *documents,
+                   size_t n, uint8_t *found) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t place;
+        if (n - i > AHEAD) numbers_prefetch(&table->values, values[i + AHEAD]);
+        found[i] = numbers_find(&table->values, values[i], &place) &&
+                   documents_has(&table->documents, place, documents[i]);
+    }
+}
+
+void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents) {
+    uint64_t pair = 0;
+    for (uint32_t place = 0; place < table->values.count; place++) {
+        uint32_t count;
+        const uint64_t *own = documents_get(&table->documents, place, &count);
+        for (uint32_t i = 0; i < count; i++, pair++) {
+            values[pair] = table->values.items[place];
+            documents[pair] = own[i];
+        }
+    }
+}
