@@ -1,0 +1,111 @@
+"""Starting and ending the table service: tokens, TLS, kill -9, SIGTERM, its log."""
+
+import json
+import ssl
+import subprocess
+
+import pytest
+import redis
+from services import Serving, installed
+from test_service import ONCE, TOKEN, insert, probe, reserve, spread
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
+    """Any address but loopback's needs DEDUP_TOKEN; the error says so."""
+    service = Serving(tmp_path, option, "0.0.0.0:0")
+    with pytest.raises(AssertionError, match="DEDUP_TOKEN"):
+        service.start()
+    assert service.process.wait(30) == 2
+
+
+def test_it_starts_beyond_loopback_with_a_token(tmp_path):
+    """With a token, any address is listened to."""
+    with (
+        Serving(tmp_path, "--listen", "0.0.0.0:0", token=TOKEN) as service,
+        redis.Redis(port=service.port, password=TOKEN) as client,
+    ):
+        assert client.ping()
+
+
+def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
+    """Inserts that were answered OK survive kill -9; reservations do not, and say NOTOKEN."""
+    with Serving(tmp_path) as service:
+        with redis.Redis(port=service.port, decode_responses=True) as client:
+            for i in range(100):
+                insert(client, "d", f"http://a/{i}", value=spread(i), check=0)
+            token = reserve(client, "d", "http://b/", value=spread(1000))[1]
+            service.kill()
+        service.start()
+        with redis.Redis(port=service.port, decode_responses=True) as client:
+            found = [probe(client, "d", spread(i), 0) for i in range(100)]
+            assert found == [[[f"http://a/{i}", 0, 0]] for i in range(100)]
+            with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
+                client.execute_command("DEDUP.INSERT", "d", "http://b/", token)
+
+
+def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
+    """The commands that came before SIGTERM are answered, stores closed, the exit status is 0."""
+    with Serving(tmp_path) as service, redis.Redis(port=service.port) as client:
+        pipeline = client.pipeline(transaction=False)
+        for i in range(1200):
+            reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
+        tokens = [answer[1] for answer in pipeline.execute()]
+        for i, token in enumerate(tokens):
+            pipeline.execute_command("DEDUP.INSERT", "d", f"k{i}", token)
+        pipeline.execute()
+        with service.connect() as plain:
+            plain.sendall(b"*1\r\n$4\r\nPING\r\n")
+            assert plain.recv(100) == b"+PONG\r\n"
+            assert service.stop() == 0
+            assert plain.recv(100) == b""
+    assert (tmp_path / "d" / "table.ndd").exists()
+    assert any("stopped" in line for line in service.log)
+
+
+def test_a_second_service_on_the_same_path_says_so(tmp_path):
+    """The folder is locked: the second one ends with status 1 and names the store."""
+    with Serving(tmp_path) as service:
+        with redis.Redis(port=service.port) as client:
+            insert(client, "d", "http://a/1")
+        second = Serving(tmp_path, wait=False)
+        second.start()
+        assert second.process.wait(30) == 1
+        assert any("StoreLocked" in line or "in use" in line for line in second.log), second.log
+
+
+def test_tls_on_both_ports(tmp_path):
+    """With a certificate both ports speak TLS, and only that."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [installed("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-keyout", key, "-out", cert],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with Serving(tmp_path / "s", "--tls-cert", cert, "--tls-key", key) as service:
+        with redis.Redis(port=service.port, ssl=True, ssl_ca_certs=str(cert)) as client:
+            insert(client, "d", "http://a/1")
+        status, body = service.get("/readyz", ssl.create_default_context(cafile=cert))
+        assert (status, body) == (200, b'{"status":"ok"}')
+        with (
+            redis.Redis(port=service.port, **ONCE) as client,
+            pytest.raises(redis.RedisError),
+        ):
+            client.ping()
+
+
+def test_the_log_is_an_object_a_line(tmp_path):
+    """With --log json every line parses, has time, level and message, and names no key or token."""
+    with Serving(tmp_path, token=TOKEN) as service:
+        with redis.Redis(port=service.port, password=TOKEN) as client:
+            insert(client, "d", "http://secret.example/path")
+            with pytest.raises(redis.ResponseError):
+                client.execute_command("DEDUP.PROBE", "d", "http://secret.example/path")
+        with service.connect() as plain:
+            plain.sendall(b"garbage http://secret.example/path\r\n")
+            plain.recv(1000)
+    lines = [json.loads(line) for line in service.log if line]
+    assert len(lines) >= 3
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+    assert "secret.example" not in "".join(service.log)
