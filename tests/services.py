@@ -155,7 +155,12 @@ class Serving:
         return self.process.wait(STOP_SECONDS)
 
 
-PACKAGES = {"redis-cli": "redis-tools", "redis-benchmark": "redis-tools", "openssl": "openssl"}
+PACKAGES = {
+    "chromium": "chromium",
+    "openssl": "openssl",
+    "redis-benchmark": "redis-tools",
+    "redis-cli": "redis-tools",
+}
 
 
 def installed(program: str) -> str:

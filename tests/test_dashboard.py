@@ -55,7 +55,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    program = installed("chromium", "chromium")
+    program = installed("chromium")
     with sync_playwright() as playwright:
         # as root, as in a container, Chromium runs without its sandbox or not at all
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -122,8 +122,9 @@ def _fleet(pages: int, seed: int, *, as_json: bool) -> None:
 def _need(*modules: str) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
+        extras = "scrapy,cli" if set(missing) <= {"scrapy", "rich"} else "all"
         raise DedupError(
-            f"the demo needs {' and '.join(missing)}; run: pip install 'crawl-dedup[all]'"
+            f"the demo needs {' and '.join(missing)}; run: pip install 'crawl-dedup[{extras}]'"
         )
 
 
