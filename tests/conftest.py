@@ -6,6 +6,7 @@ No test fails for being slow: Hypothesis' deadline is off.
 from __future__ import annotations
 
 import gc
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ FIGURES = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIGURES] = []
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # a run in the background, whose children would ignore the Ctrl-C that tests send them
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
