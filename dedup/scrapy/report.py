@@ -230,8 +230,10 @@ def _settings(config: Config) -> str:
     rows = []
     for field, value in msgspec.structs.asdict(config).items():
         told = "set" if field == "secret" and value else value
-        if isinstance(told, frozenset | set | tuple):
-            told = ", ".join(sorted(map(_without_token, told)))
+        if isinstance(told, frozenset):
+            told = ", ".join(sorted(told))
+        elif isinstance(told, tuple):  # in the order of preference
+            told = ", ".join(map(_without_token, told))
         rows.append((f"DEDUP_{field.upper()}", "the recipe's" if told is None else str(told)))
     return section("Settings in force", table(("setting", "value"), rows))
 
