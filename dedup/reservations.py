@@ -49,6 +49,11 @@ class Reservation(msgspec.Struct, frozen=True):
     expires: float
     judged: object = None
 
+    @property
+    def accepted(self) -> bool:
+        """Whether it was pinned: its page is processed, and on its way to the store."""
+        return self.expires == inf
+
 
 class Reservations:
     """The pages in flight of one store."""
@@ -94,26 +99,29 @@ class Reservations:
         now: float,
         seconds: float,
         judged: object = None,
+        token: str | None = None,
     ) -> str:
-        """Take a fingerprint for so many seconds and return the token of the reservation."""
+        """Take a fingerprint for so many seconds and return the token of the reservation.
+
+        A token that is given must be new: neither held nor ended.
+        """
         if now >= self._due or len(self._held) >= HELD_LIMIT:
             self._sweep(now)
         self._due = min(self._due, now + seconds)
         number = self._count
         self._count += 1
-        reservation = Reservation(
-            f"{self._prefix}-{number:x}", number, key, page, domain, seconds, now + seconds, judged
-        )
+        token = token or f"{self._prefix}-{number:x}"
+        reservation = Reservation(token, number, key, page, domain, seconds, now + seconds, judged)
         self._values[number] = page.value
         if self._table is not None:
             self._table.insert(page.value, number)
         elif len(self._values) > COMPARED:
             self._table = self._made_table()
         self._held[number] = reservation
-        self._numbers[reservation.token] = number
+        self._numbers[token] = number
         self._keys.setdefault(key, set()).add(number)
         self._queues.setdefault(seconds, OrderedDict())[number] = None
-        return reservation.token
+        return token
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is out."""

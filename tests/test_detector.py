@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from w3lib.url import canonicalize_url
 
 import dedup.detector
+import dedup.open_stores
 import dedup.reservations
 from dedup.errors import RecipeMismatch, StoreLocked, UsageError
 from dedup.names import document_key, namespace_of, registrable_domain
@@ -445,7 +446,7 @@ def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, rece
     """
     clock = Clock()
     with (
-        mock.patch.object(dedup.detector, "RECENT", recent),
+        mock.patch.object(dedup.open_stores, "RECENT", recent),
         tempfile.TemporaryDirectory() as folder,
         dedup.detector.open(folder, clock=clock) as detector,
     ):
@@ -853,7 +854,7 @@ class CrawlOfFewValues(Crawl):
     def __init__(self) -> None:
         super().__init__()
         self.patches = [
-            mock.patch.object(dedup.detector, "RECENT", 2),
+            mock.patch.object(dedup.open_stores, "RECENT", 2),
             mock.patch.object(dedup.reservations, "COMPARED", 2),
         ]
         for patch in self.patches:
