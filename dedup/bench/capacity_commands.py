@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,9 @@ class Connection:
         self.sent = self.received = 0
 
     def ask(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
-        """Send commands in one write and return their answers; raise RuntimeError for an error."""
-        data = b"".join(self._hiredis.pack_command(command) for command in commands)
+        """Send commands in one write and return their answers; raise OSError for an error."""
+        pack: Any = self._hiredis.pack_command
+        data = b"".join(pack(command) for command in commands)
         self._socket.sendall(data)
         self.sent += len(data)
         answers: list[Any] = []
@@ -97,12 +98,12 @@ class Connection:
             if answer is False:
                 read = self._socket.recv(1 << 16)
                 if not read:
-                    raise RuntimeError("the service closed the connection")
+                    raise OSError("the service closed the connection")
                 self.received += len(read)
                 self._reader.feed(read)
                 continue
             if isinstance(answer, self._hiredis.ReplyError):
-                raise RuntimeError(f"the service answered {answer}")
+                raise OSError(f"the service answered {answer}")
             answers.append(answer)
         return answers
 

@@ -7,9 +7,7 @@ brings, and every figure is of the process that holds them: bytes it has, CPU ti
 a wall clock are given where somebody would wait (a stall, an opening).
 """
 
-import asyncio
 import json
-import os
 import random
 import sys
 import time
@@ -287,7 +285,7 @@ def main(part: str, arguments: str) -> None:
     """Measure a part and print it."""
     given = json.loads(arguments)
     given["folder"] = Path(given["folder"])
-    measure = {"table": measure_table, "store": measure_store}[part]
+    measure: Any = {"table": measure_table, "store": measure_store}[part]
     sys.stdout.write(json.dumps(msgspec.to_builtins(measure(**given))) + "\n")
 
 

@@ -1,0 +1,121 @@
+"""What a document and a page cost a table service: every constant of the capacity model, measured.
+
+    dedup bench capacity -> these numbers -> dedup.capacity
+
+The rule kept here: no number without the command that measured it. Those that are CPU time are of one
+slow shared core (SOURCES says which machine); measure your own, and give them to `dedup plan` as a
+file. Byte counts are the same on every 64-bit machine.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from dedup.errors import UsageError
+
+__all__ = ["MACHINE", "MEASURED", "SOURCES", "Costs", "Source", "read_costs"]
+
+MACHINE = (
+    "2 shared cores of an x86-64 server, 24 GiB, Linux, Python 3.11.7, lmdb 3.0.0, "
+    "others at work beside it"
+)
+
+
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The constants; SOURCES says what each is, in which unit, and how it was measured."""
+
+    set_bytes: float = 22.2
+    set_growth: float = 1.5
+    process_bytes: float = 60e6
+    tree_bytes: float = 50.0
+    record_bytes: float = 85.5
+    snapshot_bytes: float = 16.0
+    event_bytes: float = 81.0
+    reserve_us: float = 60.0
+    insert_us: float = 152.0
+    release_us: float = 26.0
+    applied_us: float = 54.0
+    probe_share: float = 1.0
+    rebuild_us: float = 31.0
+    written_bytes: float = 17_000.0
+    open_us: float = 1.5
+    snapshot_us: float = 0.6
+    index_us: float = 0.4
+    reserve_wire_bytes: float = 259.0
+    insert_wire_bytes: float = 74.0
+    release_wire_bytes: float = 74.0
+
+
+class Source(NamedTuple):
+    """What a constant is: its unit, what it says, and the command that measures it."""
+
+    unit: str
+    what: str
+    command: str
+
+
+TABLE = "dedup bench capacity --part table"
+STORE = "dedup bench capacity --part store"
+COMMANDS = "chrt -r 5 dedup bench capacity --part commands"
+LOG = "dedup bench capacity --part log"
+
+SOURCES = {
+    "set_bytes": Source(
+        "B a document", "the set of values and the ids beside the block tables", TABLE
+    ),
+    "set_growth": Source("", "room that these arrays have at most, as they grow", TABLE),
+    "process_bytes": Source("B", "a service without documents", STORE),
+    "tree_bytes": Source(
+        "B a document",
+        "the tree of keys, read and written at random: it should be in memory",
+        STORE,
+    ),
+    "record_bytes": Source("B a document", "a record on disk, and as many as its key has", STORE),
+    "snapshot_bytes": Source("B a document", "table.ndd", STORE),
+    "event_bytes": Source("B a document", "a record in a broker's log, one copy, zstd", LOG),
+    "reserve_us": Source("us of CPU", "RESERVE, one at a time, little to search", COMMANDS),
+    "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
+    "release_us": Source("us of CPU", "RELEASE, one at a time", COMMANDS),
+    "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
+    "probe_share": Source("", "a probe by itself, as a share of the plan's estimate", TABLE),
+    "rebuild_us": Source("us", "an event, when a store is filled from a log (wall time)", STORE),
+    "written_bytes": Source("B an event", "written to the disk, at 10 M documents", STORE),
+    "open_us": Source("us a document", "opening a store from its snapshot (wall time)", STORE),
+    "snapshot_us": Source(
+        "us a document", "a snapshot, during which the store answers nobody (wall time)", STORE
+    ),
+    "index_us": Source(
+        "us a document", "the index made anew, when it doubles or after opening", TABLE
+    ),
+    "reserve_wire_bytes": Source(
+        "B", "RESERVE and its answer, and as many as the key has", COMMANDS
+    ),
+    "insert_wire_bytes": Source("B", "INSERT and its answer, and as many as the key has", COMMANDS),
+    "release_wire_bytes": Source(
+        "B", "RELEASE and its answer, and as many as the key has", COMMANDS
+    ),
+}
+
+MEASURED = Costs()
+
+# How long an answer to RESERVE took on loopback with nothing else under way, in microseconds: the
+# shares of answers that took less. COMMANDS, a million documents, k = 3, 10,000 pages.
+ANSWER_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995)
+ANSWER_US = (60.0, 64.0, 66.0, 68.0, 74.0, 83.0, 89.0, 125.0, 143.0, 817.0, 1601.0)
+
+
+def read_costs(data: bytes) -> Costs:
+    """Return costs from JSON: an object with some of the fields of Costs; the others stay measured.
+
+    Raises UsageError saying what is wrong with it.
+    """
+    try:
+        costs = msgspec.json.decode(data, type=Costs)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"costs are a JSON object of numbers, of: {', '.join(SOURCES)}; {error}"
+        ) from error
+    for name in SOURCES:
+        if not 0 <= getattr(costs, name) < float("inf"):
+            raise UsageError(f"the cost {name} is {getattr(costs, name)}; it must be 0 or more")
+    return costs
