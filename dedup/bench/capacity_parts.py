@@ -1,13 +1,12 @@
-"""What the capacity model is checked against: one part of it, measured in a process of its own.
+"""What the capacity model is checked against: tables, stores and their trees, grown and measured.
 
-    python -m dedup.bench.capacity_parts table|store|commands JSON      a line of JSON out
+    documents, k -> a table | a store | a tree of keys -> bytes, CPU time, how long it holds others up
 
 The rule kept here: the structures are grown as a table service grows them, by batches of what a log
 brings, and every figure is of the process that holds them: bytes it has, CPU time it took. Times of
 a wall clock are given where somebody would wait (a stall, an opening).
 """
 
-import json
 import random
 import sys
 import time
@@ -24,7 +23,15 @@ from dedup.store import Store
 from dedup.table import Table
 from dedup.values import Document, PageFingerprint
 
-__all__ = ["StoreFigures", "TableFigures", "keys_of", "measure_store", "measure_table"]
+__all__ = [
+    "StoreFigures",
+    "TableFigures",
+    "TreeFigures",
+    "keys_of",
+    "measure_store",
+    "measure_table",
+    "measure_tree",
+]
 
 TABLE_BATCH = 20_000  # pairs a call, as a service takes them from a log that it catches up with
 STORE_BATCH = 20_000
@@ -40,7 +47,7 @@ class TableFigures(msgspec.Struct, frozen=True):
     peak_bytes       most bytes a value since it had half as many, times the values
     made_bytes       held by the same table loaded from its file, which is made for its size
     stall_seconds    wall time of the longest insert of one batch: the index is made anew
-    reload_stall     wall time of the first insert after loading
+    reload_stall     wall time of the first insert after loading, and its CPU time: the index again
     probe_us         one probe a call, and one of a batch
     """
 
@@ -53,6 +60,7 @@ class TableFigures(msgspec.Struct, frozen=True):
     insert_us: float
     stall_seconds: float
     reload_stall_seconds: float
+    reload_stall_cpu_seconds: float
     probe_us: float
     batch_us: float
     made_probe_us: float
@@ -95,6 +103,15 @@ class StoreFigures(msgspec.Struct, frozen=True):
     resident_bytes: float
 
 
+class TreeFigures(msgspec.Struct, frozen=True):
+    """The tree of keys alone, of so many; bytes a key, microseconds of CPU each."""
+
+    keys: int
+    tree_bytes: float
+    depth: int
+    put_us: float
+
+
 def keys_of(first: int, count: int) -> list[str]:
     """Return document keys as a crawl has them: 60 bytes on the average."""
     return [
@@ -132,9 +149,9 @@ def measure_table(documents: int, k: int, folder: Path) -> TableFigures:
     load = time.perf_counter() - began
     made_stats = made.stats()
     made_single, made_batch = _probes(made, queries)
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     made.insert(1, 2**63)
-    reload_stall = time.perf_counter() - began
+    reload_stall, busy = time.perf_counter() - began, time.process_time() - busy
     saved = path.stat().st_size
     path.unlink()
     return TableFigures(
@@ -147,6 +164,7 @@ def measure_table(documents: int, k: int, folder: Path) -> TableFigures:
         cpu / documents * 1e6,
         stall,
         reload_stall,
+        busy,
         single,
         batch,
         made_single,
@@ -250,6 +268,35 @@ def measure_store(
     )
 
 
+def measure_tree(keys: int, folder: Path) -> TreeFigures:
+    """Grow the tree of keys of documents.mdb alone: digests in no order, as apply() files them.
+
+    A fifth of the room of a store, so that sizes can be measured that no disk at hand could take.
+    """
+    import lmdb
+
+    rng = np.random.default_rng(keys)
+    with lmdb.open(
+        str(folder / "tree.mdb"), subdir=False, map_size=1 << 40, max_dbs=1, lock=False, sync=False
+    ) as env:
+        tree = env.open_db(b"keys")
+        cpu = time.process_time()
+        for first in range(0, keys, STORE_BATCH):
+            count = min(STORE_BATCH, keys - first)
+            digests = np.sort(rng.integers(0, 2**64, count, np.uint64)).astype(">u8")
+            packed, ids = digests.tobytes(), np.arange(first, first + count, dtype=">u8").tobytes()
+            pairs = [
+                (packed[i : i + 8] + ids[i : i + 8], ids[i : i + 8]) for i in range(0, 8 * count, 8)
+            ]
+            with env.begin(tree, write=True) as txn:
+                txn.cursor().putmulti(pairs)
+        cpu = time.process_time() - cpu
+        with env.begin() as txn:
+            stat = txn.stat(tree)
+    pages = stat["branch_pages"] + stat["leaf_pages"]
+    return TreeFigures(keys, pages * stat["psize"] / keys, stat["depth"], cpu / keys * 1e6)
+
+
 def _trees(store: Store) -> dict[str, int]:
     """Return the bytes of the pages of each tree of the store's file."""
     documents: Any = store._documents  # noqa: SLF001  (no user asks for this)
@@ -279,15 +326,3 @@ def _resident() -> float:
     except OSError:
         return 0.0
     return next(float(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
-
-
-def main(part: str, arguments: str) -> None:
-    """Measure a part and print it."""
-    given = json.loads(arguments)
-    given["folder"] = Path(given["folder"])
-    measure: Any = {"table": measure_table, "store": measure_store}[part]
-    sys.stdout.write(json.dumps(msgspec.to_builtins(measure(**given))) + "\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
