@@ -19,13 +19,22 @@ import msgspec
 
 from dedup.bench.capacity_commands import CommandFigures, LogFigures
 from dedup.bench.capacity_parts import StoreFigures, TableFigures, TreeFigures
+from dedup.bench.figures import rows
 from dedup.bench.report import Machine, machine
 from dedup.capacity import probe_us, table_bytes
 from dedup.costs import MEASURED, Costs
+from dedup.errors import UsageError
 
-__all__ = ["PARTS", "CapacityBench", "Check", "Plan", "bench_capacity", "checks", "costs_of"]
-
-PARTS = ("table", "store", "tree", "commands", "log")
+__all__ = [
+    "CapacityBench",
+    "Check",
+    "Plan",
+    "bench_capacity",
+    "checks",
+    "costs_of",
+    "page",
+    "read_results",
+]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -188,6 +197,49 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
             Check("RELEASE", n, k, "us of CPU", costs.release_us, command.release_us),
         ]
     return found
+
+
+def read_results(files: Sequence[bytes]) -> CapacityBench:
+    """Return what was measured in several runs, as --json wrote them; the machine of the first.
+
+    Raises UsageError for what it did not write.
+    """
+    try:
+        found = [msgspec.json.decode(file, type=CapacityBench) for file in files]
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"these are no figures of `dedup bench capacity --json`: {error}"
+        ) from error
+    first = found[0]
+    for other in found[1:]:
+        first.tables += other.tables
+        first.stores += other.stores
+        first.trees += other.trees
+        first.commands += other.commands
+        first.log = first.log or other.log
+    return first
+
+
+def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
+    """Return the checks as a Markdown table."""
+    cells = [
+        [
+            check.what,
+            f"{check.documents:,}",
+            "" if check.k is None else str(check.k),
+            check.unit,
+            _short(check.predicted),
+            _short(check.measured),
+            f"{check.deviation:+.0%}",
+        ]
+        for check in checks(result, costs)
+    ]
+    headers = ["what", "documents", "k", "unit", "the model", "measured", "deviation"]
+    return rows(headers, cells)
+
+
+def _short(number: float) -> str:
+    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
 def costs_of(result: CapacityBench) -> Costs:

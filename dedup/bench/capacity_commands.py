@@ -29,6 +29,7 @@ __all__ = ["CommandFigures", "LogFigures", "measure_commands", "measure_log"]
 
 DEPTH = 16  # commands of one write, as a spider's turn of the loop makes them
 LOG_DEPTH = 64  # pages whose inserts wait for Kafka at once
+ALONE = 200
 SHARES = (*(i / 100 for i in range(100)), 0.995, 0.999, 0.9995)
 WAIT_SECONDS = 120.0
 
@@ -65,13 +66,15 @@ class LogFigures(msgspec.Struct, frozen=True):
 
     insert_us    at the service that was asked: production, acknowledgement, reading, applying
     applied_us   at another one that follows the same log
-    log_bytes    of the topic's segments a record, one copy, as the broker has them (zstd)
+    log_bytes    of the topic's segments a record, one copy, as the broker has them (zstd);
+    alone_bytes  of a record that is a batch of its own, as it is when few come
     """
 
     requests: int
     insert_us: float
     applied_us: float
     log_bytes: float
+    alone_bytes: float
 
 
 class Connection:
@@ -222,7 +225,10 @@ def measure_log(requests: int) -> LogFigures:
         _wait(connections, 1000 + requests)
         after = [cpu_seconds(process) for process in (asked, other)]
         asked_us, other_us = ((b - a) / requests * 1e6 for a, b in zip(before, after, strict=True))
-        return LogFigures(requests, asked_us, other_us, _log_bytes(cluster) / (1000 + requests))
+        together = _log_bytes(cluster)
+        _insert(meter, pages, ALONE, 1)
+        alone = (_log_bytes(cluster) - together) / ALONE
+        return LogFigures(requests, asked_us, other_us, together / (1000 + requests), alone)
 
 
 def _insert(meter: _Meter, pages: Pages, count: int, depth: int) -> None:

@@ -44,7 +44,7 @@ class TableFigures(msgspec.Struct, frozen=True):
     """A dedup.Table of so many evenly spread values, grown batch by batch. Bytes; seconds of CPU.
 
     bytes            held at the end, ids included
-    peak_bytes       most bytes a value since it had half as many, times the values
+    peak_bytes       the most it held since it had half as many values
     made_bytes       held by the same table loaded from its file, which is made for its size
     stall_seconds    wall time of the longest insert of one batch: the index is made anew
     reload_stall     wall time of the first insert after loading, and its CPU time: the index again
@@ -60,7 +60,6 @@ class TableFigures(msgspec.Struct, frozen=True):
     insert_us: float
     stall_seconds: float
     reload_stall_seconds: float
-    reload_stall_cpu_seconds: float
     probe_us: float
     batch_us: float
     made_probe_us: float
@@ -68,6 +67,7 @@ class TableFigures(msgspec.Struct, frozen=True):
     saved_bytes: int
     save_seconds: float
     load_seconds: float
+    reload_stall_cpu_seconds: float | None = None
 
 
 class StoreFigures(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ def measure_table(documents: int, k: int, folder: Path) -> TableFigures:
     """Grow a table, probe it, save it, load it. The folder takes 16 bytes a document."""
     rng = np.random.default_rng(documents ^ k)
     table = Table(k)
-    stall = peak = 0.0
+    stall, peak = 0.0, 0
     cpu = time.process_time()
     for first in range(0, documents, TABLE_BATCH):
         count = min(TABLE_BATCH, documents - first)
@@ -134,7 +134,7 @@ def measure_table(documents: int, k: int, folder: Path) -> TableFigures:
         table.insert_many(values, ids)
         stall = max(stall, time.perf_counter() - began)
         if 2 * first >= documents or first + count == documents:
-            peak = max(peak, table.stats().bytes / (first + count))
+            peak = max(peak, table.stats().bytes)
     cpu = time.process_time() - cpu
     stats = table.stats()
     queries = rng.integers(0, 2**64, QUERIES, dtype=np.uint64)
@@ -158,13 +158,12 @@ def measure_table(documents: int, k: int, folder: Path) -> TableFigures:
         documents,
         k,
         stats.bytes,
-        round(peak * documents),
+        peak,
         made_stats.bytes,
         stats.keys,
         cpu / documents * 1e6,
         stall,
         reload_stall,
-        busy,
         single,
         batch,
         made_single,
@@ -172,6 +171,7 @@ def measure_table(documents: int, k: int, folder: Path) -> TableFigures:
         saved,
         save,
         load,
+        busy,
     )
 
 
