@@ -39,6 +39,7 @@ __all__ = [
 
 MOST_MACHINES = 100_000
 MOST_SETS = 64
+HARDLY_MORE = 1.15  # times the fewest machines
 LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
 LATENCY_PAGES = 20_000
 STEP = 2 ** (1 / 8)
@@ -47,7 +48,10 @@ GROWS_AT = 2  # and made anew when it has so many times as many (native/src/tabl
 LOG_BEFORE_COMPACTION = 2  # a topic has up to so many times the records that stay
 SNAPSHOTS = 2  # on disk at once: one is written beside the other
 MONTH_HOURS = 730
-ANSWER_PROBE_US = 4.0  # of the answers in dedup.costs: their search
+SNAPSHOT_DOCUMENTS = 100_000  # changed, or this share of all, make a snapshot due: as in
+SNAPSHOT_SHARE = 0.05  # dedup/service/replica.py, which is floors above
+TIMEOUT_SECONDS = 0.5  # the client's usual one
+ANSWER_PROBE_US = 0.12  # of the answers in dedup.costs: their search
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -122,6 +126,7 @@ class Shard(msgspec.Struct, frozen=True):
     open_seconds: float
     rebuild_seconds: float
     snapshot_seconds: float
+    snapshot_every_seconds: float
     index_seconds: float
 
 
@@ -181,13 +186,15 @@ def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
 def capacity(
     crawl: Crawl, machine: Machine, costs: Costs = MEASURED, price: float | None = None
 ) -> Cluster:
-    """Return the smallest cluster for a crawl: fewest machines, of these fewest shards.
+    """Return a cluster for a crawl: of those with hardly more machines than the least, fewest services.
+
+    Fewer services make less of what every shard does for every page, CPU and network both.
 
     price is that of a machine-hour, in any currency. Raises UsageError for arguments out of range,
     and when no number of machines up to 100,000 does it, saying what stands in the way.
     """
     _check(crawl, machine, price)
-    best: tuple[tuple[int, int, int], _Try] | None = None
+    tries: list[_Try] = []
     why = "memory"
     for each in range(1, machine.cores + 1):
         room = machine.memory * machine.memory_share / each
@@ -202,12 +209,14 @@ def capacity(
             sets = max(crawl.copies, active + crawl.copies - 1)
             machines = max(-(-shards * sets // each), sets)
             found = _Try(shards, active, sets, machines, each, limit if shards == least else "CPU")
-            order = machines, shards, each
-            if machines <= MOST_MACHINES and (best is None or order < best[0]):
-                best = order, found
-    if best is None:
+            if machines <= MOST_MACHINES:
+                tries.append(found)
+    if not tries:
         raise UsageError(_impossible(crawl, machine, costs, why))
-    return _cluster(crawl, machine, costs, price, best[1])
+    most = HARDLY_MORE * min(found.machines for found in tries)
+    near = [found for found in tries if found.machines <= most]
+    best = min(near, key=lambda found: (found.shards * found.sets, found.machines, found.each))
+    return _cluster(crawl, machine, costs, price, best)
 
 
 class _Try(msgspec.Struct, frozen=True):
@@ -344,6 +353,9 @@ def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         open_seconds=documents * costs.open_us / 1e6,
         rebuild_seconds=documents * costs.rebuild_us / 1e6,
         snapshot_seconds=documents * costs.snapshot_us / 1e6,
+        snapshot_every_seconds=max(SNAPSHOT_DOCUMENTS, SNAPSHOT_SHARE * documents) / changes
+        if changes
+        else math.inf,
         index_seconds=documents * costs.index_us / 1e6,
     )
 
@@ -412,10 +424,12 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
             f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to make anew from the log: "
             "keep a standing set, copy its folder, and raise the topic's delete.retention.ms to more."
         )
-    if (stall := max(shard.snapshot_seconds, shard.index_seconds)) > 0.5:
+    if (stall := shard.snapshot_seconds - TIMEOUT_SECONDS) > 0:
+        share = min(1.0, found.shards * stall / shard.snapshot_every_seconds)
         yield (
-            f"A shard answers nobody for about {stall:,.0f} s when it writes a snapshot or makes its "
-            "index anew: pages that wait longer than the client's timeout are kept, unjudged."
+            f"A shard answers nobody for {shard.snapshot_seconds:,.0f} s while it writes a snapshot, "
+            f"once in {shard.snapshot_every_seconds / 3600:,.0f} hours: with {found.shards:,} shards "
+            f"up to {share:.1%} of the pages meet one, and are kept unjudged."
         )
     if shard.disk_bytes_per_second > 50e6:
         yield (

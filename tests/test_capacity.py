@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import dedup.bench.capacity_parts as parts
+import dedup.capacity as model
+import dedup.service.replica as replica
 from dedup.bench.capacity import CapacityBench, checks, page, read_results
 from dedup.bench.fanout import CASES, LOADS, SHARDS
 from dedup.bench.figures import between
@@ -144,6 +146,15 @@ def test_disk_and_kafka_are_counted():
     assert found.kafka_bytes == pytest.approx(costs.event_bytes * CRAWL.documents * 3 * 2)
 
 
+def test_snapshots_come_as_often_as_the_service_takes_them():
+    """They are due after as many changes as dedup/service/replica.py says."""
+    assert model.SNAPSHOT_DOCUMENTS == replica.SNAPSHOT_DOCUMENTS
+    assert model.SNAPSHOT_SHARE == replica.SNAPSHOT_SHARE
+    shard = capacity(CRAWL, MACHINE).shard
+    due = replica.SNAPSHOT_SHARE * shard.documents
+    assert shard.snapshot_every_seconds * shard.inserts == pytest.approx(due)
+
+
 def test_a_price_is_the_users():
     """Without a price there is no cost; with one it is the machines' hours of a month times that."""
     assert capacity(CRAWL, MACHINE).cost is None
@@ -256,7 +267,7 @@ def test_every_constant_says_where_it_was_measured():
         part = re.fullmatch(r"(?:chrt -r 5 )?dedup bench capacity --part (\w+)", source.command)
         assert part, f"{name}: {source.command}"
         assert part[1] in PARTS
-        row = f"| `{name}` | {getattr(MEASURED, name):,g} | {source.unit} |"
+        row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {source.unit} |"
         assert row in text, row
 
 

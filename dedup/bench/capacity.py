@@ -279,6 +279,6 @@ def costs_of(result: CapacityBench) -> Costs:
         given |= {
             "insert_us": result.log.insert_us,
             "applied_us": result.log.applied_us,
-            "event_bytes": result.log.log_bytes,
+            "event_bytes": result.log.alone_bytes,
         }
     return msgspec.structs.replace(costs, **given)
