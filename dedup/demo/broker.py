@@ -37,7 +37,7 @@ __all__ = ["Cluster", "NoBroker", "brokers_answering", "free_ports"]
 
 POM = Path(__file__).parent / "broker_pom.xml"
 RESOLVE = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
-START_SECONDS = 90.0  # a slow machine with other things to do
+START_SECONDS = 240.0  # a slow machine with many other things to do
 TRIES = 3  # a port that was free may be taken by the time the broker binds it
 
 
