@@ -181,7 +181,7 @@ def test_kill_9_during_an_import_leaves_a_sound_store(tmp_path):
     command = [sys.executable, "-m", "dedup", "store", "import", tmp_path / "a", "--input", file]
     with subprocess.Popen(command) as child:
         documents = tmp_path / "a" / "spider" / "documents.mdb"
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 120
         while time.monotonic() < limit and child.poll() is None:
             if documents.exists() and documents.stat().st_size > 1_000_000:
                 break
