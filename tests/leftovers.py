@@ -8,7 +8,6 @@ carries the mark, children of children too. Linux only: elsewhere watch() does n
 
 import os
 import select
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,22 +15,21 @@ from pathlib import Path
 MARK = "DEDUP_TEST_RUN"
 SECONDS = 10  # to look for what is left; a process may be starting another one
 
-_watcher: "subprocess.Popen[bytes] | None" = None  # it outlives this process
-
 
 def watch() -> None:
     """Mark this process' children to come, and start the watcher. A run within a run is its part."""
     if sys.platform != "linux" or MARK in os.environ:
         return
-    global _watcher
     os.environ[MARK] = mark = f"{os.getpid()}-{time.time_ns()}"
-    _watcher = subprocess.Popen(
+    null = os.open(os.devnull, os.O_RDWR)
+    os.posix_spawn(
+        sys.executable,
         [sys.executable, __file__, str(os.getpid()), mark],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # no Ctrl-C of the run's
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in range(3)],
+        setsid=True,  # no Ctrl-C of the run's
     )
+    os.close(null)
 
 
 def marked(mark: str, name: str = MARK) -> list[int]:
