@@ -179,10 +179,12 @@ class Commands:
         exempt: str | None = None,
         guard: bool = True,
         token: str | None = None,
+        home: bool = True,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
-        With a token of the caller's own, that is the reservation's.
+        With a token of the caller's own, that is the reservation's. home is False where another
+        shard is the home of the key (dedup.shards).
         """
         self.check_key(key)
         detector = self.detector(namespace, page.recipe, asked, make=True)
@@ -194,6 +196,7 @@ class Commands:
             exempt=exempt,
             guard=guard,
             token=token,
+            home=home,
         )
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
