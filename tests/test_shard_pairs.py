@@ -64,7 +64,9 @@ class Shards:
         self.log.append((key, value))
 
     def reserve(self, shard: int, key: str, token: str) -> Verdict:
-        return self.commands[shard].reserve(NS, key, page(len(key)), "", Asked(), token=token)
+        return self.commands[shard].reserve(
+            NS, key, page(len(key)), "", Asked(), token=token, home=shard == homes(key)
+        )
 
     def asked(self, key: str, token: str) -> Verdict | None:
         """One whole attempt: everywhere, merged; what reserves nothing is released everywhere."""
