@@ -28,6 +28,8 @@ from queue import Empty, Queue
 from typing import Self
 from urllib.parse import urlsplit
 
+from dedup.demo.fetch import fetched
+
 START_SECONDS = 180.0
 STOP_SECONDS = 180.0
 ANSWER_SECONDS = 120.0
@@ -168,13 +170,13 @@ PACKAGES = {
 
 def installed(program: str) -> str:
     """Return the path of a program; its package is installed where that may be (Debian, as root)."""
-    package = PACKAGES[program]
+    package, said = PACKAGES[program], ""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
-            subprocess.run(["apt-get", *command], check=True, capture_output=True, env=environment)
+            said = fetched(["apt-get", *command], env=environment).stderr
     found = shutil.which(program)
-    assert found, f"{program} is missing: install it (Debian: apt-get install {package})"
+    assert found, f"{program} is missing: install it (Debian: apt-get install {package}) {said}"
     return found
 
 
