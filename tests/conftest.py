@@ -7,6 +7,7 @@ each time; --hypothesis-profile=explore draws others. What a run started ends wi
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator
@@ -33,8 +34,21 @@ settings.load_profile("steady")
 FIGURES = pytest.StashKey[list[str]]()
 
 
+# What a person may have set, and what would change what the programs under test do or show.
+SET_HERE = (
+    "COLUMNS",
+    "LINES",
+    "FORCE_COLOR",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "SCRAPY_SETTINGS_MODULE",
+)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIGURES] = []
+    for name in SET_HERE:
+        os.environ.pop(name, None)
     leftovers.watch()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # a run in the background, whose children would ignore the Ctrl-C that tests send them
