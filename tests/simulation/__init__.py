@@ -13,11 +13,13 @@ back, also with other partitions, and messages that are late or lost.
 import asyncio
 import shutil
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from dedup.reservations import Reservation
 from dedup.store import Store
 from simulation.log import Reader
 from simulation.services import give_up, here
@@ -31,6 +33,13 @@ class Found(NamedTuple):
 
     wrongs: list[str]
     counts: Counter[str]
+
+
+def broken(mutation: str) -> AbstractContextManager[object]:
+    """Break a rule below the services."""
+    if mutation == "accepted pages do not count":
+        return mock.patch.object(Reservation, "accepted", new=False)
+    return nullcontext()
 
 
 def run(
@@ -58,6 +67,7 @@ def run(
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
             mock.patch("dedup.store.store.PRUNE_BATCH", 1),
             mock.patch.object(Store, "give_up", give_up(world, Store.give_up)),
+            broken(mutation),
         ):
             await world.run()
         return world

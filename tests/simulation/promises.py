@@ -16,6 +16,7 @@ Of shards:
 """
 
 from collections.abc import Iterable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from dedup.values import PageFingerprint, Verdict
@@ -127,17 +128,15 @@ class Promises:
         if verdict.status == "near_duplicate":
             self.judge_drop(attempt.page, verdict)
         if verdict.status == "pending":
-            attempt.blocked_by |= {
-                held.token
-                for held in service.in_flight()
-                if held.key == verdict.of and self._counts(attempt, held, service)
-            }
-            if not attempt.blocked_by:
-                self.wrong(f"{attempt.page.key} is to wait where nobody decides that")
+            others = [each for each in service.in_flight() if each.key == verdict.of]
+            counting = [each for each in others if self._counts(attempt, each, service)]
+            if not counting:
+                self.wrong(f"{attempt.page.key} is to wait where that is not decided")
+            attempt.blocked_by |= {each.token for each in counting or others}
 
     def _counts(self, attempt: Attempt, held: Any, service: Service) -> bool:
         """Whether this service decides between a page and one in flight."""
-        if held.accepted:
+        if held.expires == inf:  # accepted
             return True
         other = self.attempts[held.token]
         return (attempt if attempt.page.key < other.page.key else other).home is service

@@ -171,6 +171,7 @@ def at_once(work: Coroutine[Any, Any, None]) -> None:
 
 def give_up(world: "World", real: Callable[..., int]) -> Callable[..., int]:
     """Return Store.give_up() that a crash may cut short after every step."""
+    kept: dict[Path, dict[int, int]] = {}
 
     def chance() -> None:
         if world.faults and not world.calm and world.rng.random() < 0.15:
@@ -183,10 +184,11 @@ def give_up(world: "World", real: Callable[..., int]) -> Callable[..., int]:
                 progress(done, count)
 
         chance()
-        noted = store.offsets()
+        noted = kept.setdefault(store.path, {})
+        noted |= store.offsets()
         removed = real(store, held, partition_of, step)
         if world.mutation == "keep the offset":
-            store._documents.note_offsets(noted)
+            store._documents.note_offsets({p: n for p, n in noted.items() if p in held})
         world.counts["given up"] += removed
         chance()
         return removed

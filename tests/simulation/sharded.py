@@ -215,6 +215,7 @@ class ShardSpider(Spider):
                     if not pin:
                         world.promises.accept(page, home)
                     self._release(attempt, attempt.view, home)
+                if answer is None or pin:  # which is said once
                     return
                 if isinstance(answer, Refused) and answer.code == "NOTOKEN":
                     token = await self._reserved_anew(page, view, home)
@@ -227,7 +228,9 @@ class ShardSpider(Spider):
         world = self.world
 
         def done(future: "asyncio.Future[None] | None" = None) -> None:
-            if token == attempt.token and not (future and (future.cancelled() or future.exception())):
+            if token == attempt.token and not (
+                future and (future.cancelled() or future.exception())
+            ):
                 attempt.pinned = world.now
 
         def command(commands: Commands) -> Any:
@@ -284,19 +287,23 @@ MERGES: dict[str, Callable[[Any, int], Verdict | None]] = {
 
 
 async def move_partitions(world: "World") -> None:
-    """Move partitions from service to service, as an operator does: mostly taken on, then given up."""
+    """Move partitions from service to service, as an operator does, and often back again."""
     rng = world.rng
-    for _ in range(rng.randrange(1, 4)):
+    giver, taker = rng.sample(world.services, 2)
+    for _ in range(rng.randrange(1, 6)):
         await world.sleep(rng.expovariate(0.2))
-        giver, taker = rng.sample(world.services, 2)
         assert giver.partitions is not None
         assert taker.partitions is not None
-        if len(giver.partitions) > 1:
-            number = rng.choice(sorted(giver.partitions))
-            steps = [(taker, taker.partitions | {number}), (giver, giver.partitions - {number})]
+        filled = [n for n in sorted(giver.partitions) if world.log.partitions[n]]
+        if filled and len(giver.partitions) > 1:
+            moved = set(filled) if len(filled) < len(giver.partitions) else {rng.choice(filled)}
+            steps = [(taker, taker.partitions | moved), (giver, giver.partitions - moved)]
             if rng.random() < 0.3:
-                steps.reverse()  # nobody holds it meanwhile
+                steps.reverse()  # nobody holds them meanwhile
             for service, partitions in steps:
                 await service.restart(partitions)
                 while not service.up or service.commands.not_ready:
                     await world.sleep(0.5)
+            world.counts["moves"] += 1
+        if rng.random() < 0.8:
+            giver, taker = taker, giver
