@@ -62,15 +62,6 @@ def test_partitions_beyond_the_topic_are_refused_with_its_count():
         Share.of("4-9", 8)
 
 
-@given(st.lists(st.binary(min_size=1, max_size=20), min_size=2, max_size=2, unique=True))
-def test_of_a_pair_exactly_one_of_disjoint_shares_decides(keys):
-    """And whichever page asks, it is the same one."""
-    shares = [Share.of(text, 8) for text in ("0-2", "3,5-7", "4")]
-    deciding = [share.decides(*keys) for share in shares]
-    assert sum(deciding) == 1
-    assert deciding == [share.decides(*reversed(keys)) for share in shares]
-
-
 # ------------------------------------------------------------------------------------ one verdict
 
 
