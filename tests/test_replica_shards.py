@@ -144,7 +144,7 @@ KILLED = """
     replica.Reader = None  # not so far: the log itself is not read
     replica.write_manifest = fatal(replica.write_manifest)
     Documents.note_offsets = fatal(Documents.note_offsets)
-    Documents.forget_many = fatal(Documents.forget_many)
+    Documents.remove_many = fatal(Documents.remove_many)
 
     async def main():
         namespaces = Namespaces(Path(path))
