@@ -174,7 +174,13 @@ def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path)
         return replayed(await read(config))
 
     content = asyncio.run(expected())
-    for step in (1, 2, 4, 5):  # of manifest, offsets, three batches, offsets
+    whole_topic = {0, 1, 2}
+    for step, share, partitions in (  # of manifest, offsets, three batches, offsets
+        (1, "1", {1}),
+        (2, None, whole_topic),
+        (4, "0-1", {0, 1}),
+        (5, None, whole_topic),
+    ):
         path = tmp_path / f"{step}"
         shutil.copytree(whole, path)
         command = [sys.executable, "-c", textwrap.dedent(KILLED)]
@@ -188,7 +194,6 @@ def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path)
         left = held(path)["news"]
         assert of(content, {1})["news"].keys() <= left.keys()
         assert (len(left) < 100) == (step > 2)
-        share, partitions = (("1", {1}), ("0-1", {0, 1}), (None, {0, 1, 2}))[step % 3]
         asyncio.run(drained(config, path, share=share))
         assert held(path) == of(content, partitions), step
         is_consistent(path, partitions)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from stores import document, spread
 
-from dedup.errors import StoreDamaged
+from dedup.errors import StoreDamaged, UsageError
 from dedup.store import Store, verify_store
 from dedup.store import store as store_module
 from dedup.store.records import key_digest
@@ -110,3 +110,14 @@ def test_a_document_that_is_not_filed_is_damage_and_its_batch_stays(folder):
         with pytest.raises(StoreDamaged, match="not filed under its key"):
             store.give_up({0, 2}, partition_of)
         assert held_by(store) == DOCUMENTS
+
+
+def test_closed_in_the_middle_the_next_start_goes_on(folder):
+    """As a service does that is told to stop: what was removed is, the rest is there still."""
+    with Store.open(folder) as store, pytest.raises(UsageError, match="is closed"):
+        store.give_up({0, 2}, partition_of, lambda *_: store.close())
+    with Store.open(folder) as store:
+        assert store.offsets() == {0: 25, 1: 0, 2: 25, 3: 0}
+        assert len(of({0, 2})) < len(store) < len(DOCUMENTS)
+        store.give_up({0, 2}, partition_of)
+        assert held_by(store) == of({0, 2})
