@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
-from dedup.errors import UsageError
 
 if TYPE_CHECKING:
     from dedup.bench.spark import SparkBench
@@ -28,10 +27,8 @@ def spark(fingerprints: int, rounds: int, threads: int, quick: bool, as_json: bo
 
     Needs the extra spark, and Java 17. Fails unless both give the same verdicts.
     """
-    try:
-        from dedup.bench.spark import bench_spark
-    except ModuleNotFoundError as error:
-        raise UsageError(f"Spark is missing ({error}): pip install 'crawl-dedup[spark]'") from error
+    from dedup.bench.spark import bench_spark
+
     if quick:
         fingerprints, rounds = 50_000, 1
     result = bench_spark(fingerprints, rounds, threads, terminal.progress("rounds"))
