@@ -324,7 +324,7 @@ def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
     documents = -(-crawl.documents // shards)
     counts, shares = _work(crawl, shards, active, costs)
     search = probe_us(documents, crawl.k, costs)
-    record = costs.record_bytes + crawl.key_bytes
+    record = costs.record_bytes + crawl.key_bytes + costs.free_bytes
     snapshots = SNAPSHOTS * costs.snapshot_bytes
     changes = counts[2] + counts[3]
     wire = (costs.reserve_wire_bytes, costs.release_wire_bytes, costs.insert_wire_bytes)
@@ -428,8 +428,8 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
         share = min(1.0, found.shards * stall / shard.snapshot_every_seconds)
         yield (
             f"A shard answers nobody for {shard.snapshot_seconds:,.0f} s while it writes a snapshot, "
-            f"once in {shard.snapshot_every_seconds / 3600:,.0f} hours: with {found.shards:,} shards "
-            f"up to {share:.1%} of the pages meet one, and are kept unjudged."
+            f"once in {shard.snapshot_every_seconds / 3600:,.0f} hours. With {found.shards:,} shards "
+            f"up to {share:.1%} of the pages meet that; unless a copy answers, they are kept, unjudged."
         )
     if shard.disk_bytes_per_second > 50e6:
         yield (

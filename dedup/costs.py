@@ -3,8 +3,8 @@
     dedup bench capacity -> these numbers -> dedup.capacity
 
 The rule kept here: no number without the command that measured it. Those that are CPU time are of one
-slow shared core (SOURCES says which machine); measure your own, and give them to `dedup plan` as a
-file. Byte counts are the same on every 64-bit machine.
+slow shared core, wall times of its disk (MACHINE); measure your own, and give them to `dedup plan` as
+a file. Byte counts are the same on every 64-bit machine.
 """
 
 from typing import NamedTuple
@@ -26,21 +26,22 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     set_bytes: float = 22.2
     set_growth: float = 1.5
-    process_bytes: float = 60e6
+    process_bytes: float = 36e6
     tree_bytes: float = 50.0
     record_bytes: float = 85.5
+    free_bytes: float = 16.0
     snapshot_bytes: float = 16.0
     event_bytes: float = 308.0
     reserve_us: float = 61.0
-    insert_us: float = 132.0
+    insert_us: float = 135.0
     release_us: float = 26.0
-    applied_us: float = 48.0
+    applied_us: float = 50.0
     probe_share: float = 1.0
-    rebuild_us: float = 31.0
-    written_bytes: float = 17_000.0
-    open_us: float = 1.5
-    snapshot_us: float = 0.6
-    index_us: float = 0.4
+    rebuild_us: float = 75.0
+    written_bytes: float = 45_000.0
+    open_us: float = 3.6
+    snapshot_us: float = 1.0
+    index_us: float = 0.16
     reserve_wire_bytes: float = 259.0
     insert_wire_bytes: float = 74.0
     release_wire_bytes: float = 74.0
@@ -64,13 +65,16 @@ SOURCES = {
         "B a document", "the set of values and the ids beside the block tables", TABLE
     ),
     "set_growth": Source("", "room that these arrays have at most, as they grow", TABLE),
-    "process_bytes": Source("B", "a service without documents", STORE),
+    "process_bytes": Source("B", "memory of a service without documents", LOG),
     "tree_bytes": Source(
         "B a document",
         "the tree of keys, read and written at random: it should be in memory",
         STORE,
     ),
     "record_bytes": Source("B a document", "a record on disk, and as many as its key has", STORE),
+    "free_bytes": Source(
+        "B a document", "pages of documents.mdb that are free for the next change", STORE
+    ),
     "snapshot_bytes": Source("B a document", "table.ndd", STORE),
     "event_bytes": Source(
         "B a document", "a record in a broker's log, one copy, each a batch of its own", LOG
@@ -80,14 +84,16 @@ SOURCES = {
     "release_us": Source("us of CPU", "RELEASE, one at a time", COMMANDS),
     "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
     "probe_share": Source("", "a probe by itself, as a share of the plan's estimate", TABLE),
-    "rebuild_us": Source("us", "an event, when a store is filled from a log (wall time)", STORE),
-    "written_bytes": Source("B an event", "written to the disk, at 10 M documents", STORE),
+    "rebuild_us": Source(
+        "us", "an event, when a store is filled from a log (wall time, up to 32 M documents)", STORE
+    ),
+    "written_bytes": Source("B an event", "written to the disk, at 32 M documents", STORE),
     "open_us": Source("us a document", "opening a store from its snapshot (wall time)", STORE),
     "snapshot_us": Source(
         "us a document", "a snapshot, during which the store answers nobody (wall time)", STORE
     ),
     "index_us": Source(
-        "us a document", "the index made anew, when it doubles or after opening", TABLE
+        "us of CPU a document", "the index made anew, when it doubles or after opening", TABLE
     ),
     "reserve_wire_bytes": Source(
         "B", "RESERVE and its answer, and as many as the key has", COMMANDS

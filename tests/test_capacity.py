@@ -141,7 +141,8 @@ def test_disk_and_kafka_are_counted():
     """A shard's disk holds records, tree and two snapshots; the log all documents, copied."""
     found = capacity(CRAWL, MACHINE)
     costs = MEASURED
-    each = costs.record_bytes + CRAWL.key_bytes + costs.tree_bytes + 2 * costs.snapshot_bytes
+    file = costs.record_bytes + CRAWL.key_bytes + costs.tree_bytes + costs.free_bytes
+    each = file + 2 * costs.snapshot_bytes
     assert found.shard.disk_bytes == pytest.approx(each * found.shard.documents)
     assert found.kafka_bytes == pytest.approx(costs.event_bytes * CRAWL.documents * 3 * 2)
 

@@ -140,7 +140,7 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
         said = table_bytes(n, k, costs=costs)
         found += [
             Check("table, loaded", n, k, "B a document", said.made / n, one.made_bytes / n),
-            Check("table, the most", n, k, "B a document", said.most / n, one.peak_bytes / n),
+            Check("table, at most", n, k, "B a document", said.most / n, one.peak_bytes / n),
         ]
     for store in result.stores:
         n = store.documents
@@ -153,7 +153,7 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
                 n,
                 None,
                 "B a document",
-                record + costs.tree_bytes,
+                record + costs.tree_bytes + costs.free_bytes,
                 store.file_bytes,
             ),
             Check("table.ndd", n, None, "B a document", costs.snapshot_bytes, store.snapshot_bytes),
@@ -189,6 +189,18 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
                 store.snapshot_seconds / n * 1e6,
             ),
         ]
+    found += [
+        Check(
+            "index made anew",
+            one.documents,
+            one.k,
+            "us of CPU a document",
+            costs.index_us,
+            one.reload_stall_cpu_seconds / one.documents * 1e6,
+        )
+        for one in result.tables
+        if one.reload_stall_cpu_seconds
+    ]
     for command in result.commands:
         n, k = command.documents, command.k
         said_us = costs.reserve_us + probe_us(n, k, costs)
@@ -245,17 +257,20 @@ def _short(number: float) -> str:
 def costs_of(result: CapacityBench) -> Costs:
     """Return this machine's constants; what was not measured stays as dedup.costs has it.
 
-    Of several sizes the largest counts.
+    Of several sizes the largest counts, of times to make an index anew the longest.
     """
     costs = MEASURED
     given: dict[str, float] = {}
-    if result.tables:
-        one = max(result.tables, key=lambda figures: figures.documents)
-        given["index_us"] = one.reload_stall_seconds / one.documents * 1e6
+    again = [one for one in result.tables if one.reload_stall_cpu_seconds is not None]
+    if again:
+        given["index_us"] = max(
+            (one.reload_stall_cpu_seconds or 0.0) / one.documents * 1e6 for one in again
+        )
     if result.stores:
         store = max(result.stores, key=lambda figures: figures.documents)
         given |= {
             "tree_bytes": store.keys_bytes,
+            "free_bytes": store.file_bytes - store.records_bytes - store.keys_bytes,
             "record_bytes": store.records_bytes - store.key_bytes,
             "snapshot_bytes": store.snapshot_bytes,
             "rebuild_us": store.apply_wall_us,
@@ -280,5 +295,6 @@ def costs_of(result: CapacityBench) -> Costs:
             "insert_us": result.log.insert_us,
             "applied_us": result.log.applied_us,
             "event_bytes": result.log.alone_bytes,
+            "process_bytes": result.log.service_bytes,
         }
     return msgspec.structs.replace(costs, **given)

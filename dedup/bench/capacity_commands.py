@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dedup.bench.capacity_parts import keys_of
+from dedup.bench.capacity_parts import keys_of, resident
 from dedup.bench.service import NAMESPACE, Plan, cpu_seconds, fill, serving
 from dedup.recipes import NEWEST
 
@@ -67,6 +67,7 @@ class LogFigures(msgspec.Struct, frozen=True):
     insert_us    at the service that was asked: production, acknowledgement, reading, applying
     applied_us   at another one that follows the same log
     log_bytes    of the topic's segments a record, one copy, as the broker has them (zstd);
+    service_bytes  memory of a service that holds nothing yet
     alone_bytes  of a record that is a batch of its own, as it is when few come
     """
 
@@ -75,6 +76,7 @@ class LogFigures(msgspec.Struct, frozen=True):
     applied_us: float
     log_bytes: float
     alone_bytes: float
+    service_bytes: float
 
 
 class Connection:
@@ -212,6 +214,7 @@ def measure_log(requests: int) -> LogFigures:
             stack.enter_context(serving(folder, 3, "--kafka", cluster.bootstrap))
             for folder in folders
         )
+        empty = resident(asked.pid)
         connections = Connection(port), Connection(other_port)
         for connection in connections:
             stack.callback(connection.close)
@@ -228,7 +231,7 @@ def measure_log(requests: int) -> LogFigures:
         together = _log_bytes(cluster)
         _insert(meter, pages, ALONE, 1)
         alone = (_log_bytes(cluster) - together) / ALONE
-        return LogFigures(requests, asked_us, other_us, together / (1000 + requests), alone)
+        return LogFigures(requests, asked_us, other_us, together / (1000 + requests), alone, empty)
 
 
 def _insert(meter: _Meter, pages: Pages, count: int, depth: int) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "measure_store",
     "measure_table",
     "measure_tree",
+    "resident",
 ]
 
 TABLE_BATCH = 20_000  # pairs a call, as a service takes them from a log that it catches up with
@@ -240,7 +241,7 @@ def measure_store(
     began, cpu = time.perf_counter(), time.process_time()
     store = Store.open(folder, "bench", k)
     opened, cpu = time.perf_counter() - began, time.process_time() - cpu
-    resident = _resident()
+    held = resident()
     began = time.perf_counter()
     store.apply(list(_documents(rng, done, 1)), {0: done + 1})
     first_insert = time.perf_counter() - began
@@ -264,7 +265,7 @@ def measure_store(
         opened,
         cpu,
         first_insert,
-        resident,
+        held,
     )
 
 
@@ -319,10 +320,10 @@ def _disk() -> tuple[int, int]:
     return fields["write_bytes"], fields["read_bytes"]
 
 
-def _resident() -> float:
-    """Return the memory of this process that no file stands for (Linux; elsewhere 0)."""
+def resident(process: int | str = "self") -> float:
+    """Return the memory of a process that no file stands for (Linux; elsewhere 0)."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         return 0.0
     return next(float(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
