@@ -14,7 +14,7 @@ Detectors of one process that open the same store share it, and the pages in fli
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, cast
 
@@ -336,6 +336,15 @@ class Detector:
         with self._lock:
             self._check_open()
             return self._store.offsets()
+
+    def give_up(
+        self,
+        held: Collection[int],
+        partition_of: Callable[[str], int],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Remove the documents of all partitions of the log but those held. See Store.give_up()."""
+        return self._store.give_up(held, partition_of, progress)
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""

@@ -21,37 +21,37 @@ from collections.abc import Mapping
 import msgspec
 
 from dedup.errors import UsageError
+from dedup.native import lib
 from dedup.values import Verdict
 
-__all__ = ["Share", "merged", "partition_of"]
+__all__ = ["Share", "check_partitions", "merged", "partition_of"]
 
 PARTITIONS_LIMIT = 10_000  # of a topic
+KAFKA_SEED = 0x9747B28C
 
 
 def partition_of(record_key: bytes, count: int) -> int:
     """Return the partition of a record among so many: Kafka's own, by the murmur2 hash of the key."""
-    return (_murmur2(record_key) & 0x7FFFFFFF) % count
+    found: int = lib.ndd_hash_murmur2(record_key, len(record_key), KAFKA_SEED)
+    return (found & 0x7FFFFFFF) % count
 
 
-def _murmur2(data: bytes) -> int:
-    """Return MurmurHash2 by Austin Appleby, 32 bits, as Kafka seeds it."""
-    mask, m = 0xFFFFFFFF, 0x5BD1E995
-    whole = len(data) & ~3
-    h = 0x9747B28C ^ len(data)
-    for word in memoryview(data[:whole]).cast("I") if _LITTLE else _words(data[:whole]):
-        k = word * m & mask
-        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
-    if rest := data[whole:]:
-        h = (h ^ int.from_bytes(rest, "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    return h ^ h >> 15
-
-
-def _words(data: bytes) -> list[int]:
-    return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
-
-
-_LITTLE = memoryview(b"\1\0\0\0").cast("I")[0] == 1
+def check_partitions(text: str) -> frozenset[int]:
+    """Return the partitions that "0-3,6" says. Raises UsageError for what says none."""
+    held: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = (each.strip() for each in part.partition("-"))
+        last = last if dash else first
+        if not all(len(each) < 6 and each.isascii() and each.isdigit() for each in (first, last)):
+            raise UsageError(f"partitions {text!r} are not allowed: 0-3 or 0,2,5-7, say")
+        low, high = int(first), int(last)
+        if not low <= high < PARTITIONS_LIMIT:
+            raise UsageError(
+                f"partitions {text!r} are not allowed: {part.strip()} is no range of numbers below "
+                f"{PARTITIONS_LIMIT:,}"
+            )
+        held.update(range(low, high + 1))
+    return frozenset(held)
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -63,21 +63,24 @@ class Share(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, text: str, count: int) -> "Share":
         """Return the share that "0-3,6" says, of count partitions. Raises UsageError."""
-        held: set[int] = set()
-        for part in text.split(","):
-            first, dash, last = (each.strip() for each in part.partition("-"))
-            if not all(each.isascii() and each.isdigit() for each in (first, last or first)) or (
-                dash and not last
-            ):
-                raise UsageError(f"partitions {text!r} are not allowed: 0-3 or 0,2,5-7, say")
-            low, high = int(first), int(last or first)
-            if not low <= high < min(count, PARTITIONS_LIMIT):
-                raise UsageError(
-                    f"partitions {text!r} are not allowed: {part.strip()} is not within 0 to "
-                    f"{count - 1}, the {count} partitions of the topic"
-                )
-            held.update(range(low, high + 1))
-        return cls(frozenset(held), count)
+        share = cls(check_partitions(text), count)
+        beyond = cls(frozenset(n for n in share.partitions if n >= count), count)
+        if beyond.partitions:
+            raise UsageError(
+                f"partitions {text!r} are not allowed: {beyond} lies beyond the {count} partitions "
+                f"of the topic, which are 0 to {count - 1}"
+            )
+        return share
+
+    @classmethod
+    def everything(cls, count: int) -> "Share":
+        """Return the share of a service that holds every partition."""
+        return cls(frozenset(range(count)), count)
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all partitions."""
+        return len(self.partitions) == self.count
 
     def __str__(self) -> str:
         """Return the partitions as of() takes them."""

@@ -26,16 +26,25 @@ class Follower:
     """The log of one service."""
 
     def __init__(
-        self, config: KafkaConfig, namespaces: Namespaces, path: Path, *, rebuild: bool = False
+        self,
+        config: KafkaConfig,
+        namespaces: Namespaces,
+        path: Path,
+        *,
+        partitions: str | None = None,
+        rebuild: bool = False,
     ) -> None:
+        """Partitions of the log are those that are held here, "0-3,6" say; None: all."""
+        self._namespaces = namespaces
         self.writer = Writer(config)
         self.inserts = LogInserts(self.writer)
-        self.replica = Replica(config, namespaces, path, rebuild=rebuild)
+        self.replica = Replica(config, namespaces, path, share=partitions, rebuild=rebuild)
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
         """Find the log, and see that the stores are its view. Raises what Replica.prepare() does."""
         await self.replica.prepare()
+        self._namespaces.share = self.replica.share
 
     async def catch_up(self) -> None:
         """Follow the log from now on; return once it was caught up with.

@@ -15,10 +15,12 @@ import msgspec
 
 from dedup.detector import Detector, open
 from dedup.errors import DedupError, UsageError
+from dedup.events import record_key
 from dedup.names import check_namespace
 from dedup.policy import Scope
 from dedup.recipes import recipe_of
 from dedup.service.config import USUAL_LIMITS, Limits
+from dedup.shards import Share
 
 __all__ = ["Asked", "Namespaces", "Refused"]
 
@@ -64,9 +66,15 @@ class Namespaces:
         reservation_seconds: float = 600.0,
         limits: Limits = USUAL_LIMITS,
         clock: Callable[[], float] = time.monotonic,
+        share: Share | None = None,
     ) -> None:
-        """Distance is the greatest that may be asked for, in bits; None: the recipe's."""
+        """Distance is the greatest that may be asked for, in bits; None: the recipe's.
+
+        share is what this service holds of a log, known before the stores are opened; None: there
+        is no log.
+        """
         self.path = path
+        self.share = share
         self._distance = distance
         self._reservation_seconds = reservation_seconds
         self._limits = limits
@@ -181,7 +189,20 @@ class Namespaces:
 
     def _detector(self, name: str, **asked: Any) -> Detector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
-        return open(self.path, namespace=name, clock=self._clock, **asked)
+        return open(
+            self.path, namespace=name, clock=self._clock, decides=self._decides(name), **asked
+        )
+
+    def _decides(self, name: str) -> Callable[[str, str], bool] | None:
+        """Return what says which pages in flight this shard decides between; None: all."""
+        share = self.share
+        if share is None or share.whole:
+            return None
+
+        def decides(key: str, other: str) -> bool:
+            return share.decides(record_key(name, key), record_key(name, other))
+
+        return decides
 
 
 def _check_distance(asked: Asked, greatest: int) -> None:

@@ -207,7 +207,13 @@ def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
         return None
     from dedup.service.follow import Follower
 
-    return Follower(config.kafka, namespaces, config.path, rebuild=config.rebuild)
+    return Follower(
+        config.kafka,
+        namespaces,
+        config.path,
+        partitions=config.partitions,
+        rebuild=config.rebuild,
+    )
 
 
 def bound(address: Address) -> socket.socket:
