@@ -7,8 +7,10 @@ asked. One that holds everything is therefore asked alone, and those after it on
 nobody holds is named, and whatever depends on it has no answer.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from dedup.client.address import Address
 from dedup.errors import DedupError, ServiceUnavailable, UsageError
@@ -20,7 +22,7 @@ __all__ = ["NOBODY", "OLDER", "Holding", "Route", "holding_of", "unavailable"]
 NOBODY = -1  # the number of the service that holds what no service holds
 
 
-class Holding(NamedTuple):
+class Holding(msgspec.Struct, frozen=True):
     """What a service says of itself when it is connected to.
 
     share   its partitions, or None: it holds everything
@@ -121,26 +123,18 @@ class Route:
         return str(Share(left, self.count))
 
 
-def unavailable(
-    route: Route, ends: Iterable[tuple[Address, Holding | None, str]]
-) -> ServiceUnavailable:
-    """Return the error that says who holds what, and what is wrong with the others.
+def unavailable(route: Route, ends: Sequence[tuple[Address, Holding, str]]) -> ServiceUnavailable:
+    """Return the error that says what keeps the services of a route from an answer.
 
-    ends are the address of each service, what it holds or None while it is away, and its trouble.
+    ends are all services: the address, what it holds, and what is wrong with it.
     """
     if route.trouble is not None:
         return ServiceUnavailable(f"the table services disagree: {route.trouble}")
-    advice = "see that `dedup serve` runs there"
-    if not route.ends:
-        why = "; ".join(f"{address}: {trouble}" for address, _, trouble in ends)
-        return ServiceUnavailable(f"no table service answers ({why}); {advice}")
     why = "; ".join(
-        f"{address}: {trouble if holding is None else f'holds {holding}'}"
-        for address, holding, trouble in ends
+        f"{address}: {trouble if trouble and number not in route.ends else f'holds {holding}'}"
+        for number, (address, holding, trouble) in enumerate(ends)
     )
-    return ServiceUnavailable(
-        f"partitions {route.missing()} of the log are held by none of the table services that "
-        f"answer ({why}); {advice}"
-    )
-
-
+    lacking = "no table service answers"
+    if missing := route.missing():
+        lacking = f"partitions {missing} of the log are held by no table service that answers"
+    return ServiceUnavailable(f"{lacking} ({why}); see that `dedup serve` runs there")
