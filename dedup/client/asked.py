@@ -6,14 +6,17 @@ The rule kept here: a page is judged by all the services that the documents are 
 token; whoever may hold a reservation that nobody needs is known, so that it can be released.
 """
 
+import os
 import secrets
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import count
 from typing import Any
 
 import hiredis
 
 from dedup.client.commands import PROBE_COUNT, Command, NoToken, verdict_of
-from dedup.client.routing import NOBODY, Holding, Route
+from dedup.client.routing import NOBODY, Route
 from dedup.shards import merged
 from dedup.values import Neighbour, PageFingerprint, Verdict
 
@@ -24,9 +27,24 @@ SUMMED = frozenset(
 )  # of what INFO says of a namespace
 
 
+class _Tokens:
+    """Tokens that nobody else makes: a prefix by chance, new in a forked process, and a number."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.prefix = secrets.token_hex(16)
+        self.number = count()
+
+
+_tokens = _Tokens()
+
+
 def new_token() -> str:
     """Return a token for a reservation that nobody else has."""
-    return secrets.token_hex(16)
+    return f"{_tokens.prefix}-{next(_tokens.number):x}"
 
 
 def packed(command: Command) -> bytes:
@@ -38,19 +56,23 @@ def packed(command: Command) -> bytes:
 class Asked:
     """A command, and who answered it.
 
+    command    its words
+    data       the same as it goes over the wire
     namespace  of the document, or ""
     key        the document whose home is asked; None: everybody of the route is
-    token      what RESERVE takes the page under
+    token      what RESERVE takes the page under, the last word of the command
     among      who may be asked, or None: anybody
     route      who was to be asked, in the end
+    home       who of them holds the document; NOBODY if none does, or there is none
     replies    by service: its answer, or the DedupError that it stands for
     lost       who may have carried it out, but did not answer
     """
 
     __slots__ = (
-        "_packed",
         "among",
         "command",
+        "data",
+        "home",
         "key",
         "lost",
         "namespace",
@@ -70,61 +92,54 @@ class Asked:
     ) -> None:
         """Ask nobody yet."""
         self.command = command
+        self.data = packed(command)
         self.namespace = namespace
         self.key = key
         self.token = token
         self.among = among
         self.route = NOWHERE
+        self.home = NOBODY
         self.replies: dict[int, Any] = {}
-        self.lost: set[int] = set()
-        self._packed: bytes | None = None
+        self.lost: AbstractSet[int] = NOBODY_ELSE
 
-    def bytes_for(self, holding: Holding) -> bytes:
-        """Return what goes to a service."""
-        if self.token is not None and not holding.tokens:
-            return packed(self.command)
-        if self._packed is None:
-            token: Command = () if self.token is None else (b"TOKEN", self.token)
-            self._packed = packed((*self.command, *token))
-        return self._packed
+    def without_token(self) -> bytes:
+        """Return what goes to a service that makes the token itself."""
+        return self.data if self.token is None else packed(self.command[:-2])
 
     def left(self, route: Route) -> Sequence[int]:
         """Take a route, and return who is still to be asked on it."""
         self.route = route
-        ends = route.ends if self.key is None else self._home_to_ask()
+        ends: Sequence[int] = route.ends
+        if self.key is not None:
+            self.home = home = route.home(self.namespace, self.key)
+            ends = (home,) if home != NOBODY and self._may_ask(home) else ()
         return [end for end in ends if end not in self.replies] if self.replies else ends
 
-    def _home_to_ask(self) -> Sequence[int]:
-        home = self.home
-        if home == NOBODY or (self.among is not None and home not in self.among):
-            return ()
-        return (home,)
-
-    @property
-    def home(self) -> int:
-        """Who holds the document; NOBODY if none of those that can be asked does."""
-        return NOBODY if self.key is None else self.route.home(self.namespace, self.key)
+    def _may_ask(self, end: int) -> bool:
+        return self.among is None or end in self.among
 
     def answer(self) -> Any:
         """Return the home's answer, or the error that it stands for; None if there is no answer."""
-        home = self.home
-        if self.among is not None and home != NOBODY and home not in self.among:
-            return NoToken("who holds the document now was not asked about the page")
-        return self.replies.get(home)
+        if self.home in self.replies:
+            return self.replies[self.home]
+        if self.home == NOBODY or self._may_ask(self.home):
+            return None
+        return NoToken("who holds the document now was not asked about the page")
 
     def holders(self) -> dict[int, str]:
         """Return who holds the page, or may hold it, and under which token."""
-        held = {end: reply[1].decode() for end, reply in self.replies.items() if _took(reply)}
+        held = {
+            end: reply[1].decode()
+            for end, reply in self.replies.items()
+            if type(reply) is list and len(reply) > 1 and type(reply[1]) is bytes
+        }
         if self.lost and self.token is not None:
             held |= dict.fromkeys(self.lost, self.token)
         return held
 
 
 NOWHERE = Route()
-
-
-def _took(reply: Any) -> bool:
-    return isinstance(reply, list) and len(reply) > 1 and isinstance(reply[1], bytes)
+NOBODY_ELSE: AbstractSet[int] = frozenset()
 
 
 def verdict_of_all(asked: Asked, page: PageFingerprint, key: str, domain: str) -> Verdict | None:
@@ -140,8 +155,7 @@ def verdict_of_all(asked: Asked, page: PageFingerprint, key: str, domain: str) -
         answers[end] = None if reply is None else verdict_of(reply, page, key, domain)
     if not asked.route.complete:
         answers[NOBODY] = None
-    home = asked.route.home(asked.namespace, key)
-    return merged(answers, home) if answers else None
+    return merged(answers, asked.route.home(asked.namespace, key))
 
 
 def neighbours_of_all(answers: Sequence[list[Neighbour]]) -> list[Neighbour]:

@@ -96,8 +96,9 @@ class Commands:
         exempt: str | None,
         *,
         guard: bool = True,
+        token: str,
     ) -> Command:
-        """Return the command that judges a page."""
+        """Return the command that judges a page, and takes it under a token: its last word."""
         same_recipe(self._recipe_id, page.recipe)
         command: Command = (
             b"DEDUP.RESERVE",
@@ -113,7 +114,9 @@ class Commands:
         )
         if exempt:
             command += (b"EXEMPT", exempt)
-        return command if guard else (*command, b"GUARD", b"off")
+        if not guard:
+            command += (b"GUARD", b"off")
+        return (*command, b"TOKEN", token)
 
     def end(self, kind: Kind, key: str, token: str | None) -> Command:
         """Return the command that ends a reservation."""
@@ -122,9 +125,9 @@ class Commands:
         command: Command = (name, self._encoded_namespace, _encoded(key), token)
         return (*command, b"PIN") if kind == "pin" else command
 
-    def anew(self, verdict: Verdict) -> Command:
+    def anew(self, verdict: Verdict, token: str) -> Command:
         """Return the command that reserves once more a page whose token is not known any more."""
-        return self.reserve(verdict.page, verdict.key, verdict.domain, "expired")
+        return self.reserve(verdict.page, verdict.key, verdict.domain, "expired", token=token)
 
     def forget(self, key: str) -> Command:
         """Return the command that removes a document."""

@@ -75,7 +75,14 @@ class End:
         """Send a command; the future gets its answer. Raises ServiceUnavailable, and waits never."""
         if self.link is None:
             raise ServiceUnavailable(self.trouble)
-        return self.link.ask(data)
+        future = self.link.ask(data)
+        if not self._refuses.is_closed:
+            future.add_done_callback(self._tried)
+        return future
+
+    def _tried(self, future: asyncio.Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self.answered()
 
     def tell(self, data: bytes) -> None:
         """Send a command whose answer nobody needs, now or when the service is there again."""

@@ -97,21 +97,21 @@ class Flows:
         guard: bool,
     ) -> Flow[Verdict]:
         """Judge a page. Whoever gives up leaves no reservation behind."""
-        command = self._commands.reserve(page, key, domain, exempt, guard=guard)
-        asked = Asked(command, self._namespace, token=new_token())
+        token = new_token()
+        command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
+        asked = Asked(command, self._namespace, token=token)
         verdict: Verdict | None = None
         try:
             yield (asked,)
             verdict = verdict_of_all(asked, page, key, domain)
         finally:
-            holders = asked.holders()
+            held = asked.holders()
             if verdict is not None and verdict.token is not None:
-                self._services.holders.note(
-                    verdict.token, tuple(end for end in holders if end not in asked.lost)
-                )
-                holders = {end: holders[end] for end in asked.lost}
-            for end, token in holders.items():
-                self._release(end, key, token)
+                lost = {end: held.pop(end) for end in asked.lost}
+                self._services.holders.note(verdict.token, tuple(held))
+                held = lost
+            for end, under in held.items():
+                self._release(end, key, under)
         if verdict is None:
             raise self._services.unavailable(asked.route)
         return verdict
@@ -148,7 +148,7 @@ class Flows:
         Return the home's answer, or its error, and who it is.
         """
         key, token = verdict.key, new_token()
-        asked = Asked(self._commands.anew(verdict), self._namespace, key, token=token)
+        asked = Asked(self._commands.anew(verdict, token), self._namespace, key, token=token)
         done = False
         try:
             yield (asked,)

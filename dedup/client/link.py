@@ -47,25 +47,22 @@ class Link(asyncio.Protocol):
         self.lost: asyncio.Future[str] = self._loop.create_future()
         self.untold: list[bytes] = []  # once it is over: what may not have come through
 
-    def ask(self, packed: bytes) -> asyncio.Future[Any]:
+    def ask(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its answer. Raises ServiceUnavailable, and waits never."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._send(packed, future)
+        self.tell(data, future)
         return future
 
-    def tell(self, packed: bytes) -> None:
-        """Send a command whose answer nobody needs. Raises ServiceUnavailable."""
-        self._send(packed, packed)
-
-    def _send(self, packed: bytes, whose: asyncio.Future[Any] | bytes) -> None:
+    def tell(self, data: bytes, who: "asyncio.Future[Any] | None" = None) -> None:
+        """Send a command whose answer nobody needs, or who does. Raises ServiceUnavailable."""
         if self.lost.done() or self._transport is None:
             raise ServiceUnavailable("the connection is closed")
         if len(self._waiting) >= WAITING_LIMIT:
             raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(packed)
-        self._waiting.append(whose)
+        self._out.append(data)
+        self._waiting.append(data if who is None else who)
 
     def close(self) -> None:
         """Close the connection; what is written is sent, what was asked is not waited for."""

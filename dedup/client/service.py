@@ -1,7 +1,7 @@
 """The table services of a crawl, for an asyncio loop: who is asked, and what they answer.
 
-    ask_all -> the services of a route, all at once -> replies; for one that fails, the next ones that
-               hold what it held, within the timeout again
+    run -> (a flow asks something) -> the services of a route, all at once -> replies; for one that
+           fails, the next ones that hold what it held, within the timeout again
 
 The rule kept here: nobody waits for a service that is known to be away. Only before the first attempt
 to connect to it is over does an asker wait for it, within the timeout. The route stays the same until
@@ -46,64 +46,58 @@ class Service:
     async def run(self, flow: Flow[T]) -> T:
         """Carry out what a flow asks for; return what it comes to. Raises what it raises."""
         try:
-            batch = next(flow)
             while True:
-                await self.ask_all(batch)
-                batch = next(flow)
+                batch, failed = next(flow), set[int]()
+                while batch:
+                    route = None if failed else self._route
+                    if route is None:
+                        route = await self._found(failed)
+                    sent, again = self._sent(batch, route, failed)
+                    for asked, number, future in sent:
+                        try:
+                            asked.replies[number] = await future
+                        except (ReplyError, ServiceUnavailable) as error:
+                            if not self._answered(asked, number, error):
+                                failed.add(number)
+                                again[asked] = None
+                        except BaseException:  # nobody waits any more
+                            _give_up(sent)
+                            raise
+                    batch = list(again)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
             flow.close()
 
-    async def ask_all(self, batch: Sequence[Asked]) -> None:
-        """Ask all at once, and note in each command who answered what. Raises nothing."""
-        failed: set[int] = set()
-        while batch:
-            route = None if failed else self._route
-            if route is None:
-                route = await self._found(failed)
-            batch = await self._ask(batch, route, failed)
-
-    async def _ask(self, batch: Sequence[Asked], route: Route, failed: set[int]) -> list[Asked]:
-        """Ask who is on a route; add to failed who did not answer, return what they were asked."""
-        again: dict[Asked, None] = {}
+    def _sent(
+        self, batch: Sequence[Asked], route: Route, failed: set[int]
+    ) -> tuple[list[Sent], dict[Asked, None]]:
+        """Ask who is on a route; add to failed who is away, and return what they were to be asked."""
         sent: list[Sent] = []
+        again: dict[Asked, None] = {}
         for asked in batch:
             for number in asked.left(route):
                 end = self._ends[number]
+                data = asked.data if end.holding.tokens else asked.without_token()
                 try:
-                    sent.append((asked, number, end.ask(asked.bytes_for(end.holding))))
+                    sent.append((asked, number, end.ask(data)))
                 except ServiceUnavailable:
                     failed.add(number)
                     again[asked] = None
-        try:
-            for asked, number, future in sent:
-                if not await self._answered(asked, number, future):
-                    failed.add(number)
-                    again[asked] = None
-        except BaseException:  # nobody waits any more
-            for asked, number, future in sent:
-                if number not in asked.replies:
-                    asked.lost.add(number)
-                    future.cancel()
-            raise
-        return list(again)
+        return sent, again
 
-    async def _answered(self, asked: Asked, number: int, future: "asyncio.Future[Any]") -> bool:
-        """Note what a service answers; False if it does not, or that it cannot do its work."""
+    def _answered(self, asked: Asked, number: int, error: Exception) -> bool:
+        """Note an error; False for one that keeps the service from its work."""
         end = self._ends[number]
-        try:
-            asked.replies[number] = await future
-        except ReplyError as answer:
-            error = error_of(str(answer))
-            if isinstance(error, ServiceUnavailable):
-                end.failed(str(error))
-                return False
-            asked.replies[number] = error
-        except ServiceUnavailable as late:
-            end.trouble = str(late)
-            asked.lost.add(number)
+        if not isinstance(error, ReplyError):
+            end.trouble = str(error)
+            asked.lost |= {number}
             return False
+        stands_for = error_of(str(error))
+        if isinstance(stands_for, ServiceUnavailable):
+            end.failed(str(stands_for))
+            return False
+        asked.replies[number] = stands_for
         end.answered()
         return True
 
@@ -140,3 +134,10 @@ class Service:
         """Close all links. Nothing of them is left in the loop."""
         for end in self._ends:
             await end.close()
+
+
+def _give_up(sent: Sequence[Sent]) -> None:
+    for asked, number, future in sent:
+        if number not in asked.replies:
+            asked.lost |= {number}
+            future.cancel()

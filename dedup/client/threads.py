@@ -80,7 +80,8 @@ class Services:
                 asked_of.setdefault(number, []).append(asked)
         try:
             for number, some in asked_of.items():
-                calls[number].send([asked.bytes_for(calls[number].holding) for asked in some])
+                tokens = calls[number].holding.tokens
+                calls[number].send([a.data if tokens else a.without_token() for a in some])
             for number, some in asked_of.items():
                 for asked, reply in zip(some, calls[number].replies(len(some)), strict=False):
                     if not isinstance(reply, ServiceUnavailable):
@@ -100,7 +101,7 @@ class Services:
             failed.add(number)
         if call.unread:
             for asked in left:
-                asked.lost.add(number)
+                asked.lost |= {number}
 
     def _found(self, failed: set[int]) -> tuple[Route, dict[int, "_Call"]]:
         """Return whom to ask, of those that did not fail, and connections to them."""
