@@ -77,7 +77,6 @@ class Detector:
         recipe: Recipe,
         policy: Policy,
         clock: Callable[[], float],
-        decides: Callable[[str, str], bool] | None = None,
     ) -> None:
         """Private: open() makes detectors."""
         self.recipe = recipe
@@ -87,7 +86,6 @@ class Detector:
         self._reservations = shared.reservations
         self._lock = shared.lock
         self._clock = clock
-        self._decides = decides
         self._closed = False
 
     @classmethod
@@ -180,6 +178,7 @@ class Detector:
         exempt: str | None = None,
         guard: bool = True,
         token: str | None = None,
+        home: bool = True,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
@@ -190,6 +189,8 @@ class Detector:
         guard   False turns the listing guard off
         token   the reservation's token, if the caller made one that nobody else has; asking again
                 under a token that is held answers what it was taken for, and takes nothing
+        home    False in a shard (dedup.shards) that is not the home of the key: between two pages in
+                flight only the home of the smaller key decides
 
         A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
@@ -207,17 +208,20 @@ class Detector:
             if token is not None and (held := self._taken(token, key, page)) is not None:
                 return held
             if exempt:
-                return self._accept("exempt", exempt, key, page, domain, now, token)
+                return self._accept("exempt", exempt, key, page, domain, now, token, home)
             if page.features < self.policy.min_features:
                 return Verdict("exempt", "short", key, None, None, None, page, None, domain)
             if key in self._store or self._reservations.holds(key, now):
-                return self._accept("refetch", "", key, page, domain, now, token)
+                return self._accept("refetch", "", key, page, domain, now, token, home)
             inserted = self._inserted(page, domain, key)
-            in_flight = self._in_flight(page, domain, key, now)
+            in_flight = self._in_flight(page, domain, key, now, home)
             if not inserted and not in_flight:
-                return self._accept("unique", "", key, page, domain, now, token)
-            if guard and self._new_links(page, inserted + in_flight):
-                return self._accept("exempt", "new_links", key, page, domain, now, token)
+                return self._accept("unique", "", key, page, domain, now, token, home)
+            if guard:
+                inserted = self._guarded(page, inserted)
+                in_flight = self._guarded(page, in_flight)
+            if not inserted and not in_flight:
+                return self._accept("exempt", "new_links", key, page, domain, now, token, home)
         status: Status = "near_duplicate" if inserted else "pending"
         of = (inserted or in_flight)[0]
         return Verdict(status, "", key, of.key, of.distance, of.check_distance, page, None, domain)
@@ -328,7 +332,7 @@ class Detector:
                 for i, found in self._store.near_many(values, self.policy.distance).items():
                     page, domain, key = last[i].page, last[i].domain, last[i].key
                     near = self._near_duplicates(page, domain, key, found)
-                    late += bool(near) and not self._new_links(page, near)
+                    late += bool(self._guarded(page, near))
             return counts, late
 
     def offsets(self) -> dict[int, int]:
@@ -448,6 +452,7 @@ class Detector:
         domain: str,
         now: float,
         token: str | None,
+        home: bool,
     ) -> Verdict:
         token = self._reservations.reserve(
             key,
@@ -457,6 +462,7 @@ class Detector:
             seconds=self.policy.reservation_seconds,
             judged=_Seen(status, reason, self.policy, self._shared.inserts),
             token=token,
+            home=home,
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
@@ -465,12 +471,18 @@ class Detector:
         return self._near_duplicates(page, domain, key, found) if found else []
 
     def _in_flight(
-        self, page: PageFingerprint, domain: str, key: str, now: float
+        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
     ) -> list[Neighbour]:
         found = self._reservations.near(page.value, self.policy.distance, now)
-        if self._decides is not None:
-            found = [each for each in found if each[0].accepted or self._decides(key, each[0].key)]
-        return self._near_duplicates(page, domain, key, found) if found else []
+        if not found:
+            return []
+        # the home of the smaller key decides; a page that was accepted counts at its own
+        counting = [
+            (other, distance)
+            for other, distance in found
+            if other.accepted or (home if key < other.key else other.home)
+        ]
+        return self._near_duplicates(page, domain, key, counting)
 
     def _near_duplicates(
         self,
@@ -498,11 +510,11 @@ class Detector:
                 )
         return sorted(neighbours, key=lambda n: (n.distance, n.check_distance, n.key))
 
-    def _new_links(self, page: PageFingerprint, neighbours: list[Neighbour]) -> bool:
-        """The listing guard: enough links, and other ones than every near-duplicate has."""
-        return self.recipe.guarded(page.features, page.link_count) and all(
-            n.links_distance > self.recipe.guard_distance for n in neighbours
-        )
+    def _guarded(self, page: PageFingerprint, neighbours: list[Neighbour]) -> list[Neighbour]:
+        """The listing guard: of a page with enough links, those with other ones do not count."""
+        if not self.recipe.guarded(page.features, page.link_count):
+            return neighbours
+        return [n for n in neighbours if n.links_distance <= self.recipe.guard_distance]
 
     def _late(self, verdict: Verdict) -> bool:
         """Whether a near-duplicate of a page that was unique has been inserted since."""
@@ -514,7 +526,7 @@ class Detector:
             if not self._shared.near_since(seen.inserts, verdict.page.value, k):
                 return False
         found = self._inserted(verdict.page, verdict.domain, verdict.key)
-        return bool(found) and not self._new_links(verdict.page, found)
+        return bool(self._guarded(verdict.page, found))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -533,7 +545,6 @@ def open(
     recipe: Recipe | str | None = None,
     reservation_seconds: float = 600.0,
     clock: Callable[[], float] = time.monotonic,
-    decides: Callable[[str, str], bool] | None = None,
 ) -> Detector:
     """Open a detector on an embedded store, which is made where it is missing.
 
@@ -547,8 +558,6 @@ def open(
     recipe               an existing store keeps its own, a new one takes the newest
     reservation_seconds  how long a page may be in flight
     clock                seconds that never go back
-    decides              of a store that is a shard (dedup.shards): whether two pages in flight, given
-                         by their keys, are decided here; by default all are
 
     Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, and OSError
     with the path if the folder cannot be used.
@@ -570,7 +579,7 @@ def open(
         with shared.lock:
             shared.store.widen(policy.distance)
             shared.reservations.widen(policy.distance)
-        return Detector(shared, recipe, policy, clock, decides)
+        return Detector(shared, recipe, policy, clock)
     except BaseException:
         give_back(shared)
         raise

@@ -37,7 +37,8 @@ COMPARED = 64  # values in flight that are compared one by one
 class Reservation(msgspec.Struct, frozen=True):
     """A page in flight. expires is in the seconds of the clock that was passed in.
 
-    judged is the caller's own note of what it saw when it took the reservation.
+    judged is the caller's own note of what it saw when it took the reservation; home is whether the
+    document of the page would belong into this store (dedup.shards).
     """
 
     token: str
@@ -48,6 +49,7 @@ class Reservation(msgspec.Struct, frozen=True):
     seconds: float
     expires: float
     judged: object = None
+    home: bool = True
 
     @property
     def accepted(self) -> bool:
@@ -100,6 +102,7 @@ class Reservations:
         seconds: float,
         judged: object = None,
         token: str | None = None,
+        home: bool = True,
     ) -> str:
         """Take a fingerprint for so many seconds and return the token of the reservation.
 
@@ -111,7 +114,9 @@ class Reservations:
         number = self._count
         self._count += 1
         token = token or f"{self._prefix}-{number:x}"
-        reservation = Reservation(token, number, key, page, domain, seconds, now + seconds, judged)
+        reservation = Reservation(
+            token, number, key, page, domain, seconds, now + seconds, judged, home
+        )
         self._values[number] = page.value
         if self._table is not None:
             self._table.insert(page.value, number)

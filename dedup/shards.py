@@ -7,6 +7,8 @@
 A shard is a service that holds some partitions of the log. It answers for the documents in them, and
 for all pages in flight, which are reserved at every shard. The rules kept here (docs/protocol.md):
 
+- Each page is told to one shard as to its home, to the others with `HOME off`. Who asks says so, so a
+  page has one home however shares overlap or move.
 - Of two near-duplicates in flight one shard decides: the home of the smaller key. There the one that
   came second is told `pending`; every other shard keeps silent about the pair. So they never wait for
   each other, and what came first at the deciding shard goes on. A page that was accepted, whose event
@@ -95,10 +97,6 @@ class Share(msgspec.Struct, frozen=True):
     def holds(self, record_key: bytes) -> bool:
         """Tell whether a document with this record key belongs here."""
         return partition_of(record_key, self.count) in self.partitions
-
-    def decides(self, record_key: bytes, other: bytes) -> bool:
-        """Tell whether this shard decides between two pages in flight, by their record keys."""
-        return self.holds(min(record_key, other))
 
 
 def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:

@@ -179,10 +179,12 @@ class Commands:
         exempt: str | None = None,
         guard: bool = True,
         token: str | None = None,
+        home: bool = True,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
-        With a token of the caller's own, that is the reservation's.
+        With a token of the caller's own, that is the reservation's. home is False where another
+        shard is the home of the key (dedup.shards).
         """
         self.check_key(key)
         detector = self.detector(namespace, page.recipe, asked, make=True)
@@ -194,6 +196,7 @@ class Commands:
             exempt=exempt,
             guard=guard,
             token=token,
+            home=home,
         )
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
@@ -256,16 +259,23 @@ class Commands:
         return None if detector is None else detector.get(key)
 
     def partitions(self) -> tuple[str, int]:
+        """Return what held() does, once probes may be answered. Raises Refused (NOTREADY)."""
+        self.check_ready()
+        return self.held()
+
+    def held(self) -> tuple[str, int]:
         """Return which partitions of the log are held here, and how many there are.
 
         "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
         """
-        self.check_ready()
-        return self._held()
+        share = self.namespaces.share
+        if share is None:
+            return "*", 0
+        return "*" if share.whole else str(share), share.count
 
     def info(self) -> dict[str, Any]:
         """Return what the service is and holds, flat."""
-        held, count = self._held()
+        held, count = self.held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {
@@ -289,12 +299,6 @@ class Commands:
         """Return what Detector.info() says of a namespace; of a missing one, that it is empty."""
         detector = self._existing(namespace)
         return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
-
-    def _held(self) -> tuple[str, int]:
-        share = self.namespaces.share
-        if share is None:
-            return "*", 0
-        return "*" if share.whole else str(share), share.count
 
     def _check_home(self, namespace: str, key: str) -> None:
         """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""

@@ -93,7 +93,7 @@ class Follower:
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the figures of the log."""
-        state = self.replica.state()
+        state, share = self.replica.state(), self.replica.share
         for name, text, value in (
             ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
             ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
@@ -104,6 +104,12 @@ class Follower:
                 "dedup_log_unacknowledged",
                 "Inserts that wait for Kafka",
                 self.inserts.unacknowledged,
+            ),
+            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
+            (
+                "dedup_log_partitions_held",
+                "Partitions of the log that are held here",
+                0 if share is None else len(share.partitions),
             ),
         ):
             gauge = GaugeMetricFamily(name, text)

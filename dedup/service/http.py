@@ -140,6 +140,7 @@ class _Endpoints:
                     exempt=page.exempt,
                     guard=page.guard,
                     token=page.token,
+                    home=page.home,
                 )
                 results.append(values.judged(verdict))
             except Exception as error:

@@ -66,6 +66,7 @@ class ReservedPage(_In, frozen=True):
     exempt: Annotated[str, Meta(pattern="^[a-z][a-z_]{0,31}$")] | None = None
     guard: bool = True
     token: ChosenToken | None = None
+    home: bool = True
 
 
 class ReserveRequest(_In, frozen=True):

@@ -15,7 +15,6 @@ import msgspec
 
 from dedup.detector import Detector, open
 from dedup.errors import DedupError, UsageError
-from dedup.events import record_key
 from dedup.names import check_namespace
 from dedup.policy import Scope
 from dedup.recipes import recipe_of
@@ -189,20 +188,7 @@ class Namespaces:
 
     def _detector(self, name: str, **asked: Any) -> Detector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
-        return open(
-            self.path, namespace=name, clock=self._clock, decides=self._decides(name), **asked
-        )
-
-    def _decides(self, name: str) -> Callable[[str, str], bool] | None:
-        """Return what says which pages in flight this shard decides between; None: all."""
-        share = self.share
-        if share is None or share.whole:
-            return None
-
-        def decides(key: str, other: str) -> bool:
-            return share.decides(record_key(name, key), record_key(name, other))
-
-        return decides
+        return open(self.path, namespace=name, clock=self._clock, **asked)
 
 
 def _check_distance(asked: Asked, greatest: int) -> None:

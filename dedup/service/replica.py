@@ -15,24 +15,24 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged
-from dedup.events import EventNewer, record_key
+from dedup.events import EventNewer
 from dedup.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, Writer, ensure_topic
 from dedup.kafka.supervision import started
 from dedup.recipes import recipe_of
 from dedup.service.dead_letters import letters
+from dedup.service.holding import give_up_all, misplaced
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from dedup.service.sorting import Changes, Sorted, of_recipe, sort_out
 from dedup.service.state import State, Views
-from dedup.shards import Share, partition_of
+from dedup.shards import Share
 from dedup.store.lock import FolderLock
 
-__all__ = ["Replica", "give_up"]
+__all__ = ["Replica"]
 
 CATCHING_UP_RECORDS = 20_000  # of one batch, before anyone is served
 SERVING_RECORDS = 1_000  # and after: a batch holds a namespace's lock for milliseconds
@@ -90,7 +90,7 @@ class Replica:
         self._touched: set[str] = set()  # namespaces with changes that no manifest covers
         self._caught_up = False
         self._failure: str = ""
-        self._giving_up = ""  # what is done before the log is read
+        self._doing = ""  # what is done before the log is read
         self._trouble = ""  # what keeps a batch from being applied, for the moment
         self._current_at = self._manifest_at = time.monotonic()
         self._said: set[str] = set()
@@ -108,7 +108,7 @@ class Replica:
         if self._failure:
             status, reason = "failed", self._failure
         elif reader is None:
-            status, reason = "connecting", self._giving_up or "Kafka has not answered yet"
+            status, reason = "connecting", self._doing or "Kafka has not answered yet"
         elif not reader.alive:
             away = f"Kafka has not answered for {reader.away_seconds:.0f} s"
             status, reason = ("stale" if self._caught_up else "connecting"), away
@@ -222,8 +222,10 @@ class Replica:
         self._manifest = self._manifest.only(self.share.partitions)
         if self._manifest != written:
             write_manifest(self._path, self._manifest)
-        await asyncio.to_thread(self._give_up, self.share)
-        self._giving_up = ""
+        self.counts["given_up"] += await asyncio.to_thread(
+            give_up_all, self._views, self._path, self.share, self._say_what_is_done
+        )
+        self._doing = ""
         for name, detector in self._views:
             self._applied[name] = detector.offsets()
         first = {} if self._are_missing(self._manifest) else self._manifest.offsets
@@ -246,24 +248,8 @@ class Replica:
                         f"{reader.ends.get(partition, 0)}: records were lost. {_ADVICE}"
                     )
 
-    def _give_up(self, share: Share) -> None:
-        """Remove what belongs to other shards. Cut short, the next start goes on with it."""
-        for name, detector in self._views:
-            removed = give_up(name, detector, share, self._note_given_up)
-            if removed:
-                self.counts["given_up"] += removed
-                log.warning(
-                    "%s: %s documents of partitions other than %s were removed",
-                    self._path / name,
-                    f"{removed:,}",
-                    share,
-                )
-
-    def _note_given_up(self, done: int, count: int) -> None:
-        self._giving_up = (
-            f"documents of partitions that are not held are being removed: {done:,} of {count:,} "
-            "were looked at"
-        )
+    def _say_what_is_done(self, text: str) -> None:
+        self._doing = text
 
     def _are_missing(self, manifest: Manifest) -> bool:
         """Whether a namespace is gone, so that the log is read from its beginning for it.
@@ -324,6 +310,17 @@ class Replica:
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
         done = await asyncio.to_thread(sort_out, batch, self._applied_by)
+        if self.share is not None and not self.share.whole:
+            for partition, record, home in misplaced(batch, self.share.count):
+                self.counts["misplaced"] += 1
+                self._say_once(
+                    "misplaced",
+                    "partition %d, offset %d belongs to partition %d, by murmur2 of its key: who "
+                    "wrote it spreads keys in another way, and shards need Kafka's own",
+                    partition,
+                    record.offset,
+                    home,
+                )
         self.counts["repeated"] += done.repeated
         for name, group in done.groups.items():
             await self._apply_group(name, group.changes, group.offsets)
@@ -477,23 +474,6 @@ class Replica:
         if what not in self._said:
             self._said.add(what)
             log.error(text, *values)
-
-
-def give_up(
-    namespace: str,
-    detector: Detector,
-    share: Share,
-    progress: Callable[[int, int], None] | None = None,
-) -> int:
-    """Remove the documents of partitions that a share does not hold; return how many.
-
-    Cut short, the next call goes on with it, whatever is held by then. See Store.give_up().
-    """
-    return detector.give_up(
-        share.partitions,
-        lambda key: partition_of(record_key(namespace, key), share.count),
-        progress,
-    )
 
 
 _ADVICE = (

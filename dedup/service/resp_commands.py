@@ -205,6 +205,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         exempt=given.exempt,
         guard=given.guard,
         token=given.token,
+        home=given.home,
     )
     nil = NIL[session.protocol]
     return wire.array(

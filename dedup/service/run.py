@@ -188,6 +188,7 @@ class Service:
             self.commands.tally,
             dict(self.commands.counts),
             [(name, detector.info()) for name, detector in self.namespaces],
+            self.commands.held(),
             self.commands.version,
             health.status,
             health.reason,

@@ -164,6 +164,7 @@ class Options(msgspec.Struct, frozen=True):
     guard: bool = True
     links: int | None = None
     token: str | None = None
+    home: bool = True
 
 
 def _seconds(argument: bytes) -> float:
@@ -195,9 +196,9 @@ def _token(argument: bytes) -> str:
     return argument.decode()
 
 
-def _switch(argument: bytes) -> bool:
+def _switch(argument: bytes, name: str) -> bool:
     if argument.lower() not in {b"on", b"off"}:
-        raise UsageError(f"GUARD {argument[:40]!r} is not allowed: on or off")
+        raise UsageError(f"{name} {argument[:40]!r} is not allowed: on or off")
     return argument.lower() == b"on"
 
 
@@ -208,7 +209,8 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
     b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
     b"EXEMPT": ("exempt", _reason),
-    b"GUARD": ("guard", _switch),
+    b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
+    b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
     b"TOKEN": ("token", _token),
     b"SECONDS": ("reservation_seconds", _seconds),
     b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
@@ -219,9 +221,7 @@ Command = Literal["PROBE", "MPROBE", "RESERVE"]
 _ALLOWED: dict[str, frozenset[bytes]] = {
     "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"COUNT", b"LINKS")),
     "MPROBE": frozenset((b"DISTANCE", b"TOTAL", b"COUNT")),
-    "RESERVE": frozenset(
-        (b"SCOPE", b"DISTANCE", b"TOTAL", b"FEATURES", b"SECONDS", b"EXEMPT", b"GUARD", b"TOKEN")
-    ),
+    "RESERVE": frozenset(b"SCOPE DISTANCE TOTAL FEATURES SECONDS EXEMPT GUARD TOKEN HOME".split()),
 }
 
 
