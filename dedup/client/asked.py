@@ -16,7 +16,7 @@ from typing import Any
 import hiredis
 
 from dedup.client.commands import PROBE_COUNT, Command, NoToken, verdict_of
-from dedup.client.routing import NOBODY, Route
+from dedup.client.routing import NOBODY, Holding, Route
 from dedup.shards import merged
 from dedup.values import Neighbour, PageFingerprint, Verdict
 
@@ -56,11 +56,11 @@ def packed(command: Command) -> bytes:
 class Asked:
     """A command, and who answered it.
 
-    command    its words
+    command    its words; with a token, "TOKEN" and the token are the last ones
     data       the same as it goes over the wire
     namespace  of the document, or ""
-    key        the document whose home is asked; None: everybody of the route is
-    token      what RESERVE takes the page under, the last word of the command
+    key        the document that it is about, or None
+    everybody  whether all of the route are asked, and not the document's home only
     among      who may be asked, or None: anybody
     route      who was to be asked, in the end
     home       who of them holds the document; NOBODY if none does, or there is none
@@ -69,9 +69,11 @@ class Asked:
     """
 
     __slots__ = (
+        "_abroad",
         "among",
         "command",
         "data",
+        "everybody",
         "home",
         "key",
         "lost",
@@ -85,8 +87,9 @@ class Asked:
         self,
         command: Command,
         namespace: str,
-        key: str | None = None,
+        key: str | None,
         *,
+        everybody: bool = False,
         token: str | None = None,
         among: Collection[int] | None = None,
     ) -> None:
@@ -95,24 +98,34 @@ class Asked:
         self.data = packed(command)
         self.namespace = namespace
         self.key = key
+        self.everybody = everybody
         self.token = token
         self.among = among
         self.route = NOWHERE
         self.home = NOBODY
         self.replies: dict[int, Any] = {}
         self.lost: AbstractSet[int] = NOBODY_ELSE
+        self._abroad: bytes | None = None  # what all but the home are told
 
-    def without_token(self) -> bytes:
-        """Return what goes to a service that makes the token itself."""
-        return self.data if self.token is None else packed(self.command[:-2])
+    def bytes_for(self, end: int, holding: Holding) -> bytes:
+        """Return what goes to a service."""
+        if self.token is None or (end == self.home and holding.tokens):
+            return self.data
+        if not holding.tokens:
+            return packed(self.command[:-2])
+        if self._abroad is None:
+            self._abroad = packed((*self.command, b"HOME", b"off"))
+        return self._abroad
 
     def left(self, route: Route) -> Sequence[int]:
         """Take a route, and return who is still to be asked on it."""
         self.route = route
-        ends: Sequence[int] = route.ends
         if self.key is not None:
-            self.home = home = route.home(self.namespace, self.key)
-            ends = (home,) if home != NOBODY and self._may_ask(home) else ()
+            self.home = route.home(self.namespace, self.key)
+        if self.everybody:
+            ends: Sequence[int] = route.ends
+        else:
+            ends = (self.home,) if self.home != NOBODY and self._may_ask(self.home) else ()
         return [end for end in ends if end not in self.replies] if self.replies else ends
 
     def _may_ask(self, end: int) -> bool:
@@ -142,7 +155,7 @@ NOWHERE = Route()
 NOBODY_ELSE: AbstractSet[int] = frozenset()
 
 
-def verdict_of_all(asked: Asked, page: PageFingerprint, key: str, domain: str) -> Verdict | None:
+def verdict_of_all(asked: Asked, page: PageFingerprint, domain: str) -> Verdict | None:
     """Return the verdict that the answers to a RESERVE of all come to; None: they do not suffice.
 
     Raises what an answer stands for, and ServiceUnavailable for one that is none.
@@ -152,10 +165,10 @@ def verdict_of_all(asked: Asked, page: PageFingerprint, key: str, domain: str) -
         reply = asked.replies.get(end)
         if isinstance(reply, Exception):
             raise reply
-        answers[end] = None if reply is None else verdict_of(reply, page, key, domain)
+        answers[end] = None if reply is None else verdict_of(reply, page, asked.key or "", domain)
     if not asked.route.complete:
         answers[NOBODY] = None
-    return merged(answers, asked.route.home(asked.namespace, key))
+    return merged(answers, asked.home)
 
 
 def neighbours_of_all(answers: Sequence[list[Neighbour]]) -> list[Neighbour]:

@@ -99,11 +99,11 @@ class Flows:
         """Judge a page. Whoever gives up leaves no reservation behind."""
         token = new_token()
         command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
-        asked = Asked(command, self._namespace, token=token)
+        asked = Asked(command, self._namespace, key, everybody=True, token=token)
         verdict: Verdict | None = None
         try:
             yield (asked,)
-            verdict = verdict_of_all(asked, page, key, domain)
+            verdict = verdict_of_all(asked, page, domain)
         finally:
             held = asked.holders()
             if verdict is not None and verdict.token is not None:
@@ -198,7 +198,7 @@ class Flows:
 
     def _all(self, command: Command, read: Callable[[Any], T]) -> Flow[list[T]]:
         """Return what every service answers. Raises what an answer stands for."""
-        asked = Asked(command, self._namespace)
+        asked = Asked(command, self._namespace, None, everybody=True)
         yield (asked,)
         replies = [asked.replies.get(end) for end in asked.route.ends]
         for reply in replies:

@@ -78,9 +78,9 @@ class Service:
         for asked in batch:
             for number in asked.left(route):
                 end = self._ends[number]
-                data = asked.data if end.holding.tokens else asked.without_token()
                 try:
-                    sent.append((asked, number, end.ask(data)))
+                    future = end.ask(asked.bytes_for(number, end.holding))
+                    sent.append((asked, number, future))
                 except ServiceUnavailable:
                     failed.add(number)
                     again[asked] = None
@@ -140,4 +140,5 @@ def _give_up(sent: Sequence[Sent]) -> None:
     for asked, number, future in sent:
         if number not in asked.replies:
             asked.lost |= {number}
-            future.cancel()
+            if not future.cancel() and not future.cancelled():
+                future.exception()  # as good as seen

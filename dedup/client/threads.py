@@ -80,8 +80,8 @@ class Services:
                 asked_of.setdefault(number, []).append(asked)
         try:
             for number, some in asked_of.items():
-                tokens = calls[number].holding.tokens
-                calls[number].send([a.data if tokens else a.without_token() for a in some])
+                call = calls[number]
+                call.send([asked.bytes_for(number, call.holding) for asked in some])
             for number, some in asked_of.items():
                 for asked, reply in zip(some, calls[number].replies(len(some)), strict=False):
                     if not isinstance(reply, ServiceUnavailable):
