@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ from dedup.errors import ServiceUnavailable
 from dedup.values import Verdict
 
 LOW, HIGH = "0-3", "4-7"
+
+_numbers = count()
 
 
 @pytest.fixture(scope="module")
@@ -139,84 +142,111 @@ def answers(ask: Callable[[], Verdict]) -> Verdict:
     return found[0]
 
 
-def test_promise_1_nothing_is_lost_when_a_shard_is_killed(kafka, tmp_path, opens):
+@pytest.fixture(scope="module")
+def mortal(kafka, tmp_path_factory) -> Iterator[list[Serving]]:
+    """Shards that a test may kill and start again."""
+    with sharded(tmp_path_factory.mktemp("mortal"), kafka, LOW, HIGH) as services:
+        yield services
+
+
+@contextlib.contextmanager
+def both(services: Sequence[Serving], timeout_seconds: float) -> Iterator[dict[str, Any]]:
+    """Open a detector of either kind, each with its namespace."""
+    namespaces = {f"threads-{next(_numbers)}": dedup.open, f"loop-{next(_numbers)}": InLoop}
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                opens(urls(*services), namespace=name, timeout_seconds=timeout_seconds)
+            )
+            for name, opens in namespaces.items()
+        }
+
+
+def test_promise_1_nothing_is_lost_when_a_shard_is_killed(mortal):
     """Killed with -9: what the other holds is dropped, all else kept; back again, it has all of it."""
-    with (
-        sharded(tmp_path, kafka, LOW, HIGH) as shards,
-        opens(urls(*shards), timeout_seconds=10) as detector,
-    ):
-        low, high = key_in(LOW, 1), key_in(HIGH, 2)
-        remembered(detector, 1, low)
-        remembered(detector, 2, high)
-        open_low = detector.reserve(page(3), key_in(LOW, 3))
-        open_high = detector.reserve(page(4), key_in(HIGH, 4))
-        shards[1].kill()
-        copy = detector.reserve(page(1, 1), key_in(LOW, 11))
-        assert (copy.status, copy.of) == ("near_duplicate", low)
-        for number, share in ((1, HIGH), (5, LOW), (5, HIGH)):
-            with pytest.raises(ServiceUnavailable, match="partitions 4-7"):
-                detector.reserve(page(number, 1), key_in(share, number + 20))
-        with pytest.raises(ServiceUnavailable):
-            detector.insert_many([open_high, open_low])  # the second one is, all the same
-        until(lambda: documents(shards[:1]) == [2])
-        assert in_flight(shards[:1]) == [1]  # the other's page
-        shards[1].start()
-        copy = answers(lambda: detector.reserve(page(2, 1), key_in(LOW, 12)))
-        assert (copy.status, copy.of) == ("near_duplicate", high)
-        detector.insert(open_high)  # its home has forgotten the token
-        until(lambda: documents(shards) == [2, 2])
-        until(lambda: in_flight(shards) == [0, 0])
+    with both(mortal, 10) as detectors:
+        held = {name: _before_the_kill(name, detector) for name, detector in detectors.items()}
+        mortal[1].kill()
+        for name, detector in detectors.items():
+            _while_it_is_away(mortal, name, detector, held[name])
+        mortal[1].start()
+        for name, detector in detectors.items():
+            copy = answers(lambda d=detector, n=name: d.reserve(page(2, 1), key_in(LOW, 12, n)))
+            assert (copy.status, copy.of) == ("near_duplicate", key_in(HIGH, 2, name))
+            detector.insert(held[name][1])  # its home has forgotten the token
+            until(lambda name=name: documents(mortal, name) == [2, 2])
+            until(lambda name=name: in_flight(mortal, name) == [0, 0])
 
 
-def test_a_reservation_whose_answer_is_lost_is_released(kafka, tmp_path, opens):
+def _before_the_kill(name: str, detector: Any) -> list[Verdict]:
+    remembered(detector, 1, key_in(LOW, 1, name))
+    remembered(detector, 2, key_in(HIGH, 2, name))
+    return [
+        detector.reserve(page(3), key_in(LOW, 3, name)),
+        detector.reserve(page(4), key_in(HIGH, 4, name)),
+    ]
+
+
+def _while_it_is_away(mortal: list[Serving], name: str, detector: Any, held: list[Verdict]) -> None:
+    copy = detector.reserve(page(1, 1), key_in(LOW, 11, name))
+    assert (copy.status, copy.of) == ("near_duplicate", key_in(LOW, 1, name))
+    for number, share in ((1, HIGH), (5, LOW), (5, HIGH)):
+        with pytest.raises(ServiceUnavailable, match="partitions 4-7"):
+            detector.reserve(page(number, 1), key_in(share, number + 20, name))
+    with pytest.raises(ServiceUnavailable):
+        detector.insert_many(held[::-1])  # the one whose home stands is, all the same
+    until(lambda: documents(mortal[:1], name) == [2])
+    until(lambda: in_flight(mortal[:1], name) == [1])  # the other's page
+
+
+def test_a_reservation_whose_answer_is_lost_is_released(mortal):
     """A shard that stalls costs the timeout; what it then reserves for nobody is given back."""
-    with (
-        sharded(tmp_path, kafka, LOW, HIGH) as shards,
-        opens(urls(*shards), timeout_seconds=0.5) as detector,
-    ):
-        assert shards[1].process is not None
-        shards[1].process.send_signal(signal.SIGSTOP)
+    with both(mortal, 0.5) as detectors:
+        before = reserved(mortal[1])
+        assert mortal[1].process is not None
+        mortal[1].process.send_signal(signal.SIGSTOP)
         try:
-            for number, share in ((1, LOW), (2, HIGH)):
-                with pytest.raises(ServiceUnavailable):
-                    detector.reserve(page(number), key_in(share, number))
+            for name, detector in detectors.items():
+                for number, share in ((1, LOW), (2, HIGH)):
+                    with pytest.raises(ServiceUnavailable):
+                        detector.reserve(page(number), key_in(share, number, name))
         finally:
-            shards[1].process.send_signal(signal.SIGCONT)
-        until(lambda: reserved(shards[1]))
-        answers(detector.info)
-        until(lambda: in_flight(shards) == [0, 0])
+            mortal[1].process.send_signal(signal.SIGCONT)
+        until(lambda: reserved(mortal[1]) >= before + 2)
+        for name, detector in detectors.items():
+            answers(detector.info)
+            until(lambda name=name: in_flight(mortal, name) == [0, 0])
 
 
 def reserved(service: Serving) -> int:
-    """Return how many pages a service has reserved so far."""
+    """Return how many pages a service has found unique so far."""
     _, text = service.get("/metrics")
     found = re.findall(r'^dedup_results_total\{.*"unique".*\} (\S+)$', text.decode(), re.MULTILINE)
     return int(sum(map(float, found)))
 
 
-def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path, opens):
+def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
     """From one service of all to two shards while pages are in flight: found, inserted, not doubled."""
     config = log_of(kafka)
     with (
         shard(tmp_path, config, "*") as a,
         shard(tmp_path, config, HIGH) as b,
-        opens(urls(a, b), timeout_seconds=10) as detector,
+        both((a, b), 10) as detectors,
     ):
-        low, high = key_in(LOW, 1), key_in(HIGH, 2)
-        remembered(detector, 1, low)
-        remembered(detector, 2, high)
-        pages = [detector.reserve(page(n), key_in(s, n)) for n, s in ((3, LOW), (4, HIGH))]
-        until(lambda: documents([b]) == [1])
-        assert in_flight([a, b]) == [2, 0]
+        held = {name: _before_the_kill(name, detector) for name, detector in detectors.items()}
+        for name in detectors:
+            until(lambda name=name: documents([b], name) == [1])
+            assert in_flight([a, b], name) == [2, 0]
         a.stop()
         a.options += ["--partitions", LOW]
         a.start()
-        for number, key in ((1, low), (2, high)):
-            copy = answers(lambda number=number: detector.reserve(page(number, 1), "http://c/"))
-            assert (copy.status, copy.of) == ("near_duplicate", key)
-        detector.insert_many(pages)
-        until(lambda: documents([a, b]) == [2, 2])
-        until(lambda: in_flight([a, b]) == [0, 0])
+        for name, detector in detectors.items():
+            for number, share in ((1, LOW), (2, HIGH)):
+                copy = answers(lambda d=detector, n=number: d.reserve(page(n, 1), "http://copy/"))
+                assert (copy.status, copy.of) == ("near_duplicate", key_in(share, number, name))
+            detector.insert_many(held[name])
+            until(lambda name=name: documents([a, b], name) == [2, 2])
+            until(lambda name=name: in_flight([a, b], name) == [0, 0])
 
 
 # --------------------------------------------------------------------------- an older service
