@@ -187,7 +187,7 @@ def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path)
         shutil.copytree(whole, path)
         command = [sys.executable, "-c", textwrap.dedent(KILLED)]
         command += [config.bootstrap[0], config.topic, str(path), str(step)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert done.returncode == -signal.SIGKILL, done.stderr
         noted = offsets(path)["news"]
         given_up = {p for p in (0, 2) if not noted[p]}
