@@ -100,8 +100,8 @@ class Reader:
     def __init__(
         self,
         log: Log,
-        config: object,  # noqa: ARG002
-        topic: object,  # noqa: ARG002
+        config: object,
+        topic: object,
         first: Mapping[int, int],
         *,
         partitions: Collection[int],

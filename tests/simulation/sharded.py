@@ -196,7 +196,7 @@ class ShardSpider(Spider):
                 self.links[service].connect()
                 self.links[service].send(lambda commands: commands.release(NS, key, token))
 
-    def release(self, page: "Page", held: Held) -> None:  # noqa: ARG002
+    def release(self, page: "Page", held: Held) -> None:
         held.attempt.over = True
         self._release(held.attempt, held.attempt.view)
 
