@@ -315,9 +315,15 @@ def _work(
     accepted = crawl.rate * crawl.unique / shards
     inserts = accepted / active
     counts = (reserves, reserves * (shards - 1) / shards, inserts, accepted - inserts)
-    reserve = costs.reserve_us + probe_us(documents, crawl.k, costs)
+    reserve = _at_home(shards, costs.reserve_us, costs.away_us)
+    reserve += probe_us(documents, crawl.k, costs)
     each = (reserve, costs.release_us, costs.insert_us, costs.applied_us)
     return counts, tuple(count * us / 1e6 for count, us in zip(counts, each, strict=True))
+
+
+def _at_home(shards: int, home: float, away: float) -> float:
+    """Return the mean over all pages of what a page costs at its home and at another shard."""
+    return (home + away * (shards - 1)) / shards
 
 
 def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
@@ -327,7 +333,8 @@ def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
     record = costs.record_bytes + crawl.key_bytes + costs.free_bytes
     snapshots = SNAPSHOTS * costs.snapshot_bytes
     changes = counts[2] + counts[3]
-    wire = (costs.reserve_wire_bytes, costs.release_wire_bytes, costs.insert_wire_bytes)
+    asked = _at_home(shards, costs.reserve_wire_bytes, costs.away_wire_bytes)
+    wire = (asked, costs.release_wire_bytes, costs.insert_wire_bytes)
     return Shard(
         documents=documents,
         table_bytes=_most_bytes(documents, crawl.k, "auto", costs),
@@ -336,7 +343,7 @@ def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         disk_bytes=round((costs.tree_bytes + record + snapshots) * documents),
         disk_bytes_per_second=changes * costs.written_bytes,
         probe_us=search,
-        reserve_us=costs.reserve_us + search,
+        reserve_us=_at_home(shards, costs.reserve_us, costs.away_us) + search,
         reserves=counts[0],
         releases=counts[1],
         inserts=counts[2],

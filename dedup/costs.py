@@ -32,9 +32,10 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     free_bytes: float = 16.0
     snapshot_bytes: float = 16.0
     event_bytes: float = 308.0
-    reserve_us: float = 61.0
+    reserve_us: float = 64.0
+    away_us: float = 61.0
     insert_us: float = 135.0
-    release_us: float = 26.0
+    release_us: float = 28.0
     applied_us: float = 50.0
     probe_share: float = 1.0
     rebuild_us: float = 75.0
@@ -43,6 +44,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     snapshot_us: float = 1.0
     index_us: float = 0.16
     reserve_wire_bytes: float = 259.0
+    away_wire_bytes: float = 339.0
     insert_wire_bytes: float = 74.0
     release_wire_bytes: float = 74.0
 
@@ -80,6 +82,7 @@ SOURCES = {
         "B a document", "a record in a broker's log, one copy, each a batch of its own", LOG
     ),
     "reserve_us": Source("us of CPU", "RESERVE, one at a time, little to search", COMMANDS),
+    "away_us": Source("us of CPU", "the same at a shard that is not the key's home", COMMANDS),
     "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
     "release_us": Source("us of CPU", "RELEASE, one at a time", COMMANDS),
     "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
@@ -98,6 +101,7 @@ SOURCES = {
     "reserve_wire_bytes": Source(
         "B", "RESERVE and its answer, and as many as the key has", COMMANDS
     ),
+    "away_wire_bytes": Source("B", "the same at a shard that is not the key's home", COMMANDS),
     "insert_wire_bytes": Source("B", "INSERT and its answer, and as many as the key has", COMMANDS),
     "release_wire_bytes": Source(
         "B", "RELEASE and its answer, and as many as the key has", COMMANDS
@@ -109,7 +113,7 @@ MEASURED = Costs()
 # How long an answer to RESERVE took on loopback with nothing else under way, in microseconds: the
 # shares of answers that took less. COMMANDS, a million documents, k = 3, 20,000 pages.
 ANSWER_SHARES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995)
-ANSWER_US = (59.8, 62.5, 64.8, 66.5, 69.2, 75.3, 87.3, 95.6, 131.3, 150.1, 803.4, 977.3)
+ANSWER_US = (62.0, 64.8, 67.4, 69.2, 71.5, 75.2, 85.3, 92.5, 119.9, 144.9, 842.8, 1298.9)
 
 
 def read_costs(data: bytes) -> Costs:

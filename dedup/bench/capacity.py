@@ -206,6 +206,14 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
         said_us = costs.reserve_us + probe_us(n, k, costs)
         found += [
             Check("RESERVE", n, k, "us of CPU", said_us, command.reserve_us),
+            Check(
+                "RESERVE away from home",
+                n,
+                k,
+                "us of CPU",
+                costs.away_us + probe_us(n, k, costs),
+                command.away_us,
+            ),
             Check("RELEASE", n, k, "us of CPU", costs.release_us, command.release_us),
         ]
     return found
@@ -283,8 +291,10 @@ def costs_of(result: CapacityBench) -> Costs:
         search = probe_us(command.documents, command.k, costs)
         given |= {
             "reserve_us": max(0.0, command.reserve_us - search),
+            "away_us": max(0.0, command.away_us - search),
             "release_us": command.release_us,
             "reserve_wire_bytes": command.reserve_bytes - command.key_bytes,
+            "away_wire_bytes": command.away_bytes - command.key_bytes,
             "release_wire_bytes": command.release_bytes - command.key_bytes,
             "insert_wire_bytes": command.insert_bytes - command.key_bytes,
         }

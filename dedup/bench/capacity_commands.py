@@ -38,6 +38,7 @@ class CommandFigures(msgspec.Struct, frozen=True):
     """A service alone: microseconds of CPU a command, and of wall time; bytes on the wire.
 
     reserve_us, insert_us, release_us   one under way at a time
+    away_us                             RESERVE at a shard that is not the key's home
     *_deep_us                           16 of one write
     reserve_wall_us                     how long an answer took, at the shares of SHARES: the
                                         distribution of the time that a shard takes for a page
@@ -57,6 +58,8 @@ class CommandFigures(msgspec.Struct, frozen=True):
     reserve_wall_us: list[float]
     reserve_wall_mean_us: float
     reserve_bytes: float
+    away_us: float
+    away_bytes: float
     insert_bytes: float
     release_bytes: float
 
@@ -146,6 +149,11 @@ def _ending(
     ]
 
 
+def _away(chance: random.Random) -> tuple[str, ...]:
+    """Return what a client of several shards adds for those that are not the key's home."""
+    return "TOKEN", f"{chance.getrandbits(128):032x}", "HOME", "off"
+
+
 class _Meter:
     """CPU time of a process for so many commands, and what went over the wire."""
 
@@ -177,7 +185,7 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
         with serving(Path(folder), k) as (process, port):
             connection = Connection(port)
             meter, pages, found = _Meter(process, connection), Pages(10**10), {}
-            distance = ("DISTANCE", str(k))
+            distance, chance = ("DISTANCE", str(k)), random.Random(k)  # noqa: S311
             meter.run([one + distance for one in pages.reserve(min(1000, requests))], DEPTH)
             for depth, name in ((1, "us"), (DEPTH, "deep_us")):
                 for what in ("INSERT", "RELEASE"):
@@ -191,6 +199,9 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
                     us, _ = meter.run(_ending(what, commands, answers), depth)
                     found[f"{what.lower()}_{name}"] = us
                     found[f"{what.lower()}_bytes"] = meter.bytes
+            commands = [one + distance + _away(chance) for one in pages.reserve(requests)]
+            found["away_us"], answers = meter.run(commands, 1)
+            found["away_bytes"] = meter.bytes
             connection.close()
     return CommandFigures(
         documents=documents,
