@@ -202,8 +202,8 @@ def test_what_are_no_costs(data):
 
 def test_costs_of_ones_own_count():
     """A cost from a file takes the place of the measured one, and the others stay."""
-    costs = read_costs(b'{"reserve_us": 600}')
-    assert costs == changed(MEASURED, reserve_us=600.0)
+    costs = read_costs(b'{"away_us": 600}')
+    assert costs == changed(MEASURED, away_us=600.0)
     assert capacity(CRAWL, MACHINE, costs).set_rate < capacity(CRAWL, MACHINE).set_rate / 5
 
 

@@ -74,7 +74,7 @@ class Check(msgspec.Struct, frozen=True):
     @property
     def deviation(self) -> float:
         """How much more the model says, as a share of what was measured."""
-        return self.predicted / self.measured - 1
+        return self.predicted / self.measured - 1 if self.measured else float("inf")
 
 
 def bench_capacity(plan: Plan, progress: Callable[[int, int], None] | None = None) -> CapacityBench:
