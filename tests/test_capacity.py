@@ -300,6 +300,30 @@ def test_plans_on_the_page_are_the_models():
         assert said[: len(lines)] == lines, command
 
 
+def test_fan_out_is_drawn_and_written(tmp_path):
+    """`dedup bench fanout` puts its figures between the marks of a page, draws them, and prints them."""
+    page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"
+    page_file.write_text("before\n<!-- fan-out: begin -->\nold\n<!-- fan-out: end -->\nafter\n")
+    files = ("--page", str(page_file), "--plot", str(plot_file))
+    done = CliRunner().invoke(main, ["bench", "fanout", "--pages", "1000", *files])
+    assert done.exit_code == 0, done.output
+    text = page_file.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert between(page_file, "fan-out") == done.stdout
+    assert CASES[0].name in plot_file.read_text()
+
+
+def test_a_page_without_a_place_is_refused(tmp_path):
+    """Before anything is simulated or measured."""
+    page_file = tmp_path / "page.md"
+    page_file.write_text("no marks")
+    for name in ("fanout", "capacity"):
+        done = CliRunner().invoke(main, ["bench", name, "--page", str(page_file)])
+        assert done.exit_code == 2
+        assert "begin -->" in done.stderr
+
+
 def test_fan_out_on_the_page_is_of_every_case():
     """Each case has a row for each number of shards, and p99 never falls as they become more."""
     text = between(SCALE, "fan-out")
