@@ -76,7 +76,9 @@ def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
         for share, partitions in (("0", {0}), ("1-2", {1, 2})):
             counts = await drained(config, tmp_path / share, share=share)
             assert held(tmp_path / share) == of(expected, partitions) != {}
-            assert counts["repeated"] == counts["given_up"] == counts.get("misplaced", 0) == 0
+            assert (
+                counts["repeated"] == counts.get("given_up", 0) == counts.get("misplaced", 0) == 0
+            )
             is_consistent(tmp_path / share, partitions)
         together = {ns: {} for ns in expected}
         for share in ("0", "1-2"):
@@ -116,8 +118,8 @@ def test_a_smaller_share_gives_up_and_a_larger_one_reads_what_is_new(kafka, tmp_
         assert held(tmp_path) == expected
         applied = sum(counts[name] for name in ("inserted", "replaced", "forgotten", "repeated"))
         assert applied <= len(before)
-        assert counts["repeated"] == counts["given_up"] == 0
-        assert await drained(config, tmp_path) == {"given_up": 0}
+        assert counts["repeated"] == counts.get("given_up", 0) == 0
+        assert await drained(config, tmp_path) == {}
 
     asyncio.run(main())
 
@@ -144,7 +146,7 @@ KILLED = """
     replica.Reader = None  # not so far: the log itself is not read
     replica.write_manifest = fatal(replica.write_manifest)
     Documents.note_offsets = fatal(Documents.note_offsets)
-    Documents.forget_many = fatal(Documents.forget_many)
+    Documents.remove_many = fatal(Documents.remove_many)
 
     async def main():
         namespaces = Namespaces(Path(path))
@@ -159,9 +161,9 @@ KILLED = """
 
 
 def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path):
-    """kill -9 before the manifest, the offsets, each batch, the end: the next start ends right, whatever it holds."""
+    """kill -9 before the offsets, a batch, the end: the next start ends right, whatever it holds."""
     config = log_config(kafka)
-    whole, steps = tmp_path / "whole", 6  # manifest, offsets, three batches, offsets
+    whole = tmp_path / "whole"
 
     by_home: dict[bool, list[int]] = {True: [], False: []}
     for i in range(300):
@@ -174,22 +176,26 @@ def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path)
         return replayed(await read(config))
 
     content = asyncio.run(expected())
-    for step in range(steps):
+    whole_topic = {0, 1, 2}
+    for step, share, partitions in (  # of manifest, offsets, three batches, offsets
+        (1, "1", {1}),
+        (2, None, whole_topic),
+        (4, "0-1", {0, 1}),
+        (5, None, whole_topic),
+    ):
         path = tmp_path / f"{step}"
         shutil.copytree(whole, path)
         command = [sys.executable, "-c", textwrap.dedent(KILLED)]
         command += [config.bootstrap[0], config.topic, str(path), str(step)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert done.returncode == -signal.SIGKILL, done.stderr
         noted = offsets(path)["news"]
         given_up = {p for p in (0, 2) if not noted[p]}
         assert given_up == (set() if step < 2 else {0, 2})
-        if step:
-            is_consistent(path, {1})
+        is_consistent(path, {1})
         left = held(path)["news"]
         assert of(content, {1})["news"].keys() <= left.keys()
         assert (len(left) < 100) == (step > 2)
-        share, partitions = (("1", {1}), ("0-1", {0, 1}), (None, {0, 1, 2}))[step % 3]
         asyncio.run(drained(config, path, share=share))
         assert held(path) == of(content, partitions), step
         is_consistent(path, partitions)

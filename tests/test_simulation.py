@@ -1,16 +1,16 @@
 """Spiders, services and a log in thousands of orders (simulation/): every promise is kept."""
 
 import os
-import random
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import simulation
+from seeds import seed_of
 
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "800"))
-FIRST = int(os.environ.get("SIMULATION_SEED") or random.randrange(10**9))
+FIRST = seed_of("SIMULATION")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
