@@ -31,7 +31,7 @@ from dedup.recipes import NEWEST
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 
-__all__ = ["Plan", "ServiceBench", "bench_service"]
+__all__ = ["Plan", "ServiceBench", "bench_service", "cpu_seconds", "run", "serving"]
 
 T = TypeVar("T")
 
@@ -99,19 +99,19 @@ def bench_service(plan: Plan, progress: Callable[[int, int], None] | None = None
     with tempfile.TemporaryDirectory() as folder:
         values = _fill(Path(folder), plan)
         queries = _queries(values)
-        with _serving(Path(folder), plan.distance) as (process, port):
+        with serving(Path(folder), plan.distance) as (process, port):
             loads = [
                 _load(name, plan, depth, process, port, queries, step)
                 for name, depth in (("single", 1), (f"pipelined {plan.depth}", plan.depth))
             ]
-            half = _run(_half(loads[0].per_cpu_second.median / 2, plan, process, port, queries))
+            half = run(_half(loads[0].per_cpu_second.median / 2, plan, process, port, queries))
             step()
             others = _redis_benchmark(plan, port, queries) if plan.redis_benchmark else []
     packages = machine("crawl-dedup", "hiredis", "uvloop")
     return ServiceBench(plan.documents, plan.distance, loads, half, others, packages)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Run the load in the faster event loop, where there is one."""
     try:
         from uvloop import new_event_loop
@@ -154,9 +154,12 @@ def _queries(values: list[int]) -> list[bytes]:
 
 
 @contextmanager
-def _serving(folder: Path, distance: int) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def serving(
+    folder: Path, distance: int, *options: str
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Serve a folder until the block ends; give the process and its port. Raises OSError."""
     command = [sys.executable, "-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
-    command += ["--listen", "127.0.0.1:0", "--http", "none", "--distance", str(distance)]
+    command += ["--listen", "127.0.0.1:0", "--http", "none", "--distance", str(distance), *options]
     with subprocess.Popen(  # noqa: S603  (ourselves)
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -176,7 +179,7 @@ def _serving(folder: Path, distance: int) -> Iterator[tuple["subprocess.Popen[st
             process.terminate()
 
 
-def _cpu_seconds(process: "subprocess.Popen[str]") -> float:
+def cpu_seconds(process: "subprocess.Popen[str]") -> float:
     """Return the CPU time of a process so far (Linux; elsewhere 0)."""
     try:
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -197,10 +200,10 @@ def _load(
     count = plan.requests * (8 if depth > 1 else 1)
     walls, cpus = [], []
     for _ in range(plan.rounds):
-        before, began = _cpu_seconds(process), time.perf_counter()
-        _run(_full(plan, depth, port, queries, count))
+        before, began = cpu_seconds(process), time.perf_counter()
+        run(_full(plan, depth, port, queries, count))
         walls.append(time.perf_counter() - began)
-        cpus.append(max(_cpu_seconds(process) - before, 1e-9))
+        cpus.append(max(cpu_seconds(process) - before, 1e-9))
         step()
     return Load(
         name,
@@ -299,7 +302,7 @@ async def _half(
 
     sent = 0
     clients = await _connected(port, plan.connections, answered)
-    began, before = time.perf_counter(), _cpu_seconds(process)
+    began, before = time.perf_counter(), cpu_seconds(process)
     while (now := time.perf_counter()) < began + HALF_SECONDS:
         while sent < (now - began) * rate:
             client = clients[sent % len(clients)]
@@ -309,7 +312,7 @@ async def _half(
             sent += 1
         time.sleep(TICK_SECONDS)  # noqa: ASYNC251  (a timer of the loop would be late by 1 ms)
         await asyncio.sleep(0)
-    cpu = _cpu_seconds(process) - before
+    cpu = cpu_seconds(process) - before
     took = time.perf_counter() - began
     if len(times) < sent:
         all_answered.clear()
