@@ -31,7 +31,16 @@ from dedup.recipes import NEWEST
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 
-__all__ = ["NAMESPACE", "Plan", "ServiceBench", "bench_service", "cpu_seconds", "fill", "serving"]
+__all__ = [
+    "NAMESPACE",
+    "Plan",
+    "ServiceBench",
+    "bench_service",
+    "cpu_seconds",
+    "fill",
+    "run",
+    "serving",
+]
 
 T = TypeVar("T")
 
@@ -105,14 +114,14 @@ def bench_service(plan: Plan, progress: Callable[[int, int], None] | None = None
                 _load(name, plan, depth, process, port, queries, step)
                 for name, depth in (("single", 1), (f"pipelined {plan.depth}", plan.depth))
             ]
-            half = _run(_half(loads[0].per_cpu_second.median / 2, plan, process, port, queries))
+            half = run(_half(loads[0].per_cpu_second.median / 2, plan, process, port, queries))
             step()
             others = _redis_benchmark(plan, port, queries) if plan.redis_benchmark else []
     packages = machine("crawl-dedup", "hiredis", "uvloop")
     return ServiceBench(plan.documents, plan.distance, loads, half, others, packages)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Run the load in the faster event loop, where there is one."""
     try:
         from uvloop import new_event_loop
@@ -159,7 +168,7 @@ def _queries(values: list[int]) -> list[bytes]:
 def serving(
     folder: Path, distance: int, *options: str
 ) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """Serve the folder on a free port of loopback; raise OSError if the service does not start."""
+    """Serve a folder until the block ends; give the process and its port. Raises OSError."""
     command = [sys.executable, "-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
     command += ["--listen", "127.0.0.1:0", "--http", "none", "--distance", str(distance), *options]
     with subprocess.Popen(  # noqa: S603  (ourselves)
@@ -207,7 +216,7 @@ def _load(
     walls, cpus = [], []
     for _ in range(plan.rounds):
         before, began = cpu_seconds(process), time.perf_counter()
-        _run(_full(plan, depth, port, queries, count))
+        run(_full(plan, depth, port, queries, count))
         walls.append(time.perf_counter() - began)
         cpus.append(max(cpu_seconds(process) - before, 1e-9))
         step()
