@@ -9,17 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 import dedup.bench.capacity_parts as parts
-import dedup.capacity as model
 import dedup.service.replica as replica
+import dedup.sizing as model
 from dedup.bench.capacity import CapacityBench, checks, page, read_results
 from dedup.bench.capacity_commands import SHARES as COMMAND_SHARES
 from dedup.bench.fanout import CASES, LOADS, SHARDS
 from dedup.bench.figures import between
-from dedup.capacity import Crawl, Machine, capacity, table_bytes
+from dedup.capacity import Crawl, Machine, capacity
 from dedup.cli import main
 from dedup.cli.bench_capacity import PARTS
 from dedup.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
 from dedup.errors import UsageError
+from dedup.sizing import table_bytes
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCALE = DOCS / "scale.md"
