@@ -93,7 +93,7 @@ class Shard(msgspec.Struct, frozen=True):
     open_seconds: float
     rebuild_seconds: float
     snapshot_seconds: float
-    snapshot_every_seconds: float
+    snapshot_every_seconds: float | None  # None: nothing changes
     index_seconds: float
 
 
@@ -176,7 +176,7 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         snapshot_seconds=documents * costs.snapshot_us / 1e6,
         snapshot_every_seconds=max(SNAPSHOT_DOCUMENTS, SNAPSHOT_SHARE * documents) / changes
         if changes
-        else math.inf,
+        else None,
         index_seconds=documents * costs.index_us / 1e6,
     )
 

@@ -158,6 +158,14 @@ def test_snapshots_come_as_often_as_the_service_takes_them():
     assert shard.snapshot_every_seconds * shard.inserts == pytest.approx(due)
 
 
+def test_a_crawl_may_accept_nothing():
+    """Then nothing is inserted, no snapshot is due, and what is printed still is JSON."""
+    done = run(*ASKED, "--unique", "0", "--json")
+    shard = json.loads(done.stdout, parse_constant=pytest.fail)["shard"]
+    assert (shard["inserts"], shard["snapshot_every_seconds"]) == (0, None)
+    assert shard["reserves"] == CRAWL.rate
+
+
 def test_a_price_is_the_users():
     """Without a price there is no cost; with one it is the machines' hours of a month times that."""
     assert capacity(CRAWL, MACHINE).cost is None
