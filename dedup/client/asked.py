@@ -95,7 +95,7 @@ class Asked:
     ) -> None:
         """Ask nobody yet."""
         self.command = command
-        self.data = packed(command)
+        self.data: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
         self.namespace = namespace
         self.key = key
         self.everybody = everybody

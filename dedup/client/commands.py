@@ -35,6 +35,7 @@ Kind = Literal["insert", "pin", "release"]
 
 PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
+_STATUSES = frozenset(get_args(Status))
 _FAULT = "fault-"  # begins a token that was made here, for a page that could not be reserved
 
 
@@ -173,7 +174,7 @@ def verdict_of(reply: Any, page: PageFingerprint, key: str, domain: str) -> Verd
     try:
         status, token, of, distance, check_distance, reason = reply
         text = status.decode()
-        if text not in get_args(Status):
+        if text not in _STATUSES:
             raise ValueError(text)
         return Verdict(
             cast(Status, text),

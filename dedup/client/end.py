@@ -56,6 +56,7 @@ class End:
         self._changed = changed
         self._untold: deque[bytes] = deque(maxlen=UNTOLD_LIMIT)
         self._refuses = Breaker(1)  # what answers that it cannot answer
+        self._is_tried = False  # since it answered so of late
         self._loop = asyncio.get_running_loop()
         self._said = False
         self._task = self._loop.create_task(self._keep())
@@ -63,12 +64,12 @@ class End:
     @property
     def refuses(self) -> bool:
         """Whether it answered of late that it cannot do its work, and is only tried."""
-        return not self._refuses.is_closed
+        return self._is_tried
 
     def stands(self) -> bool:
         """Whether the service may be asked; of one that refuses, one caller is told so at a time."""
         return self.link is not None and (
-            self._refuses.is_closed or self._refuses.allows(self._loop.time())
+            not self._is_tried or self._refuses.allows(self._loop.time())
         )
 
     def ask(self, data: bytes) -> asyncio.Future[Any]:
@@ -76,7 +77,7 @@ class End:
         if self.link is None:
             raise ServiceUnavailable(self.trouble)
         future = self.link.ask(data)
-        if not self._refuses.is_closed:
+        if self._is_tried:
             future.add_done_callback(self._tried)
         return future
 
@@ -97,11 +98,13 @@ class End:
     def answered(self) -> None:
         """Note that the service did its work."""
         self._refuses.answered()
+        self._is_tried = False
 
     def failed(self, trouble: str) -> None:
         """Note that the service answers, but cannot do its work."""
         self.trouble = trouble
         self._refuses.failed(self._loop.time())
+        self._is_tried = True
         self._changed()
 
     async def first_try(self) -> None:

@@ -13,6 +13,7 @@ that is not needed any more is told so, as soon as it can be reached.
 """
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from dedup.client.asked import (
@@ -44,26 +45,15 @@ Flow = Generator[Sequence[Asked], None, T]
 HELD_LIMIT = 100_000  # pages of which it is known who holds them; of older ones it is supposed
 
 
-class Holders:
-    """Which services hold which token."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._ends: dict[str, tuple[int, ...]] = {}
+class Holders(dict[str, tuple[int, ...]]):
+    """Which services hold which token; of the last HELD_LIMIT tokens it is known."""
 
     def note(self, token: str, ends: tuple[int, ...]) -> None:
         """Remember who holds a token."""
-        self._ends[token] = ends
-        if len(self._ends) > HELD_LIMIT:
-            self._ends.pop(next(iter(self._ends)), None)
-
-    def of(self, token: str | None) -> tuple[int, ...] | None:
-        """Return who holds a token; None: nobody knows."""
-        return self._ends.get(token or "")
-
-    def forget(self, token: str | None) -> None:
-        """Forget a token that was ended."""
-        self._ends.pop(token or "", None)
+        self[token] = ends
+        if len(self) > HELD_LIMIT:
+            with suppress(RuntimeError):  # another thread was quicker
+                self.pop(next(iter(self)), None)
 
 
 class Services(Protocol):
@@ -107,7 +97,7 @@ class Flows:
         finally:
             held = asked.holders()
             if verdict is not None and verdict.token is not None:
-                lost = {end: held.pop(end) for end in asked.lost}
+                lost = {end: held.pop(end) for end in asked.lost} if asked.lost else {}
                 self._services.holders.note(verdict.token, tuple(held))
                 held = lost
             for end, under in held.items():
@@ -138,7 +128,7 @@ class Flows:
         return answers
 
     def _ending(self, kind: Kind, verdict: Verdict) -> Asked:
-        among = None if kind == "release" else self._services.holders.of(verdict.token)
+        among = None if kind == "release" else self._services.holders.get(verdict.token or "")
         command = self._commands.end(kind, verdict.key, verdict.token)
         return Asked(command, self._namespace, verdict.key, among=among)
 
@@ -172,9 +162,8 @@ class Flows:
 
     def let_go(self, verdict: Verdict) -> None:
         """Release a page that cannot be inserted, at all that hold it; nobody waits for that."""
-        for end in self._services.holders.of(verdict.token) or ():
+        for end in self._services.holders.pop(verdict.token or "", ()):
             self._release(end, verdict.key, verdict.token)
-        self._services.holders.forget(verdict.token)
 
     def probe(self, command: Command) -> Flow[list[Neighbour]]:
         """Return the stored near-duplicates, of all services."""
@@ -213,11 +202,9 @@ class Flows:
         return self._services.unavailable(asked.route) if answer is None else answer
 
     def _release_others(self, verdict: Verdict, route: Route, home: int) -> None:
-        ends = self._services.holders.of(verdict.token)
-        for end in route.ends if ends is None else ends:
+        for end in self._services.holders.pop(verdict.token or "", route.ends):
             if end != home:
                 self._release(end, verdict.key, verdict.token)
-        self._services.holders.forget(verdict.token)
 
     def _release(self, end: int, key: str, token: str | None) -> None:
         self._services.tell(end, self._commands.end("release", key, token))

@@ -49,12 +49,17 @@ class Link(asyncio.Protocol):
 
     def ask(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its answer. Raises ServiceUnavailable, and waits never."""
+        self._send(data)
         future: asyncio.Future[Any] = self._loop.create_future()
-        self.tell(data, future)
+        self._waiting.append(future)
         return future
 
-    def tell(self, data: bytes, who: "asyncio.Future[Any] | None" = None) -> None:
-        """Send a command whose answer nobody needs, or who does. Raises ServiceUnavailable."""
+    def tell(self, data: bytes) -> None:
+        """Send a command whose answer nobody needs. Raises ServiceUnavailable."""
+        self._send(data)
+        self._waiting.append(data)
+
+    def _send(self, data: bytes) -> None:
         if self.lost.done() or self._transport is None:
             raise ServiceUnavailable("the connection is closed")
         if len(self._waiting) >= WAITING_LIMIT:
@@ -62,7 +67,6 @@ class Link(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
-        self._waiting.append(data if who is None else who)
 
     def close(self) -> None:
         """Close the connection; what is written is sent, what was asked is not waited for."""

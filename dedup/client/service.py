@@ -47,7 +47,8 @@ class Service:
         """Carry out what a flow asks for; return what it comes to. Raises what it raises."""
         try:
             while True:
-                batch, failed = next(flow), set[int]()
+                batch = next(flow)
+                failed: set[int] = set()
                 while batch:
                     route = None if failed else self._route
                     if route is None:
