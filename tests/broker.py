@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dedup.demo.broker
-from dedup.demo.broker import NoBroker, Node, brokers_answering, free_ports
+from dedup.demo.broker import NoBroker, Node, brokers_answering
 from dedup.demo.fetch import fetched
+from dedup.demo.ports import free_ports
 
-__all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "free_ports"]
+__all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering"]
 
 COMPOSE = Path(__file__).parent.parent / "docker-compose.yml"
 

@@ -114,6 +114,8 @@ def crawl(folder, site, made, plan):
         )
     setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
     setup += "dedup.store.store.TAIL_AT_CLOSE = 1\n"
+    # a crawl that takes longer than another flushes no more often: calls are the same in all
+    setup += "dedup.store.store.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
     setup += "import dedup.scrapy.session\ndedup.scrapy.session.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()

@@ -14,7 +14,7 @@ from crawling import wait_for
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from seeds import seed_of
-from services import STOP_SECONDS, Serving
+from services import Serving
 from test_service import insert, page, probe, reserve, spread
 
 ROUNDS = int(os.environ.get("SERVICE_KILLS", "3"))
@@ -130,7 +130,7 @@ def test_damaged_files_are_named(tmp_path, file):
     again.start()
     try:
         if file == "documents.mdb":
-            assert again.process.wait(STOP_SECONDS) == 1
+            assert again.ended() == 1
         else:
             again.wait_until_ready()
             with redis.Redis(port=again.port, decode_responses=True) as client:

@@ -248,7 +248,7 @@ def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
     write_records(other, [event("http://b/1", spread(3))])
     service = serving(tmp_path, other, wait=False)
     service.start()
-    assert service.process.wait(WAIT_SECONDS) == 1
+    assert service.ended() == 1
     until(lambda: any("--rebuild" in line for line in service.log))
     with serving(tmp_path, other, "--rebuild") as service, client(service) as at:
         assert probe(at, "d", VALUE) == []

@@ -9,13 +9,13 @@ from the same machine; latencies are counted from when a request was due, not fr
 
 import asyncio
 import json
-import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -31,13 +31,23 @@ from dedup.recipes import NEWEST
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 
-__all__ = ["Plan", "ServiceBench", "bench_service", "cpu_seconds", "run", "serving"]
+__all__ = [
+    "NAMESPACE",
+    "Plan",
+    "ServiceBench",
+    "bench_service",
+    "cpu_seconds",
+    "fill",
+    "run",
+    "serving",
+]
 
 T = TypeVar("T")
 
 NAMESPACE = "bench"
 QUERIES = 4096  # different probes, in turns; one in eight near a stored document
 HALF_SECONDS = 4.0
+CPUCLOCK_SCHED = 2  # the clock of a process's CPU time, in nanoseconds (clock_getcpuclockid)
 TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of the time taken
 
 
@@ -97,7 +107,7 @@ def bench_service(plan: Plan, progress: Callable[[int, int], None] | None = None
             progress(done, steps)
 
     with tempfile.TemporaryDirectory() as folder:
-        values = _fill(Path(folder), plan)
+        values = fill(Path(folder), plan)
         queries = _queries(values)
         with serving(Path(folder), plan.distance) as (process, port):
             loads = [
@@ -121,7 +131,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def _fill(folder: Path, plan: Plan) -> list[int]:
+def fill(folder: Path, plan: Plan) -> list[int]:
+    """Make the store that is served; return its values."""
     rng = random.Random(1)  # noqa: S311  (values for a benchmark)
     values = [rng.getrandbits(64) for _ in range(plan.documents)]
     with Store.open(folder, NAMESPACE, plan.distance) as store:
@@ -174,6 +185,8 @@ def serving(
                 if not said:
                     raise OSError("the service ended before it was ready")
             assert port is not None
+            drain = threading.Thread(target=process.stderr.read, daemon=True)  # its log
+            drain.start()
             yield process, port
         finally:
             process.terminate()
@@ -181,11 +194,13 @@ def serving(
 
 def cpu_seconds(process: "subprocess.Popen[str]") -> float:
     """Return the CPU time of a process so far (Linux; elsewhere 0)."""
+    if sys.platform != "linux":
+        return 0.0
+    clock = ~process.pid << 3 | CPUCLOCK_SCHED  # as clock_getcpuclockid() has it
     try:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return time.clock_gettime(clock)
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _load(

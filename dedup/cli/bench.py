@@ -10,7 +10,17 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("batch", "crawl", "pages", "scan", "service", "spark", "tables")
+_BENCHMARKS = (
+    "batch",
+    "capacity",
+    "crawl",
+    "fanout",
+    "pages",
+    "scan",
+    "service",
+    "spark",
+    "tables",
+)
 
 
 class _Benchmarks(click.Group):

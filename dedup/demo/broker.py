@@ -14,13 +14,11 @@ kept here: no broker means NoBroker, which says what to install.
 import asyncio
 import atexit
 import base64
-import contextlib
 import ctypes
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,9 +30,10 @@ from pathlib import Path
 from typing import Self
 
 from dedup.demo.fetch import fetched
+from dedup.demo.ports import free_ports
 from dedup.errors import DedupError
 
-__all__ = ["Cluster", "NoBroker", "brokers_answering", "free_ports"]
+__all__ = ["Cluster", "NoBroker", "brokers_answering"]
 
 POM = Path(__file__).parent / "broker_pom.xml"
 RESOLVE = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
@@ -128,15 +127,6 @@ def find_jars(java: str, *, install: bool = False) -> str:
             )
         new.replace(kept)
         return kept.read_text()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return loopback ports that are free now, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 # Linux ends the child with the thread that made it: so that one lives as long as the process.

@@ -49,17 +49,20 @@ def run(
     *,
     shards: int | None = None,
     faults: bool = True,
+    latency_seconds: float | None = None,
 ) -> Found:
     """Run a schedule: with so many shards, or by default with services that hold everything.
 
     shards=0 leaves their number to the seed. A mutation breaks a rule on purpose. Without faults
-    nothing crashes, moves, is lost or refused: only the order is random.
+    nothing crashes, moves, is lost or refused: only the order is random. latency_seconds is what a
+    message to a shard takes on average; by default the seed says it.
     """
     place = folder / f"schedule-{seed}"
     place.mkdir()
 
     async def main() -> World:
         world = World(seed, place, mutation, shards=shards, faults=faults)
+        world.latency_seconds = latency_seconds or world.latency_seconds
         replica = "dedup.service.replica"
         with (
             mock.patch(f"{replica}.asyncio.to_thread", here),

@@ -77,6 +77,7 @@ class Promises:
         self.wrongs.append(f"{self.world.now:.3f}: {text}")
 
     def process(self, page: "Page") -> None:
+        """A page was kept, and its callback ended well."""
         if page.key not in self.processed and page.group in self.kept:
             self.world.counts["late duplicates"] += 1
         self.world.counts["processed"] += page.key not in self.processed
@@ -150,12 +151,21 @@ class Promises:
         self.judge(attempt.page, attempt.home, verdict)
         if verdict.status == "pending" and attempt in self._waited_for(attempt):
             self.wrong(f"{attempt.page.key} and others wait for each other")
-        if verdict.status == "unique" and attempt.stands():
-            for other in self.attempts.values():
+        if verdict.status == "unique":
+            others = [
+                other
+                for other in self.attempts.values()
+                if other.page.group == attempt.page.group
+                and other.page.key != attempt.page.key
+                and other.page.key not in self.ever_forgotten
+                and other.verdict is not None
+                and other.verdict.token
+                and not other.over
+            ]
+            world.counts["unique beside another"] += bool(others)
+            for other in others:
                 if (
-                    other.page.group == attempt.page.group
-                    and other.page.key != attempt.page.key
-                    and other.page.key not in self.ever_forgotten
+                    attempt.stands()
                     and other.view == attempt.view
                     and other.stood_all_the_while(attempt.sent, world.now)
                 ):
