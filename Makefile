@@ -69,8 +69,8 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, batch, scan, service
-	@for part in pages crawl tables batch scan service; do \
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, batch, scan, service, capacity, fan-out
+	@for part in pages crawl tables batch scan service capacity fanout; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-spark: $(VENV)/installed ## judging a million fingerprints on one machine and in Spark; installs it

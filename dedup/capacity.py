@@ -8,14 +8,12 @@ events. They do not divide the crawl: every page is reserved at every shard. Wha
 is the end of a set of shards, however many they are; past it the crawl is divided among several whole
 sets, each with all documents (docs/scale.md).
 
-The rules kept here: no I/O, no clock; what is measured stands in dedup.costs, what follows from the
-design in dedup.plan, and nothing else is a number. Sizes are for the worst moment, not the average
-one: a table that has just grown, a log before its compaction.
+The rules kept here: no I/O, no clock; what one shard takes says dedup.sizing. Sizes are for the worst
+moment, not the average one: a table that has just grown, a log before its compaction.
 """
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 
 import msgspec
 
@@ -23,18 +21,15 @@ from dedup.costs import ANSWER_SHARES, ANSWER_US, MEASURED, Costs
 from dedup.errors import UsageError
 from dedup.fanout import FanOut, of_quantiles, simulate
 from dedup.numbers import number
-from dedup.plan import SET_BYTES, TABLE_VALUES, Design, plan
+from dedup.plan import TABLE_VALUES
+from dedup.sizing import Crawl, Shard, memory_bytes_of, shard_of, work
 
 __all__ = [
     "Cluster",
     "Crawl",
     "Machine",
-    "Shard",
-    "TableBytes",
     "capacity",
     "latency",
-    "probe_us",
-    "table_bytes",
 ]
 
 MOST_MACHINES = 100_000
@@ -42,14 +37,8 @@ MOST_SETS = 64
 HARDLY_MORE = 1.15  # times the fewest machines
 LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
 LATENCY_PAGES = 20_000
-STEP = 2 ** (1 / 8)
-GROWN_FOR = 1.25  # a growing table is made for so many times the values it has,
-GROWS_AT = 2  # and made anew when it has so many times as many (native/src/table.c)
 LOG_BEFORE_COMPACTION = 2  # a topic has up to so many times the records that stay
-SNAPSHOTS = 2  # on disk at once: one is written beside the other
 MONTH_HOURS = 730
-SNAPSHOT_DOCUMENTS = 100_000  # changed, or this share of all, make a snapshot due: as in
-SNAPSHOT_SHARE = 0.05  # dedup/service/replica.py, which is floors above
 TIMEOUT_SECONDS = 0.5  # the client's usual one
 ANSWER_PROBE_US = 0.12  # of the answers in dedup.costs: their search
 
@@ -65,69 +54,6 @@ class Machine(msgspec.Struct, frozen=True):
     cores: int = 1
     memory_share: float = 0.85
     core_share: float = 0.5
-
-
-class Crawl(msgspec.Struct, frozen=True):
-    """What is to be remembered, and how it comes.
-
-    documents    accepted pages that are stored
-    rate         pages fetched a second, each of which is judged
-    k            greatest distance, in bits
-    key_bytes    of a document key, on the average
-    unique       share of the pages fetched that are accepted and stored
-    copies       whole sets of shards; all but one may be lost
-    kafka_copies replication factor of the topic
-    room         partitions a shard: so often each may be split
-    """
-
-    documents: int
-    rate: float
-    k: int
-    key_bytes: int = 67
-    unique: float = 1.0
-    copies: int = 2
-    kafka_copies: int = 3
-    room: int = 4
-
-
-class TableBytes(msgspec.Struct, frozen=True):
-    """Memory of one table. made: loaded from a snapshot, so made for its size; most: as it grows."""
-
-    made: int
-    most: int
-
-
-class Shard(msgspec.Struct, frozen=True):
-    """One service of the cluster. Bytes; a second's counts; CPU in cores.
-
-    memory_bytes   of the process, at its worst, and tree_bytes of the disk's cache beside it
-    probe_us       search alone; reserve_us with all that belongs to it
-    core_share     of the service's one core, in all: of RESERVE, of RELEASE, of INSERT, of events
-    """
-
-    documents: int
-    table_bytes: int
-    memory_bytes: int
-    tree_bytes: int
-    disk_bytes: int
-    disk_bytes_per_second: float
-    probe_us: float
-    reserve_us: float
-    reserves: float
-    releases: float
-    inserts: float
-    events: float
-    reserve_share: float
-    release_share: float
-    insert_share: float
-    event_share: float
-    core_share: float
-    network_bytes_per_second: float
-    open_seconds: float
-    rebuild_seconds: float
-    snapshot_seconds: float
-    snapshot_every_seconds: float
-    index_seconds: float
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -163,24 +89,6 @@ class Cluster(msgspec.Struct, frozen=True):
     machine_hours: float
     cost: float | None
     notes: list[str]
-
-
-def table_bytes(
-    documents: int, k: int, preset: str = "auto", costs: Costs = MEASURED
-) -> TableBytes:
-    """Return the memory of a dedup.Table of so many evenly spread values, ids included.
-
-    More than 2**31 - 2 are several tables. While a table grows, its design may be that for any number
-    from 5/8 of its values to 5/4, and its arrays may have room for half as many again.
-    """
-    design = _design(documents, k, preset)
-    made = design.bytes + (costs.set_bytes - SET_BYTES) * documents
-    return TableBytes(round(made), max(round(made), _most_bytes(documents, k, preset, costs)))
-
-
-def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
-    """Return the CPU time of the search of one probe, in microseconds, in the slowest such table."""
-    return max(ns for _, ns in _grown(documents, k, "auto")) / 1000 * costs.probe_share
 
 
 def capacity(
@@ -228,42 +136,7 @@ class _Try(msgspec.Struct, frozen=True):
     limit: str
 
 
-# ------------------------------------------------------------------------------------- one shard
-
-
-def _design(documents: int, k: int, preset: str) -> Design:
-    """Return the design of dedup.Table with this preset; a plan lists those that are alike once."""
-    found = {design.preset: design for design in plan(documents, k)}
-    return found.get(preset) or found["auto"]
-
-
-def _grown(documents: int, k: int, preset: str) -> list[tuple[int, float]]:
-    """Return (bytes, ns a probe) of the block tables that a table of so many values may have.
-
-    While it grows they were made for any number from 5/8 of its values to 5/4; here those that are
-    powers of STEP, so that few designs are worked out.
-    """
-    least = math.log(max(1.0, documents * GROWN_FOR / GROWS_AT), STEP)
-    steps = round(math.log(GROWS_AT, STEP))
-    return [_block_tables(math.ceil(least) + i, k, preset) for i in range(steps + 1)]
-
-
-@lru_cache(maxsize=4096)
-def _block_tables(power: int, k: int, preset: str) -> tuple[int, float]:
-    documents = round(STEP**power)
-    design = _design(documents, k, preset)
-    return design.bytes - SET_BYTES * documents, design.latency_ns
-
-
-def _most_bytes(documents: int, k: int, preset: str, costs: Costs) -> int:
-    index = max(index for index, _ in _grown(documents, k, preset))
-    return round(index + costs.set_growth * costs.set_bytes * documents)
-
-
-def _documents_memory(documents: int, k: int, costs: Costs) -> int:
-    """Return what a shard of so many documents needs of a machine, at its worst."""
-    tree = costs.tree_bytes * documents
-    return round(costs.process_bytes + tree + _most_bytes(documents, k, "auto", costs))
+# ------------------------------------------------------------------------------- how many shards
 
 
 def _least_shards(crawl: Crawl, room: float, costs: Costs) -> tuple[int | None, str]:
@@ -271,7 +144,7 @@ def _least_shards(crawl: Crawl, room: float, costs: Costs) -> tuple[int | None, 
 
     def fits(shards: int) -> bool:
         each = -(-crawl.documents // shards)
-        return each <= TABLE_VALUES and _documents_memory(each, crawl.k, costs) <= room
+        return each <= TABLE_VALUES and memory_bytes_of(each, crawl.k, costs) <= room
 
     low = most = -(-crawl.documents // TABLE_VALUES)
     while not fits(most):  # memory for fewer documents is not always less, so: doubled, then halved
@@ -298,73 +171,9 @@ def _active_sets(crawl: Crawl, shards: int, most: float, costs: Costs) -> int | 
     events = accepted * costs.applied_us / 1e6  # in every set, however many there are
     if events >= most:
         return None
-    divided = sum(_work(crawl, shards, 1, costs)[1]) - events
+    divided = sum(work(crawl, shards, 1, costs)[1]) - events
     sets = max(1, math.ceil(divided / (most - events)))
     return sets if sets <= MOST_SETS else None
-
-
-def _work(
-    crawl: Crawl, shards: int, active: int, costs: Costs
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return how often a second a shard reserves, releases, inserts, and applies others' events.
-
-    And the shares of its core that these take. The shard is one of an active set.
-    """
-    documents = -(-crawl.documents // shards)
-    reserves = crawl.rate / active
-    accepted = crawl.rate * crawl.unique / shards
-    inserts = accepted / active
-    counts = (reserves, reserves * (shards - 1) / shards, inserts, accepted - inserts)
-    reserve = _at_home(shards, costs.reserve_us, costs.away_us)
-    reserve += probe_us(documents, crawl.k, costs)
-    each = (reserve, costs.release_us, costs.insert_us, costs.applied_us)
-    return counts, tuple(count * us / 1e6 for count, us in zip(counts, each, strict=True))
-
-
-def _at_home(shards: int, home: float, away: float) -> float:
-    """Return the mean over all pages of what a page costs at its home and at another shard."""
-    return (home + away * (shards - 1)) / shards
-
-
-def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
-    documents = -(-crawl.documents // shards)
-    counts, shares = _work(crawl, shards, active, costs)
-    search = probe_us(documents, crawl.k, costs)
-    record = costs.record_bytes + crawl.key_bytes + costs.free_bytes
-    snapshots = SNAPSHOTS * costs.snapshot_bytes
-    changes = counts[2] + counts[3]
-    asked = _at_home(shards, costs.reserve_wire_bytes, costs.away_wire_bytes)
-    wire = (asked, costs.release_wire_bytes, costs.insert_wire_bytes)
-    return Shard(
-        documents=documents,
-        table_bytes=_most_bytes(documents, crawl.k, "auto", costs),
-        memory_bytes=_documents_memory(documents, crawl.k, costs),
-        tree_bytes=round(costs.tree_bytes * documents),
-        disk_bytes=round((costs.tree_bytes + record + snapshots) * documents),
-        disk_bytes_per_second=changes * costs.written_bytes,
-        probe_us=search,
-        reserve_us=_at_home(shards, costs.reserve_us, costs.away_us) + search,
-        reserves=counts[0],
-        releases=counts[1],
-        inserts=counts[2],
-        events=counts[3],
-        reserve_share=shares[0],
-        release_share=shares[1],
-        insert_share=shares[2],
-        event_share=shares[3],
-        core_share=sum(shares),
-        network_bytes_per_second=sum(
-            count * (size + crawl.key_bytes) for count, size in zip(counts[:3], wire, strict=True)
-        )
-        + changes * costs.event_bytes,
-        open_seconds=documents * costs.open_us / 1e6,
-        rebuild_seconds=documents * costs.rebuild_us / 1e6,
-        snapshot_seconds=documents * costs.snapshot_us / 1e6,
-        snapshot_every_seconds=max(SNAPSHOT_DOCUMENTS, SNAPSHOT_SHARE * documents) / changes
-        if changes
-        else math.inf,
-        index_seconds=documents * costs.index_us / 1e6,
-    )
 
 
 # ----------------------------------------------------------------------------------- the cluster
@@ -373,7 +182,7 @@ def _shard(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
 def _cluster(
     crawl: Crawl, machine: Machine, costs: Costs, price: float | None, found: _Try
 ) -> Cluster:
-    shard = _shard(crawl, found.shards, found.active, costs)
+    shard = shard_of(crawl, found.shards, found.active, costs)
     accepted = crawl.rate * crawl.unique
     standing_by = found.sets - found.active
     idle = (accepted * costs.event_bytes) * standing_by
@@ -431,11 +240,12 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
             f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to make anew from the log: "
             "keep a standing set, copy its folder, and raise the topic's delete.retention.ms to more."
         )
-    if (stall := shard.snapshot_seconds - TIMEOUT_SECONDS) > 0:
-        share = min(1.0, found.shards * stall / shard.snapshot_every_seconds)
+    every, stall = shard.snapshot_every_seconds, shard.snapshot_seconds - TIMEOUT_SECONDS
+    if every is not None and stall > 0:
+        share = min(1.0, found.shards * stall / every)
         yield (
             f"A shard answers nobody for {shard.snapshot_seconds:,.0f} s while it writes a snapshot, "
-            f"once in {shard.snapshot_every_seconds / 3600:,.0f} hours. With {found.shards:,} shards "
+            f"once in {every / 3600:,.0f} hours. With {found.shards:,} shards "
             f"up to {share:.1%} of the pages meet that; unless a copy answers, they are kept, unjudged."
         )
     if shard.disk_bytes_per_second > 50e6:
@@ -473,7 +283,7 @@ def _check(crawl: Crawl, machine: Machine, price: float | None) -> None:
 def _impossible(crawl: Crawl, machine: Machine, costs: Costs, why: str) -> str:
     """Say what stands in the way, and what to do."""
     if why == "memory":
-        least = _documents_memory(1, crawl.k, costs)
+        least = memory_bytes_of(1, crawl.k, costs)
         return (
             f"no {MOST_MACHINES:,} machines of {machine.memory:,} bytes hold {crawl.documents:,} "
             f"documents (a service alone takes {least:,}): give machines with more memory"

@@ -9,17 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 import dedup.bench.capacity_parts as parts
-import dedup.capacity as model
 import dedup.service.replica as replica
+import dedup.sizing as model
 from dedup.bench.capacity import CapacityBench, checks, page, read_results
 from dedup.bench.capacity_commands import SHARES as COMMAND_SHARES
 from dedup.bench.fanout import CASES, LOADS, SHARDS
 from dedup.bench.figures import between
-from dedup.capacity import Crawl, Machine, capacity, table_bytes
+from dedup.capacity import Crawl, Machine, capacity
 from dedup.cli import main
 from dedup.cli.bench_capacity import PARTS
 from dedup.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
 from dedup.errors import UsageError
+from dedup.sizing import table_bytes
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCALE = DOCS / "scale.md"
@@ -155,6 +156,14 @@ def test_snapshots_come_as_often_as_the_service_takes_them():
     shard = capacity(CRAWL, MACHINE).shard
     due = replica.SNAPSHOT_SHARE * shard.documents
     assert shard.snapshot_every_seconds * shard.inserts == pytest.approx(due)
+
+
+def test_a_crawl_may_accept_nothing():
+    """Then nothing is inserted, no snapshot is due, and what is printed still is JSON."""
+    done = run(*ASKED, "--unique", "0", "--json")
+    shard = json.loads(done.stdout, parse_constant=pytest.fail)["shard"]
+    assert (shard["inserts"], shard["snapshot_every_seconds"]) == (0, None)
+    assert shard["reserves"] == CRAWL.rate
 
 
 def test_a_price_is_the_users():
@@ -298,6 +307,30 @@ def test_plans_on_the_page_are_the_models():
         said = [line.rstrip() for line in said if not line.startswith("a page's answer")]
         lines = [line for line in expected.splitlines() if not line.startswith("a page's answer")]
         assert said[: len(lines)] == lines, command
+
+
+def test_fan_out_is_drawn_and_written(tmp_path):
+    """`dedup bench fanout` puts its figures between the marks of a page, draws them, and prints them."""
+    page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"
+    page_file.write_text("before\n<!-- fan-out: begin -->\nold\n<!-- fan-out: end -->\nafter\n")
+    files = ("--page", str(page_file), "--plot", str(plot_file))
+    done = CliRunner().invoke(main, ["bench", "fanout", "--pages", "1000", *files])
+    assert done.exit_code == 0, done.output
+    text = page_file.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert between(page_file, "fan-out") == done.stdout
+    assert CASES[0].name in plot_file.read_text()
+
+
+def test_a_page_without_a_place_is_refused(tmp_path):
+    """Before anything is simulated or measured."""
+    page_file = tmp_path / "page.md"
+    page_file.write_text("no marks")
+    for name in ("fanout", "capacity"):
+        done = CliRunner().invoke(main, ["bench", name, "--page", str(page_file)])
+        assert done.exit_code == 2
+        assert "begin -->" in done.stderr
 
 
 def test_fan_out_on_the_page_is_of_every_case():

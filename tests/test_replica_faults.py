@@ -225,6 +225,7 @@ def test_a_replica_ends_within_seconds_while_kafka_is_away(one_broker: Cluster, 
         async with contextlib.AsyncExitStack() as stack:
             replica = await stack.enter_async_context(following(config, tmp_path))
             await until_drained(replica)
+            await until(lambda: replica.ready, replica)
             one_broker.kill()
             await until(lambda: replica.state().status == "stale")
         assert len(held(tmp_path)["news"]) == 10

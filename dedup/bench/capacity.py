@@ -21,9 +21,9 @@ from dedup.bench.capacity_commands import CommandFigures, LogFigures
 from dedup.bench.capacity_parts import StoreFigures, TableFigures, TreeFigures
 from dedup.bench.figures import rows
 from dedup.bench.report import Machine, machine
-from dedup.capacity import probe_us, table_bytes
 from dedup.costs import MEASURED, Costs
 from dedup.errors import UsageError
+from dedup.sizing import probe_us, table_bytes
 
 __all__ = [
     "CapacityBench",

@@ -139,6 +139,6 @@ def _draw(panel: Any, result: FanOuts) -> None:
                 linewidth=1.2,
                 label=f"{name}, cores {load:.0%} busy",
             )
-    panel.set_title(result.case.name, fontsize=9)
+    panel.set_title(f"held up by: {result.case.name}", fontsize=9)
     panel.set_xticks(SHARDS, [str(shards) for shards in SHARDS])
     panel.grid(visible=True, which="major", linewidth=0.3)

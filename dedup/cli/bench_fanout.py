@@ -17,6 +17,7 @@ __all__ = ["fanout"]
     show_default=True,
     help="Pages simulated for each number of shards and load.",
 )
+@click.option("--quick", is_flag=True, help="A first look: 10,000 pages.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
     "--plot",
@@ -32,7 +33,12 @@ __all__ = ["fanout"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, an object a case.")
 def fanout(
-    pages: int, seed: int, plot_file: Path | None, page_file: Path | None, as_json: bool
+    pages: int,
+    quick: bool,
+    seed: int,
+    plot_file: Path | None,
+    page_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Simulate how long a page waits until every shard has answered, at several loads.
 
@@ -48,7 +54,7 @@ def fanout(
         check_plot(plot_file)
     if page_file is not None:
         marked(page_file, "fan-out")
-    results = bench_fanout(pages, seed, terminal.progress("simulations"))
+    results = bench_fanout(10_000 if quick else pages, seed, terminal.progress("simulations"))
     if plot_file is not None:
         plot(results, plot_file)
     if page_file is not None:
