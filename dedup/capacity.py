@@ -240,12 +240,12 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
             f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to make anew from the log: "
             "keep a standing set, copy its folder, and raise the topic's delete.retention.ms to more."
         )
-    every, stall = shard.snapshot_every_seconds, shard.snapshot_seconds - TIMEOUT_SECONDS
+    every, stall = shard.snapshot_every_seconds, shard.stall_seconds - TIMEOUT_SECONDS
     if every is not None and stall > 0:
         share = min(1.0, found.shards * stall / every)
         yield (
-            f"A shard answers nobody for {shard.snapshot_seconds:,.0f} s while it writes a snapshot, "
-            f"once in {every / 3600:,.0f} hours. With {found.shards:,} shards "
+            f"A shard answers nobody for {shard.stall_seconds:,.0f} s while it copies its table for a "
+            f"snapshot, once in {every / 3600:,.0f} hours. With {found.shards:,} shards "
             f"up to {share:.1%} of the pages meet that; unless a copy answers, they are kept, unjudged."
         )
     if shard.disk_bytes_per_second > 50e6:

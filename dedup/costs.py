@@ -41,7 +41,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rebuild_us: float = 75.0
     written_bytes: float = 45_000.0
     open_us: float = 3.6
-    snapshot_us: float = 1.0
+    stall_us: float = 1.0
     index_us: float = 0.16
     reserve_wire_bytes: float = 259.0
     away_wire_bytes: float = 339.0
@@ -92,8 +92,10 @@ SOURCES = {
     ),
     "written_bytes": Source("B an event", "written to the disk, at 32 M documents", STORE),
     "open_us": Source("us a document", "opening a store from its snapshot (wall time)", STORE),
-    "snapshot_us": Source(
-        "us a document", "a snapshot, during which the store answers nobody (wall time)", STORE
+    "stall_us": Source(
+        "us a document",
+        "while a snapshot copies the table, the store answers nobody (wall time)",
+        STORE,
     ),
     "index_us": Source(
         "us of CPU a document", "the index made anew, when it doubles or after opening", TABLE

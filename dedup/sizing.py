@@ -92,7 +92,7 @@ class Shard(msgspec.Struct, frozen=True):
     network_bytes_per_second: float
     open_seconds: float
     rebuild_seconds: float
-    snapshot_seconds: float
+    stall_seconds: float
     snapshot_every_seconds: float | None  # None: nothing changes
     index_seconds: float
 
@@ -173,7 +173,7 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         + changes * costs.event_bytes,
         open_seconds=documents * costs.open_us / 1e6,
         rebuild_seconds=documents * costs.rebuild_us / 1e6,
-        snapshot_seconds=documents * costs.snapshot_us / 1e6,
+        stall_seconds=documents * costs.stall_us / 1e6,
         snapshot_every_seconds=max(SNAPSHOT_DOCUMENTS, SNAPSHOT_SHARE * documents) / changes
         if changes
         else None,

@@ -180,15 +180,12 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
                 "filled from a log", n, None, "us an event", costs.rebuild_us, store.apply_wall_us
             ),
             Check("opened", n, None, "us a document", costs.open_us, store.open_seconds / n * 1e6),
-            Check(
-                "snapshot",
-                n,
-                None,
-                "us a document",
-                costs.snapshot_us,
-                store.snapshot_seconds / n * 1e6,
-            ),
         ]
+        if store.stall_seconds is not None:
+            stall = store.stall_seconds / n * 1e6
+            found.append(
+                Check("held by a snapshot", n, None, "us a document", costs.stall_us, stall)
+            )
     found += [
         Check(
             "index made anew",
@@ -284,8 +281,10 @@ def costs_of(result: CapacityBench) -> Costs:
             "rebuild_us": store.apply_wall_us,
             "written_bytes": store.written_bytes,
             "open_us": store.open_seconds / store.documents * 1e6,
-            "snapshot_us": store.snapshot_seconds / store.documents * 1e6,
         }
+    if stalls := [one for one in result.stores if one.stall_seconds is not None]:
+        store = max(stalls, key=lambda figures: figures.documents)
+        given["stall_us"] = (store.stall_seconds or 0.0) / store.documents * 1e6
     if result.commands:
         command = max(result.commands, key=lambda figures: figures.documents)
         search = probe_us(command.documents, command.k, costs)

@@ -9,6 +9,7 @@ a wall clock are given where somebody would wait (a stall, an opening).
 
 import random
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +80,8 @@ class StoreFigures(msgspec.Struct, frozen=True):
     apply_us         Store.apply of an event: the first million, and the last (CPU, all threads)
     apply_wall_us    the same by the clock, of the whole fill
     written_bytes    to the disk, an event, of the last million; read_bytes from it
-    snapshot_seconds how long the store is held for a snapshot
+    snapshot_seconds how long a snapshot takes; stall_seconds: the longest that a change and a probe
+                     wait meanwhile
     open_seconds     wall time from Store.open to a store that answers
     first_insert_seconds  the first insert after that
     """
@@ -102,6 +104,7 @@ class StoreFigures(msgspec.Struct, frozen=True):
     open_cpu_seconds: float
     first_insert_seconds: float
     resident_bytes: float
+    stall_seconds: float | None = None
 
 
 class TreeFigures(msgspec.Struct, frozen=True):
@@ -231,9 +234,7 @@ def measure_store(
     def between(a: int, b: int, what: int = 1) -> float:
         return (marks[b][what] - marks[a][what]) / (marks[b][0] - marks[a][0])
 
-    began = time.perf_counter()
-    store.snapshot()
-    snapshot = time.perf_counter() - began
+    snapshot, stall = _snapshot(store, rng, done)
     table_bytes = store.info()["table_bytes"]
     trees = _trees(store)
     store.close()
@@ -266,7 +267,25 @@ def measure_store(
         cpu,
         first_insert,
         held,
+        stall,
     )
+
+
+def _snapshot(store: Store, rng: random.Random, done: int) -> tuple[float, float]:
+    """Take a snapshot; return how long it took, and the longest wait of a change and a probe."""
+    stall = 0.0
+    (page,) = _documents(rng, done, 1)  # applied again and again: it replaces itself
+    thread = threading.Thread(target=store.snapshot)
+    began = time.perf_counter()
+    thread.start()
+    while thread.is_alive():
+        asked = time.perf_counter()
+        store.apply([page], {0: done})
+        store.near(rng.getrandbits(64))
+        stall = max(stall, time.perf_counter() - asked)
+        time.sleep(0.001)
+    thread.join()
+    return time.perf_counter() - began, stall
 
 
 def measure_tree(keys: int, folder: Path) -> TreeFigures:
