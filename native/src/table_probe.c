@@ -173,19 +173,30 @@ static void ask_soon(const void *from, uint64_t value) {
     if (guess != NUMBERS_MAX) documents_prefetch(&table->documents, guess);
 }
 
+static void list_more(const void *from, uint64_t value, struct document_list *list) {
+    const ndd_table *table = from;
+    const uint64_t *before = list->at;
+    uint32_t place = 0, count = 0;
+    (void)numbers_find(&table->values, value, &place);
+    list->at = documents_run(&table->documents, place, before[list->count - 1] + 1, &count);
+    list->count = count;
+    list->left -= count;
+}
+
 static int list_documents(const void *from, uint64_t value, struct document_list *list) {
     const ndd_table *table = from;
     uint32_t place = 0, count = 0;
     if (!numbers_find(&table->values, value, &place)) return 0;
-    list->at = documents_get(&table->documents, place, &count);
+    list->at = documents_run(&table->documents, place, 0, &count);
     list->count = count;
+    list->left = documents_count(&table->documents, place) - count;
     list->as_file = 0;
     return 1;
 }
 
 ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
                            uint64_t limit, ndd_answer *answer) {
-    const struct holder holder = {table, ask_early, ask_soon, list_documents};
+    const struct holder holder = {table, ask_early, ask_soon, list_documents, list_more};
     finder *find = best_finder(table);
     ndd_status status = answer_begin(answer, values, n);
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {

@@ -39,6 +39,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "table_index.c"
 #include "table_lines.c"
 #include "table_probe.c"
+#include "trie.c"
 #undef malloc
 #undef calloc
 #undef realloc

@@ -49,6 +49,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "table_format.c"
 #include "table_lines.c"
 #include "table_probe.c"
+#include "trie.c"
 #undef malloc
 #undef calloc
 #undef realloc
