@@ -13,6 +13,8 @@
 #include "answer.h"
 #include "near.h"
 #include "table.h"
+#include "table_crowd.h"
+#include "table_crowd_near.h"
 
 #ifndef QUEUE
 #define QUEUE 32 /* buckets on their way; a power of two */
@@ -48,6 +50,14 @@ static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
     return NDD_OK;
 }
 
+/* Seldom called, and apart, as take_near. */
+static ndd_status read_crowd(const ndd_table *table, const struct visit *visit, uint64_t query,
+                             ndd_answer *answer) {
+    const struct flip *flip = &table->index.flips.list[visit->flip];
+    const struct asked asked = {query, visit->query, table->k, &table->index, flip, answer};
+    return crowd_near(overflow_crowd(line_overflow(visit->line)), visit->rest, &asked);
+}
+
 INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
                               const struct visit *visit, ndd_answer *answer) {
     const struct flip *flip = &table->index.flips.list[visit->flip];
@@ -67,10 +77,12 @@ INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
         if (status != NDD_OK) return status;
     }
     if (overflow == NULL) return NDD_OK;
+    if (overflow_crowd(overflow) != NULL) return read_crowd(table, visit, query, answer);
+    const uint32_t *entries = overflow_entries(overflow);
     for (uint32_t i = 0; i < overflow->count; i += LINE_LANES) {
         uint32_t left = overflow->count - i;
-        if (left >= LINE_LANES && !any_near(overflow->entries + i, low, most)) continue;
-        ndd_status status = take_near(table, overflow->entries, overflow->capacity, i,
+        if (left >= LINE_LANES && !any_near(entries + i, low, most)) continue;
+        ndd_status status = take_near(table, entries, overflow->capacity, i,
                                       left < LINE_LANES ? left : LINE_LANES, visit, query, answer);
         if (status != NDD_OK) return status;
     }
@@ -109,7 +121,7 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
             const struct overflow *overflow = line_overflow(queue[asked++ % QUEUE].line);
             if (overflow != NULL) {
                 prefetch(overflow);
-                prefetch(overflow->entries + LINE_LANES);
+                prefetch(overflow_entries(overflow) + LINE_LANES);
             }
         }
         if (left < asked && (query == n || entered - left == QUEUE)) {

@@ -99,31 +99,13 @@ static struct trie_leaf *leaf_make(struct trie *trie, struct trie_leaf *leaf, ui
     struct trie_leaf *made = realloc(leaf, (size_t)leaf_size(capacity));
     if (made == NULL) return NULL;
     if (leaf == NULL) {
-        made->part = (struct trie_part){.bit = TRIE_LEAF, .least = UINT8_MAX};
+        made->part = (struct trie_part){.bit = TRIE_LEAF};
     } else {
         trie->bytes -= leaf_size(made->part.capacity);
     }
     made->part.capacity = capacity;
     trie->bytes += leaf_size(capacity);
     return made;
-}
-
-static void add_bound(const struct trie *trie, struct trie_part *part, uint64_t number) {
-    uint8_t distance = (uint8_t)count_bits(number ^ trie->pivot);
-    if (distance < part->least) part->least = distance;
-    if (distance > part->most) part->most = distance;
-}
-
-static void leaf_bound(const struct trie *trie, struct trie_leaf *leaf) {
-    leaf->part.least = UINT8_MAX;
-    leaf->part.most = 0;
-    for (uint32_t i = 0; i < leaf->part.count; i++) add_bound(trie, &leaf->part, leaf->numbers[i]);
-}
-
-static void node_bound(struct trie_node *node) {
-    const struct trie_part *left = node->child[0], *right = node->child[1];
-    node->part.least = left->least < right->least ? left->least : right->least;
-    node->part.most = left->most > right->most ? left->most : right->most;
 }
 
 /* Where the part is that a number belongs to: a leaf, or a node that it is beside. */
@@ -149,7 +131,6 @@ static struct trie_leaf *put_above(struct trie *trie, struct trie_part **at, uin
     node->prefix = number >> bit >> 1 << 1 << bit;
     node->child[new_side] = &leaf->part;
     node->child[!new_side] = *at;
-    node_bound(node);
     trie->bytes += sizeof *node;
     *at = &node->part;
     return leaf;
@@ -172,9 +153,6 @@ static ndd_status part_leaf(struct trie *trie, struct trie_part **at, uint64_t n
     memcpy(upper->numbers, leaf->numbers + kept, moved * sizeof *upper->numbers);
     upper->part.count = (uint8_t)moved;
     leaf->part.count = (uint8_t)kept;
-    leaf_bound(trie, upper);
-    leaf_bound(trie, leaf);
-    node_bound(as_node(*at));
     return NDD_OK;
 }
 
@@ -204,11 +182,7 @@ ndd_status trie_make_room(struct trie *trie, uint64_t number) {
 
 void trie_put(struct trie *trie, uint64_t number) {
     struct trie_part *part = trie->root;
-    while (part->bit != TRIE_LEAF) {
-        add_bound(trie, part, number);
-        part = as_node(part)->child[side_of(number, part->bit)];
-    }
-    add_bound(trie, part, number);
+    while (part->bit != TRIE_LEAF) part = as_node(part)->child[side_of(number, part->bit)];
     struct trie_leaf *leaf = as_leaf(part);
     uint32_t at = leaf_lower(leaf, number);
     memmove(leaf->numbers + at + 1, leaf->numbers + at, (part->count - at) * sizeof *leaf->numbers);
@@ -248,8 +222,6 @@ static void join_leaves(struct trie *trie, struct trie_part **above) {
     memcpy(as_leaf(left)->numbers + left->count, as_leaf(right)->numbers,
            right->count * sizeof(uint64_t));
     left->count = (uint8_t)count;
-    left->least = node->part.least;
-    left->most = node->part.most;
     drop_leaf(trie, above, as_leaf(right));
 }
 
@@ -262,11 +234,10 @@ static struct trie_leaf *shrink_leaf(struct trie *trie, struct trie_leaf *leaf) 
 }
 
 int trie_remove(struct trie *trie, uint64_t number) {
-    struct trie_part **path[65], **at = &trie->root;
-    uint32_t depth = 0;
+    struct trie_part **above = NULL, **at = &trie->root;
     if (*at == NULL) return 0;
     while ((*at)->bit != TRIE_LEAF) {
-        path[depth++] = at;
+        above = at;
         at = &as_node(*at)->child[side_of(number, (*at)->bit)];
     }
     struct trie_leaf *leaf = as_leaf(*at);
@@ -277,51 +248,12 @@ int trie_remove(struct trie *trie, uint64_t number) {
             (leaf->part.count - gap) * sizeof *leaf->numbers);
     trie->count--;
     if (leaf->part.count == 0) {
-        drop_leaf(trie, depth == 0 ? NULL : path[depth - 1], leaf);
-        if (depth > 0) depth--;
+        drop_leaf(trie, above, leaf);
     } else {
-        leaf = shrink_leaf(trie, leaf);
-        *at = &leaf->part;
-        leaf_bound(trie, leaf);
-        if (depth > 0) {
-            node_bound(as_node(*path[depth - 1]));
-            join_leaves(trie, path[depth - 1]);
-            depth--;
-        }
+        *at = &shrink_leaf(trie, leaf)->part;
+        if (above != NULL) join_leaves(trie, above);
     }
-    while (depth > 0) node_bound(as_node(*path[--depth]));
     return 1;
-}
-
-/* -------------------------------------------------------------------------------------- pivot */
-
-static void part_bound(const struct trie *trie, struct trie_part *part) {
-    if (part->bit == TRIE_LEAF) {
-        leaf_bound(trie, as_leaf(part));
-        return;
-    }
-    part_bound(trie, as_node(part)->child[0]);
-    part_bound(trie, as_node(part)->child[1]);
-    node_bound(as_node(part));
-}
-
-void trie_center(struct trie *trie) {
-    uint64_t set[64] = {0}, pivot = 0, from = 0;
-    const uint64_t *run;
-    uint32_t count;
-    while ((run = trie_run(trie, from, &count)) != NULL) {
-        for (uint32_t i = 0; i < count; i++) {
-            for (uint32_t bit = 0; bit < 64; bit++) set[bit] += run[i] >> bit & 1;
-        }
-        if (run[count - 1] == UINT64_MAX) break;
-        from = run[count - 1] + 1;
-    }
-    for (uint32_t bit = 0; bit < 64; bit++) {
-        if (set[bit] > trie->count / 2) pivot |= UINT64_C(1) << bit;
-    }
-    if (pivot == trie->pivot) return;
-    trie->pivot = pivot;
-    if (trie->root != NULL) part_bound(trie, trie->root);
 }
 
 /* --------------------------------------------------------------------------------- validation */
@@ -331,51 +263,40 @@ struct seen {
     int ended;                    /* and there is none */
 };
 
-static const char *validate_leaf(const struct trie *trie, const struct trie_leaf *leaf,
-                                 struct seen *seen) {
+static const char *validate_leaf(const struct trie_leaf *leaf, struct seen *seen) {
     const struct trie_part *part = &leaf->part;
-    uint8_t least = UINT8_MAX, most = 0;
     if (part->count > part->capacity || part->capacity > TRIE_LEAF_MOST) return "a leaf is overfull";
     for (uint32_t i = 0; i < part->count; i++) {
         uint64_t number = leaf->numbers[i];
-        uint8_t distance = (uint8_t)count_bits(number ^ trie->pivot);
         if (seen->ended || number < seen->after) return "the numbers of a leaf are not in order";
         seen->ended = number == UINT64_MAX;
         seen->after = number + 1;
-        if (distance < least) least = distance;
-        if (distance > most) most = distance;
     }
-    if (least != part->least || most != part->most) return "a leaf's bounds are wrong";
     seen->count += part->count;
     seen->bytes += leaf_size(part->capacity);
     return NULL;
 }
 
 /* All numbers of a part have these bits under the mask. */
-static const char *validate_part(const struct trie *trie, const struct trie_part *part,
-                                 uint64_t mask, uint64_t bits, struct seen *seen) {
+static const char *validate_part(const struct trie_part *part, uint64_t mask, uint64_t bits,
+                                 struct seen *seen) {
     if (part->bit == TRIE_LEAF) {
         const struct trie_leaf *leaf = as_leaf(part);
         for (uint32_t i = 0; i < part->count; i++) {
             if ((leaf->numbers[i] & mask) != bits) return "a number is in another's leaf";
         }
-        return validate_leaf(trie, leaf, seen);
+        return validate_leaf(leaf, seen);
     }
     const struct trie_node *node = as_node(part);
     if (part->bit > 63) return "a node has no bit";
     uint64_t bit = UINT64_C(1) << part->bit, above = ~(bit | (bit - 1));
     if ((above & mask) != mask) return "a node is not below the one above it";
     if ((node->prefix & ~above) != 0 || (node->prefix & mask) != bits) return "a prefix is wrong";
-    uint8_t least = UINT8_MAX, most = 0;
     for (uint32_t side = 0; side < 2; side++) {
-        const struct trie_part *child = node->child[side];
         uint64_t own = node->prefix | (side ? bit : 0);
-        const char *reason = validate_part(trie, child, above | bit, own, seen);
+        const char *reason = validate_part(node->child[side], above | bit, own, seen);
         if (reason != NULL) return reason;
-        if (child->least < least) least = child->least;
-        if (child->most > most) most = child->most;
     }
-    if (least != part->least || most != part->most) return "a node's bounds are wrong";
     seen->bytes += sizeof *node;
     return NULL;
 }
@@ -383,7 +304,7 @@ static const char *validate_part(const struct trie *trie, const struct trie_part
 const char *trie_validate(const struct trie *trie) {
     struct seen seen = {0};
     const char *reason = NULL;
-    if (trie->root != NULL) reason = validate_part(trie, trie->root, 0, 0, &seen);
+    if (trie->root != NULL) reason = validate_part(trie->root, 0, 0, &seen);
     if (reason != NULL) return reason;
     if (seen.count != trie->count) return "the numbers of a trie are miscounted";
     if (seen.bytes != trie->bytes) return "the memory of a trie is miscounted";

@@ -4,12 +4,9 @@
  * A node stands for the numbers that share all bits above one, its `bit`, and parts them by that bit;
  * bits in which no two of them differ have no node, so no path is longer than 64. A leaf has its
  * numbers in order, in one piece; read from left to right the leaves have all of them in order. So the
- * first few cost no more than a path, and a probe passes over a subtree by what its numbers share.
+ * first few cost no more than a path.
  *
- * Besides, each part knows the least and the greatest distance of its numbers from one number, the
- * `pivot`. Where numbers crowd around a centre, and that is the pivot, this tells how near any can be.
- *
- * The rule kept: numbers are distinct; a part's prefix, order and bounds hold for all numbers below it.
+ * The rule kept: numbers are distinct; a node's prefix holds for all numbers below it.
  * trie_make_room makes all memory that the next trie_put takes; what it made may stay empty.
  */
 #ifndef NDD_TRIE_H
@@ -22,10 +19,9 @@
 #define TRIE_LEAF 255 /* instead of a bit */
 
 struct trie_part {
-    uint8_t bit;         /* of a node: its numbers are equal above it; or TRIE_LEAF */
-    uint8_t least, most; /* distances from the pivot; 255 and 0 if there are no numbers */
-    uint8_t count;       /* of a leaf: its numbers, */
-    uint32_t capacity;   /* and how many there is room for */
+    uint8_t bit;       /* of a node: its numbers are equal above it; or TRIE_LEAF */
+    uint8_t count;     /* of a leaf: its numbers, */
+    uint32_t capacity; /* and how many there is room for */
 };
 
 struct trie_node {
@@ -41,7 +37,6 @@ struct trie_leaf {
 
 struct trie {
     struct trie_part *root; /* NULL: empty */
-    uint64_t pivot;
     uint64_t count;
     uint64_t bytes; /* memory held, without the struct itself */
 };
@@ -61,9 +56,6 @@ int trie_remove(struct trie *trie, uint64_t number);
 /* The first number that is not below `from`, and those after it that lie in one piece with it, in
  * order; *count is how many. NULL if there is none. */
 const uint64_t *trie_run(const struct trie *trie, uint64_t from, uint32_t *count);
-
-/* Takes for the pivot the number that most resembles all: each bit as more than half have it. */
-void trie_center(struct trie *trie);
 
 /* NULL, or the rule that does not hold. */
 const char *trie_validate(const struct trie *trie);
