@@ -1,5 +1,6 @@
 #include "table_crowd.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,43 +24,86 @@ static double keys_within(uint32_t bits, uint32_t threshold) {
     return keys;
 }
 
-/* `blocks` blocks of a rest, the thresholds as even as can be, and what a probe of them costs; 0 if
- * there are too few bits for so many. */
-static double cut_evenly(struct part *parts, uint32_t blocks, double count, uint32_t width,
-                         uint32_t k) {
-    uint32_t flips = k + 1 - blocks; /* of all blocks */
-    double cost = 0, keys = 0;
-    for (uint32_t i = 0; i < blocks; i++) {
-        uint32_t own = width * (i + 1) / blocks - width * i / blocks, bits = 0;
-        uint32_t threshold = flips * (i + 1) / blocks - flips * i / blocks;
-        while (bits < own && (double)(UINT64_C(2) << bits) * LOAD <= count) bits++;
-        if (bits == 0 || threshold >= own || threshold > 4) return 0;
-        double here = keys_within(bits, threshold < bits ? threshold : bits);
-        keys += here;
-        cost += here * (KEY_NS + REST_NS * count / (double)(UINT64_C(1) << bits));
-        parts[i] = (struct part){(uint8_t)own, (uint8_t)threshold, (uint8_t)bits, 1};
+/* How much each bit tells rests apart, 0 (all agree in it) to 1 (half have it): about its entropy. */
+struct told {
+    double by[64];
+    uint32_t width;
+};
+
+static double told_by(const struct told *told, uint32_t from, uint32_t to) {
+    double sum = 0;
+    for (uint32_t bit = from; bit < to; bit++) sum += told->by[bit];
+    return sum;
+}
+
+/* So many bits side by side, of those between two, that tell most; *most is how much. */
+static uint64_t best_key(const struct told *told, uint32_t from, uint32_t to, uint32_t bits,
+                         double *most) {
+    uint32_t best = from;
+    *most = -1;
+    for (uint32_t at = from; at + bits <= to; at++) {
+        double here = told_by(told, at, at + bits);
+        if (here <= *most) continue;
+        *most = here;
+        best = at;
     }
-    return keys <= MOST_KEYS ? cost : 0;
+    return ((UINT64_C(1) << bits) - 1) << best;
+}
+
+/* Where a block begins when all tell as much. */
+static uint32_t block_start(const struct told *told, uint32_t blocks, uint32_t i) {
+    double share = told_by(told, 0, told->width) * i / blocks;
+    uint32_t bit = 0;
+    if (i == blocks) return told->width;
+    for (; bit < told->width && share > told->by[bit] / 2; bit++) share -= told->by[bit];
+    return bit;
+}
+
+/* One way to cut rests into blocks: the keys, their thresholds, which are as even as can be, and what a
+ * probe costs; 0 if it cannot be. */
+struct way {
+    uint64_t masks[MOST_BLOCKS];
+    uint32_t thresholds[MOST_BLOCKS];
+    uint32_t blocks;
+    double cost;
+};
+
+static struct way cut_evenly(const struct told *told, uint32_t blocks, double count, uint32_t k) {
+    struct way way = {.blocks = blocks};
+    uint32_t flips = k + 1 - blocks, enough = 1; /* of all blocks; key bits of one */
+    double keys = 0;
+    while ((double)(UINT64_C(2) << enough) * LOAD <= count) enough++;
+    for (uint32_t i = 0; i < blocks; i++) {
+        uint32_t from = block_start(told, blocks, i), to = block_start(told, blocks, i + 1);
+        uint32_t bits = to - from < enough ? to - from : enough;
+        uint32_t threshold = flips * (i + 1) / blocks - flips * i / blocks;
+        double tells, here = keys_within(bits, threshold);
+        if (threshold >= bits) return (struct way){.cost = 0};
+        way.masks[i] = best_key(told, from, to, bits, &tells);
+        way.thresholds[i] = threshold;
+        way.cost += here * (KEY_NS + REST_NS * count / exp2(tells));
+        keys += here;
+    }
+    if (keys > MOST_KEYS) way.cost = 0;
+    return way;
 }
 
 /* The design for so many rests; without blocks when comparing with all takes little longer. */
-static ndd_status design_for_crowd(struct design *design, uint64_t count, uint32_t width, uint32_t k) {
-    struct part parts[MAX_DISTANCE + 1];
-    double least = REST_NS * (double)count / 2, cost;
-    uint32_t best = 0;
+static ndd_status design_for_crowd(struct design *design, const struct told *told, uint64_t count,
+                                   uint32_t k) {
+    struct way best = {.cost = REST_NS * (double)count / 2};
     *design = (struct design){NULL, 0};
     for (uint32_t blocks = 1; blocks <= k + 1 && blocks <= MOST_BLOCKS; blocks++) {
-        cost = cut_evenly(parts, blocks, (double)count, width, k);
-        if (cost == 0 || cost >= least) continue;
-        least = cost;
-        best = blocks;
+        struct way way = cut_evenly(told, blocks, (double)count, k);
+        if (way.cost > 0 && way.cost < best.cost) best = way;
     }
-    if (best == 0) return NDD_OK;
-    (void)cut_evenly(parts, best, (double)count, width, k);
-    ndd_status status = design_of_parts(design, parts, best, k);
+    if (best.blocks == 0) return NDD_OK;
+    ndd_status status = design_of_masks(design, best.masks, best.blocks);
     if (status != NDD_OK) return status;
-    struct block *fewer = realloc(design->blocks, best * sizeof *fewer);
-    if (fewer != NULL) design->blocks = fewer;
+    for (uint32_t i = 0; i < best.blocks; i++) {
+        design->blocks[i].threshold = best.thresholds[i];
+        design->blocks[i].flips = best.thresholds[i] > 0 ? best.masks[i] : 0;
+    }
     return NDD_OK;
 }
 
@@ -69,34 +113,37 @@ static void count_at(struct crowd *crowd, uint64_t rest, uint32_t change) {
     crowd->at[count_bits(rest ^ crowd->pivot)] += change;
 }
 
-/* The pivot is what most of these resemble: each bit as more than half have it. */
-static void choose_pivot(struct crowd *crowd, const uint64_t *rests, uint64_t count) {
-    uint64_t set[64] = {0};
-    crowd->pivot = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        for (uint32_t bit = 0; bit < crowd->width; bit++) set[bit] += rests[i] >> bit & 1;
+/* Looks at all rests: the pivot is as more than half are in each bit. */
+static uint64_t look_at(const uint64_t *rests, uint64_t count, struct told *told) {
+    uint64_t pivot = 0;
+    for (uint32_t bit = 0; bit < told->width; bit++) {
+        uint64_t set = 0;
+        for (uint64_t i = 0; i < count; i++) set += rests[i] >> bit & 1;
+        double share = (double)set / (double)count;
+        told->by[bit] = 4 * share * (1 - share);
+        if (set > count / 2) pivot |= UINT64_C(1) << bit;
     }
-    for (uint32_t bit = 0; bit < crowd->width; bit++) {
-        if (set[bit] > count / 2) crowd->pivot |= UINT64_C(1) << bit;
-    }
-    memset(crowd->at, 0, sizeof crowd->at);
-    for (uint64_t i = 0; i < count; i++) count_at(crowd, rests[i], 1);
+    return pivot;
 }
 
 /* --------------------------------------------------------------------------------------- index */
 
-/* Another index, of these rests, or, without memory or need, as before. */
+/* Another index, of these rests, and another pivot; after an error all is as before. */
 static ndd_status make_index(struct crowd *crowd, const uint64_t *rests, uint64_t count) {
     struct index index;
     struct design design;
-    ndd_status status = design_for_crowd(&design, 2 * count, crowd->width, crowd->k);
+    struct told told = {.width = crowd->width};
+    uint64_t pivot = look_at(rests, count, &told);
+    ndd_status status = design_for_crowd(&design, &told, 2 * count, crowd->k);
     if (status != NDD_OK) return status;
-    if (design.count == 0) return NDD_NO_MEMORY;
+    if (design.count == 0) return NDD_BAD_ARGUMENT; /* not worth while */
     status = index_open_in(&index, design, rests, count, crowd->width, crowd->k);
     if (status != NDD_OK) return status;
     index_close(&crowd->index);
     crowd->index = index;
-    choose_pivot(crowd, rests, count);
+    crowd->pivot = pivot;
+    memset(crowd->at, 0, sizeof crowd->at);
+    for (uint64_t i = 0; i < count; i++) count_at(crowd, rests[i], 1);
     return NDD_OK;
 }
 
