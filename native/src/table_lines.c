@@ -242,7 +242,8 @@ static uint32_t entries_of(const struct lines *lines, const union line *line) {
 uint64_t lines_any(const struct lines *lines) {
     uint32_t bucket = 0;
     while (line_inside(lines, lines_at(lines, bucket)) == 0) bucket++;
-    return keying_value(&lines->keying, bucket, lines_entry(lines, lines_at(lines, bucket), 0));
+    const uint32_t *entries = line_lows(lines_at(lines, bucket));
+    return keying_value(&lines->keying, bucket, load_entry(lines, entries, lines->inside, 0));
 }
 
 void lines_list(const struct lines *lines, uint64_t *values) {
