@@ -134,11 +134,11 @@ static ndd_status make_room_in_crowd(struct lines *lines, struct crowd *crowd, u
 static int remove_from_crowd(struct lines *lines, union line *line, uint64_t rest) {
     struct crowd *crowd = overflow_crowd(line_overflow(line));
     uint64_t before = crowd_bytes(crowd);
-    uint32_t inside = 0;
-    while (inside < lines->inside && lines_entry(lines, line, inside) != rest) inside++;
+    uint32_t *entries = line_entries(line), inside = 0;
+    while (inside < lines->inside && load_entry(lines, entries, lines->inside, inside) != rest) inside++;
     if (inside < lines->inside) {
         rest = crowd_any(crowd);
-        store_entry(lines, line_entries(line), lines->inside, inside, rest);
+        store_entry(lines, entries, lines->inside, inside, rest);
     }
     int removed = crowd_remove(crowd, rest);
     lines->overflow_bytes += crowd_bytes(crowd) - before;
