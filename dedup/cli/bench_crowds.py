@@ -14,7 +14,9 @@ __all__ = ["crowds"]
 
 
 @click.command(epilog="Example: dedup bench crowds --distance 6 --page docs/benchmarks/crowds.md")
-@click.option("--size", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Pairs.")
+@click.option(
+    "--size", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Pairs."
+)
 @click.option("--distance", type=click.IntRange(0, 15), default=3, show_default=True, help="k.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Turns each.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -42,16 +44,14 @@ def crowds(size: int, distance: int, rounds: int, as_json: bool, page: Path | No
 
         terminal.out_json(msgspec.to_builtins(result))
         return
-    probes = [row for row in _probe_rows(result)]
-    changes = [row for row in _change_rows(result)]
     terminal.out(
         "\n".join(
             [
                 f"{result.size:,} pairs, k = {result.k}; CPU time, medians of "
                 f"{terminal.count(result.rounds, 'round')}",
-                terminal.table(_PROBES, probes),
+                terminal.table(_PROBES, _probe_rows(result)),
                 "",
-                terminal.table(_CHANGES, changes),
+                terminal.table(_CHANGES, _change_rows(result)),
                 "",
                 result.machine.text(),
             ]

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define SERVES 4 /* an index serves until there are so many times as many rests */
-#define LOAD 4   /* rests of a bucket, at least */
+#define LOAD 8   /* rests of a bucket, at least */
 #define MOST_KEYS 256
 #define MOST_BLOCKS 4 /* each has all rests */
 
