@@ -7,7 +7,7 @@
 #define SERVES 4 /* an index serves until there are so many times as many rests */
 #define LOAD 8   /* rests of a bucket, at least */
 #define MOST_KEYS 256
-#define MOST_BLOCKS 4 /* each has all rests */
+#define MOST_BLOCKS 3 /* each has all rests */
 
 /* ------------------------------------------------------------------------------------- designs */
 
