@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dedup.demo.broker
-from dedup.demo.broker import NoBroker, Node, brokers_answering, free_ports
+from dedup.demo.broker import NoBroker, Node, brokers_answering
+from dedup.demo.fetch import fetched
+from dedup.demo.ports import free_ports
 
-__all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "free_ports"]
+__all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering"]
 
 COMPOSE = Path(__file__).parent.parent / "docker-compose.yml"
 
@@ -90,7 +92,7 @@ def composed() -> Iterator[str | None]:
     compose = [docker, "compose", "-f", str(COMPOSE), "-p", f"dedup-tests-{os.getpid()}"]
     try:
         up = [*compose, "up", "--wait", "--detach", "kafka"]
-        done = subprocess.run(up, check=False, capture_output=True, text=True, env=environment)
+        done = fetched(up, env=environment)
         if done.returncode:
             raise NoBroker(f"`docker compose up kafka` failed: {done.stderr[-2000:]}")
         yield f"127.0.0.1:{port}"

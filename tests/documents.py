@@ -16,14 +16,16 @@ import sys
 import sysconfig
 import time
 from pathlib import Path
-from socket import create_connection, socket
+from socket import create_connection
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from markdown_it import MarkdownIt
 
+from dedup.demo.ports import free_ports
+
 PORT = "8000"
-WITHIN_SECONDS = 120
+WITHIN_SECONDS = 600
 
 
 class Block(NamedTuple):
@@ -47,9 +49,7 @@ class Reader:
         """Begin with these names known to the Python blocks."""
         self.folder = folder
         self.names = {"__name__": "page", **(names or {})}
-        with socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = str(free.getsockname()[1])
+        self.port = str(free_ports(1)[0])
         self.background: list[subprocess.Popen[bytes]] = []
         self.said = ""
         scripts = sysconfig.get_path("scripts")

@@ -18,7 +18,7 @@ from dedup.store.transfer import decode_line, export_lines
 from dedup.values import Document, PageFingerprint
 
 RECIPE = "words-0-2"
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 180.0
 
 Content = dict[str, dict[str, Document]]
 
@@ -42,6 +42,18 @@ def inserts(numbers: Iterable[int], namespace: str = "news") -> list[Outgoing]:
 
 def tombstone(i: int, namespace: str = "news") -> Outgoing:
     return Outgoing(record_key(namespace, document(i).key), None)
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's partitioner hash (org.apache.kafka.common.utils.Utils.murmur2), as unsigned 32 bits."""
+    m, h = 0x5BD1E995, 0x9747B28C ^ len(data)
+    for i in range(0, len(data) - 3, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & 0xFFFFFFFF
+        h = h * m & 0xFFFFFFFF ^ (k ^ k >> 24) * m & 0xFFFFFFFF
+    if rest := data[len(data) // 4 * 4 :]:
+        h = (h ^ int.from_bytes(rest, "little")) * m & 0xFFFFFFFF
+    h = (h ^ h >> 13) * m & 0xFFFFFFFF
+    return h ^ h >> 15
 
 
 async def write(config: KafkaConfig, records: list[Outgoing]) -> None:
@@ -102,7 +114,7 @@ async def following(config: KafkaConfig, path: Path, **options: object) -> Async
     try:
         yield replica
         replica.stop()
-        await asyncio.wait_for(run, 30)
+        await asyncio.wait_for(run, WAIT_SECONDS)
     finally:
         run.cancel()
         await asyncio.wait({run})

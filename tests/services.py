@@ -28,8 +28,13 @@ from queue import Empty, Queue
 from typing import Self
 from urllib.parse import urlsplit
 
-START_SECONDS = 60.0
-STOP_SECONDS = 60.0
+from dedup.demo.fetch import fetched
+from dedup.demo.ports import free_ports
+
+START_SECONDS = 180.0
+STOP_SECONDS = 180.0
+ANSWER_SECONDS = 120.0
+TRIES = 3  # a port that was free may be taken by the time the service binds it
 
 RECIPE = "words-0-2"
 
@@ -75,6 +80,7 @@ class Serving:
         self.wait = wait
         self.log: list[str] = []
         self._earlier = 0  # lines of earlier runs
+        self._reading: list[threading.Thread] = []
         self.port = self.http_port = 0
 
     def __enter__(self) -> Self:
@@ -92,6 +98,21 @@ class Serving:
 
     def start(self) -> None:
         """Start it, on its former ports if it had any, and wait until it is ready."""
+        for left in reversed(range(TRIES)):
+            new = not self.port
+            if new:
+                self.port, self.http_port = free_ports(2)
+            try:
+                self._start()
+                break
+            except AssertionError as error:
+                if not new or not left or "in use" not in str(error):
+                    raise
+                self.port = self.http_port = 0
+        if self.wait:
+            self.wait_until_ready()
+
+    def _start(self) -> None:
         self._earlier = len(self.log)
         command = [sys.executable, *self.program, "--debug", "serve", "--path", str(self.path)]
         command += ["--log", "json"]
@@ -102,20 +123,23 @@ class Serving:
             [*command, *self.options], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         lines: Queue[bytes] = Queue()
-        for pipe, take in (
-            (self.process.stdout, lines.put),
-            (self.process.stderr, lambda line: self.log.append(line.decode().rstrip())),
-        ):
-            threading.Thread(target=_read, args=(pipe, take), daemon=True).start()
+        self._reading = [
+            threading.Thread(target=_read, args=each, daemon=True)
+            for each in (
+                (self.process.stdout, lines.put),
+                (self.process.stderr, lambda line: self.log.append(line.decode().rstrip())),
+            )
+        ]
+        for thread in self._reading:
+            thread.start()
         try:
             where = json.loads(lines.get(timeout=START_SECONDS))["listening"]
         except (Empty, ValueError):
             self.process.kill()
+            self.ended()
             raise AssertionError("the service did not start:\n" + "\n".join(self.log)) from None
         self.port = urlsplit(where["redis"]).port or 0
         self.http_port = urlsplit(where.get("http", "")).port or 0
-        if self.wait:
-            self.wait_until_ready()
 
     def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
         """Wait until its log says so."""
@@ -128,14 +152,16 @@ class Serving:
 
     def connect(self) -> socket.socket:
         """Return a plain connection to its RESP port."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS)
 
     def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
         """Return status and body of an HTTP request; with a context, over TLS."""
         scheme = "http" if context is None else "https"
         try:
             with urllib.request.urlopen(
-                f"{scheme}://127.0.0.1:{self.http_port}{path}", timeout=30, context=context
+                f"{scheme}://127.0.0.1:{self.http_port}{path}",
+                timeout=ANSWER_SECONDS,
+                context=context,
             ) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
@@ -146,13 +172,21 @@ class Serving:
         """Kill it with -9."""
         assert self.process is not None
         self.process.kill()
-        self.process.wait(STOP_SECONDS)
+        self.ended()
 
     def stop(self) -> int:
         """Stop it with SIGTERM; return its exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOP_SECONDS)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for its end; return its exit status. The log is whole then."""
+        assert self.process is not None
+        code = self.process.wait(STOP_SECONDS)
+        for thread in self._reading:
+            thread.join(STOP_SECONDS)
+        return code
 
 
 PACKAGES = {
@@ -165,13 +199,13 @@ PACKAGES = {
 
 def installed(program: str) -> str:
     """Return the path of a program; its package is installed where that may be (Debian, as root)."""
-    package = PACKAGES[program]
+    package, said = PACKAGES[program], ""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
-            subprocess.run(["apt-get", *command], check=True, capture_output=True, env=environment)
+            said = fetched(["apt-get", *command], env=environment).stderr
     found = shutil.which(program)
-    assert found, f"{program} is missing: install it (Debian: apt-get install {package})"
+    assert found, f"{program} is missing: install it (Debian: apt-get install {package}) {said}"
     return found
 
 

@@ -9,13 +9,13 @@ from the same machine; latencies are counted from when a request was due, not fr
 
 import asyncio
 import json
-import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -31,13 +31,23 @@ from dedup.recipes import NEWEST
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 
-__all__ = ["Plan", "ServiceBench", "bench_service"]
+__all__ = [
+    "NAMESPACE",
+    "Plan",
+    "ServiceBench",
+    "bench_service",
+    "cpu_seconds",
+    "fill",
+    "run",
+    "serving",
+]
 
 T = TypeVar("T")
 
 NAMESPACE = "bench"
 QUERIES = 4096  # different probes, in turns; one in eight near a stored document
 HALF_SECONDS = 4.0
+CPUCLOCK_SCHED = 2  # the clock of a process's CPU time, in nanoseconds (clock_getcpuclockid)
 TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of the time taken
 
 
@@ -97,21 +107,21 @@ def bench_service(plan: Plan, progress: Callable[[int, int], None] | None = None
             progress(done, steps)
 
     with tempfile.TemporaryDirectory() as folder:
-        values = _fill(Path(folder), plan)
+        values = fill(Path(folder), plan)
         queries = _queries(values)
-        with _serving(Path(folder), plan.distance) as (process, port):
+        with serving(Path(folder), plan.distance) as (process, port):
             loads = [
                 _load(name, plan, depth, process, port, queries, step)
                 for name, depth in (("single", 1), (f"pipelined {plan.depth}", plan.depth))
             ]
-            half = _run(_half(loads[0].per_cpu_second.median / 2, plan, process, port, queries))
+            half = run(_half(loads[0].per_cpu_second.median / 2, plan, process, port, queries))
             step()
             others = _redis_benchmark(plan, port, queries) if plan.redis_benchmark else []
     packages = machine("crawl-dedup", "hiredis", "uvloop")
     return ServiceBench(plan.documents, plan.distance, loads, half, others, packages)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Run the load in the faster event loop, where there is one."""
     try:
         from uvloop import new_event_loop
@@ -121,7 +131,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def _fill(folder: Path, plan: Plan) -> list[int]:
+def fill(folder: Path, plan: Plan) -> list[int]:
+    """Make the store that is served; return its values."""
     rng = random.Random(1)  # noqa: S311  (values for a benchmark)
     values = [rng.getrandbits(64) for _ in range(plan.documents)]
     with Store.open(folder, NAMESPACE, plan.distance) as store:
@@ -154,9 +165,12 @@ def _queries(values: list[int]) -> list[bytes]:
 
 
 @contextmanager
-def _serving(folder: Path, distance: int) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def serving(
+    folder: Path, distance: int, *options: str
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Serve a folder until the block ends; give the process and its port. Raises OSError."""
     command = [sys.executable, "-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
-    command += ["--listen", "127.0.0.1:0", "--http", "none", "--distance", str(distance)]
+    command += ["--listen", "127.0.0.1:0", "--http", "none", "--distance", str(distance), *options]
     with subprocess.Popen(  # noqa: S603  (ourselves)
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -171,18 +185,22 @@ def _serving(folder: Path, distance: int) -> Iterator[tuple["subprocess.Popen[st
                 if not said:
                     raise OSError("the service ended before it was ready")
             assert port is not None
+            drain = threading.Thread(target=process.stderr.read, daemon=True)  # its log
+            drain.start()
             yield process, port
         finally:
             process.terminate()
 
 
-def _cpu_seconds(process: "subprocess.Popen[str]") -> float:
+def cpu_seconds(process: "subprocess.Popen[str]") -> float:
     """Return the CPU time of a process so far (Linux; elsewhere 0)."""
+    if sys.platform != "linux":
+        return 0.0
+    clock = ~process.pid << 3 | CPUCLOCK_SCHED  # as clock_getcpuclockid() has it
     try:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return time.clock_gettime(clock)
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _load(
@@ -197,10 +215,10 @@ def _load(
     count = plan.requests * (8 if depth > 1 else 1)
     walls, cpus = [], []
     for _ in range(plan.rounds):
-        before, began = _cpu_seconds(process), time.perf_counter()
-        _run(_full(plan, depth, port, queries, count))
+        before, began = cpu_seconds(process), time.perf_counter()
+        run(_full(plan, depth, port, queries, count))
         walls.append(time.perf_counter() - began)
-        cpus.append(max(_cpu_seconds(process) - before, 1e-9))
+        cpus.append(max(cpu_seconds(process) - before, 1e-9))
         step()
     return Load(
         name,
@@ -299,7 +317,7 @@ async def _half(
 
     sent = 0
     clients = await _connected(port, plan.connections, answered)
-    began, before = time.perf_counter(), _cpu_seconds(process)
+    began, before = time.perf_counter(), cpu_seconds(process)
     while (now := time.perf_counter()) < began + HALF_SECONDS:
         while sent < (now - began) * rate:
             client = clients[sent % len(clients)]
@@ -309,7 +327,7 @@ async def _half(
             sent += 1
         time.sleep(TICK_SECONDS)  # noqa: ASYNC251  (a timer of the loop would be late by 1 ms)
         await asyncio.sleep(0)
-    cpu = _cpu_seconds(process) - before
+    cpu = cpu_seconds(process) - before
     took = time.perf_counter() - began
     if len(times) < sent:
         all_answered.clear()

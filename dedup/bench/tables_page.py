@@ -9,7 +9,7 @@ from dedup.bench.report import Samples
 from dedup.bench.tables import Contender, Setting, TablesBench
 from dedup.errors import UsageError
 
-__all__ = ["check_page", "rate", "short", "write_figures", "write_page"]
+__all__ = ["check_page", "rate", "short", "write_page"]
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
@@ -23,6 +23,9 @@ def check_page(path: Path) -> None:
 
 def write_page(result: TablesBench, path: Path) -> None:
     """Put the figures between the marks of a page. Raises as check_page()."""
+    check_page(path)
+    text = path.read_text(encoding="utf-8")
+    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
     load = "{:.1f} at the start, {:.1f} at the end".format(*result.load)
     parts = [
         f"{result.machine.text()}. Load {load}; {result.rounds} rounds.",
@@ -30,15 +33,7 @@ def write_page(result: TablesBench, path: Path) -> None:
     ]
     if result.missing:
         parts.append(f"Not installed, and so left out: {', '.join(result.missing)}.")
-    write_figures(path, "\n\n".join(parts))
-
-
-def write_figures(path: Path, figures: str) -> None:
-    """Put Markdown between the marks of a page. Raises as check_page()."""
-    check_page(path)
-    text = path.read_text(encoding="utf-8")
-    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
-    path.write_text(f"{before}{BEGIN}\n{figures}\n{after}", encoding="utf-8")
+    path.write_text(before + BEGIN + "\n" + "\n\n".join(parts) + "\n" + after, encoding="utf-8")
 
 
 def _setting(setting: Setting) -> str:

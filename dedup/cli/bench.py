@@ -10,7 +10,18 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("batch", "crawl", "crowds", "pages", "scan", "service", "tables")
+_BENCHMARKS = (
+    "batch",
+    "capacity",
+    "crawl",
+    "crowds",
+    "fanout",
+    "pages",
+    "scan",
+    "service",
+    "spark",
+    "tables",
+)
 
 
 class _Benchmarks(click.Group):

@@ -32,13 +32,13 @@ def crowds(size: int, distance: int, rounds: int, as_json: bool, page: Path | No
     table and segment are compared, and the first ones with those of a plain search.
     """
     from dedup.bench.crowds import bench_crowds
-    from dedup.bench.tables_page import check_page, write_figures
+    from dedup.bench.figures import marked, put
 
     if page is not None:
-        check_page(page)
+        marked(page, "figures")
     result = bench_crowds(size, distance, rounds, terminal.progress("crowds"))
     if page is not None:
-        write_figures(page, _page(result))
+        put(page, "figures", _page(result))
     if as_json:
         import msgspec
 
@@ -97,14 +97,12 @@ def _change_rows(result: "CrowdsBench") -> list[tuple[str, ...]]:
 
 
 def _page(result: "CrowdsBench") -> str:
-    def table(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-        lines = [headers, tuple("---" for _ in headers), *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    from dedup.bench.figures import rows
 
     return "\n\n".join(
         [
             f"{result.size:,} pairs, k = {result.k}, {result.rounds} rounds; {result.machine.text()}.",
-            table(_PROBES, _probe_rows(result)),
-            table(_CHANGES, _change_rows(result)),
+            rows(_PROBES, _probe_rows(result)),
+            rows(_CHANGES, _change_rows(result)),
         ]
     )

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from dedup.bench.report import Samples
     from dedup.bench.tables import Contender, Setting, TablesBench
 
-__all__ = ["tables"]
+__all__ = ["numbers", "tables"]
 
 
 _MOST = {"sizes": 2**31 - 2, "distances": 15}
 
 
-def _numbers(
+def numbers(
     ctx: click.Context,  # noqa: ARG001  (click's signature)
     option: click.Parameter,
     value: str | None,
@@ -27,12 +27,12 @@ def _numbers(
         return None
     most = _MOST[option.name or ""]
     try:
-        numbers = [int(part) for part in value.split(",")]
+        found = [int(part) for part in value.split(",")]
     except ValueError:
-        numbers = []
-    if not numbers or not all(1 <= number <= most for number in numbers):
+        found = []
+    if not found or not all(1 <= number <= most for number in found):
         raise click.BadParameter(f"{value} must be numbers in 1 .. {most:,}, with commas between")
-    return numbers
+    return found
 
 
 @click.command(epilog="Example: dedup bench tables --data values.txt --distances 3,6 --rounds 7")
@@ -45,13 +45,13 @@ def _numbers(
 @click.option(
     "--sizes",
     metavar="N,N",
-    callback=_numbers,
+    callback=numbers,
     help="Fingerprints stored (default: 1000000,10000000; four fifths of a file).",
 )
 @click.option(
     "--distances",
     metavar="K,K",
-    callback=_numbers,
+    callback=numbers,
     help="Every k (default: 3,5,6,7).",
 )
 @click.option("--rounds", type=click.IntRange(1), help="Turns each (default: 5).")

@@ -1,20 +1,24 @@
-"""`dedup plan`: which tables for so many documents.
+"""`dedup plan`: which tables for so many documents, or with --cluster which machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and which to take
+    --cluster, --rate, a machine -> dedup.capacity -> shards, machines, and what each carries
 
 The rule kept here: what is exact and what is estimated is told apart.
 """
 
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from dedup.cli import terminal
+from dedup.errors import UsageError
 from dedup.plan import Design, fewest_tables, memory_bytes
 from dedup.plan import plan as plan_designs
 
-__all__ = ["plan"]
+__all__ = ["plan", "size_text", "time_text"]
 
 PAPER_DISTANCE = 3
 WIDTH = 64
@@ -31,7 +35,24 @@ HEADERS = (
 )
 
 
-@click.command(epilog="Example: dedup plan --documents 17179869184 --distance 3 --memory 512G")
+OF_A_CLUSTER = (
+    "rate",
+    "cores",
+    "copies",
+    "unique",
+    "key_bytes",
+    "busy",
+    "kafka_copies",
+    "room",
+    "price",
+    "costs",
+)
+
+
+@click.command(
+    epilog="Examples: dedup plan --documents 17179869184 --distance 3 --memory 512G; "
+    "dedup plan --cluster --documents 8000000000 --rate 2000 --memory 64G --cores 8"
+)
 @click.option(
     "--documents",
     type=click.IntRange(1, 2**63),
@@ -45,15 +66,102 @@ HEADERS = (
     show_default=True,
     help="Greatest Hamming distance in bits. 3 is the paper's.",
 )
-@click.option("--memory", metavar="SIZE", help="What the tables may take: bytes, 512M, 16G, 1.5T.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON list, an object for each design.")
-def plan(documents: int, distance: int, memory: str | None, as_json: bool) -> None:
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="What the tables may take: bytes, 512M, 16G, 1.5T. With --cluster: of a machine.",
+)
+@click.option("--cluster", is_flag=True, help="Plan a sharded table service (docs/scale.md).")
+@click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
+@click.option(
+    "--cores",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Cores of a machine; a service uses one.",
+)
+@click.option(
+    "--copies",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Of each shard, on different machines; all but one may be lost.",
+)
+@click.option(
+    "--unique",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Share of the pages that are accepted and stored.",
+)
+@click.option(
+    "--key-bytes",
+    type=click.IntRange(1, 8192),
+    default=67,
+    show_default=True,
+    help="Bytes of a document key, on the average.",
+)
+@click.option(
+    "--busy",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.5,
+    show_default=True,
+    help="How full a core may be.",
+)
+@click.option(
+    "--kafka-copies",
+    type=click.IntRange(1, 64),
+    default=3,
+    show_default=True,
+    help="Replication factor of the topic.",
+)
+@click.option(
+    "--room",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Partitions a shard: into so many it may be split later.",
+)
+@click.option("--price", type=click.FloatRange(0), help="What a machine costs an hour, with you.")
+@click.option(
+    "--costs",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="A JSON list, an object for each design; with --cluster one object.",
+)
+@click.pass_context
+def plan(
+    context: click.Context,
+    /,
+    documents: int,
+    distance: int,
+    memory: str | None,
+    cluster: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """List the table designs for a number of documents, and recommend one.
 
     First the designs of Manku, Jain and Das Sarma (WWW 2007), those that no other beats: "6 choose 3"
     cuts the 64 bits into 6 blocks and has a table for each choice of 3 to come first. Then the design
     of dedup.Table. Memory is that of the fingerprints; each document's id takes 8 bytes more.
+
+    With --cluster: how many shards and machines of --memory and --cores a crawl's table service takes,
+    at --rate pages a second, and what each carries. It is computed from measured constants.
     """
+    if cluster:
+        from dedup.cli.plan_cluster import plan_cluster
+
+        plan_cluster(documents, distance, memory, as_json, **options)
+        return
+    for name in OF_A_CLUSTER:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise UsageError(f"--{name.replace('_', '-')} is for --cluster: give that, too")
     designs = plan_designs(documents, distance, memory)
     if as_json:
         terminal.out_json([_json(design) for design in designs])
@@ -67,8 +175,8 @@ def plan(documents: int, distance: int, memory: str | None, as_json: bool) -> No
         assert memory is not None
         least = min(designs, key=lambda design: design.bytes)
         terminal.out(
-            f"Nothing fits in {_size(memory_bytes(memory))}: the smallest takes "
-            f"{_size(least.bytes)}. Divide the documents among several tables or machines."
+            f"Nothing fits in {size_text(memory_bytes(memory))}: the smallest takes "
+            f"{size_text(least.bytes)}. Divide the documents among several tables or machines."
         )
 
 
@@ -85,9 +193,9 @@ def _row(design: Design) -> list[str | int]:
         design.tables,
         f"{least}" if least == most else f"{least} to {most}",
         _candidates(design.candidates),
-        _size(design.bytes),
-        "-" if squeezed is None else _size(squeezed),
-        _time(design.latency_ns),
+        size_text(design.bytes),
+        "-" if squeezed is None else size_text(squeezed),
+        time_text(design.latency_ns),
         "recommended" if design.recommended else "",
     ]
 
@@ -106,11 +214,13 @@ def _candidates(number: float) -> str:
     return _scaled(number, 1024) if number >= 1024 else f"{number:.3g}"
 
 
-def _size(number: int) -> str:
+def size_text(number: float) -> str:
+    """Return bytes in the largest unit: "1.25 TiB"."""
     return f"{_scaled(number, 1024)}{'i' if number >= 1024 else ''}B"
 
 
-def _time(ns: float) -> str:
+def time_text(ns: float) -> str:
+    """Return nanoseconds in the largest unit below a minute: "13.3 us"."""
     for unit, most in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
         if ns < most:
             return f"{ns * 1e3 / most:.3g} {unit}"

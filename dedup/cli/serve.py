@@ -4,6 +4,7 @@ The rule kept here: the token comes from the environment, never from the command
 could read it.
 """
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from dedup.cli import terminal
+from dedup.cli.logs import set_up_logs
 from dedup.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ __all__ = ["serve"]
     help="Follow the insert events of these brokers; how to log in stands in docs/operations.md.",
 )
 @click.option("--topic", help="The topic of the events (default: dedup.inserts).")
+@click.option(
+    "--partitions",
+    metavar="0-3,6",
+    help="Hold the documents of these partitions of the topic only (default: of all): a shard.",
+)
 @click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and make them anew from the log."
 )
@@ -81,6 +88,7 @@ def serve(
     tls_key: Path | None,
     kafka: str | None,
     topic: str | None,
+    partitions: str | None,
     rebuild: bool,
     host_names: tuple[str, ...],
     distance: int | None,
@@ -97,12 +105,12 @@ def serve(
     """
     from dedup.kafka.config import INSERTS_TOPIC, kafka_config
     from dedup.service.config import Config, Limits, parse_address
-    from dedup.service.logs import set_up_logs
     from dedup.service.run import run
 
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")
-    set_up_logs(log_form)
+    names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
+    set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
         path=path,
         listen=parse_address(listen),
@@ -114,6 +122,7 @@ def serve(
         tls_key=tls_key,
         host_names=host_names,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
+        partitions=partitions,
         rebuild=rebuild,
         limits=Limits(
             connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds

@@ -31,6 +31,7 @@ from dedup.client.outbox import Outbox
 from dedup.demo.broker import Cluster, brokers_answering
 from dedup.demo.crawl import serve_site
 from dedup.demo.fleet_spider import Note
+from dedup.demo.ports import free_ports
 from dedup.errors import DedupError
 from dedup.events import decode
 from dedup.kafka import KafkaConfig, Reader, describe_topic, kafka_config
@@ -271,8 +272,9 @@ class _Service(_Process):
 
     def start(self) -> None:
         """Start it, and wait until it answers probes."""
-        listen = self.redis.partition("://")[2] or "127.0.0.1:0"
-        http = self.http.partition("://")[2] or "127.0.0.1:0"
+        any_two = (f"127.0.0.1:{port}" for port in free_ports(2))
+        listen = self.redis.partition("://")[2] or next(any_two)
+        http = self.http.partition("://")[2] or next(any_two)
         self.process = self._run(
             "dedup",
             "serve",

@@ -11,6 +11,7 @@ The rule kept here: written atomically, and only with offsets below which every 
 
 import contextlib
 import os
+from collections.abc import Collection
 from hashlib import blake2b
 from pathlib import Path
 
@@ -43,6 +44,24 @@ class Manifest(msgspec.Struct, frozen=True):
         return cls(
             topic.cluster_id, topic.name, topic.topic_id, topic.partitions, offsets, namespaces
         )
+
+    def only(self, partitions: Collection[int]) -> "Manifest":
+        """Return the manifest of one who reads these partitions of the log only."""
+        return msgspec.structs.replace(
+            self,
+            offsets={p: n for p, n in self.offsets.items() if p in partitions},
+            namespaces={
+                name: {p: n for p, n in each.items() if p in partitions}
+                for name, each in self.namespaces.items()
+            },
+        )
+
+    def without(self, gone: Collection[str]) -> "Manifest":
+        """Return the manifest once these namespaces are gone: for them all of the log is read again."""
+        if not gone:
+            return self
+        left = {name: each for name, each in self.namespaces.items() if name not in gone}
+        return msgspec.structs.replace(self, offsets={}, namespaces=left)
 
     def other_log(self, topic: Topic) -> str:
         """Return what tells a topic from this log, in words; "" if it is the same."""
