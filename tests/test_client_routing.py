@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from logs import murmur2
 
 from dedup.client.address import addresses_of
-from dedup.client.asked import Asked, facts_of_all, neighbours_of_all
+from dedup.client.asked import Asked, facts_of_all, neighbours_of_all, verdict_of_all
 from dedup.client.commands import NoToken, error_of
 from dedup.client.routing import NOBODY, OLDER, Holding, Route, holding_of, unavailable
 from dedup.errors import ServiceUnavailable
 from dedup.events import record_key
 from dedup.shards import Share
-from dedup.values import Neighbour
+from dedup.values import Neighbour, PageFingerprint
 
 EVERYTHING = Holding(None, 16)
 KEYS = [f"http://example.com/{n}" for n in range(50)]
@@ -140,6 +140,27 @@ def test_all_but_the_home_are_told_that_they_are_not():
     assert asked.bytes_for(home, shard("0-7")).split() == b"*3 $1 X $5 TOKEN $1 t".split()
     assert asked.bytes_for(other, shard("0-7")).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
     assert asked.bytes_for(home, OLDER).split() == b"*1 $1 X".split()
+
+
+@pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
+def test_who_answered_as_another_is_no_home(spare):
+    """A near-duplicate is no verdict if the home failed and the spare was not asked as the home."""
+    page = PageFingerprint(1, 2, 3, 300, 4, "words-0-2")
+    key = next(key for key in KEYS if partition(key) < 8)
+    asked = Asked((b"X", b"TOKEN", "t"), "news", key, everybody=True, token="t")
+    shares = (shard("0-7"), shard("0-15"))
+    for number in asked.left(routed(*shares)):
+        asked.bytes_for(number, shares[number])
+    asked.replies = {1: [b"near_duplicate", None, b"http://example.com/of", 1, 2, None]}
+    if spare:
+        route = Route()
+        route.add(1, shares[1])
+        assert not asked.left(route)
+        assert asked.home == 1
+        assert verdict_of_all(asked, page, "example.com") is None
+    else:
+        asked.replies[0] = [b"unique", b"t", None, None, None, None]
+        assert verdict_of_all(asked, page, "example.com").status == "near_duplicate"
 
 
 def test_who_was_not_asked_about_a_page_knows_nothing_of_its_token():

@@ -7,11 +7,11 @@ shards is in flight at some of them only; here it ends at once.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 
 import msgspec
+from seeds import seed_of
 
 import dedup.detector
 from dedup.events import record_key
@@ -20,7 +20,7 @@ from dedup.values import Document, PageFingerprint, Verdict
 
 ONES = 2**64 - 1
 KEYS = [f"http://example.{top}/{n}" for top in ("com", "org") for n in range(8)]
-FIRST = int(os.environ.get("SHARDS_SEED") or random.randrange(10**9))
+FIRST = seed_of("SHARDS")
 CRAWLS, STEPS = 20, 200
 
 

@@ -66,10 +66,12 @@ class Asked:
     home       who of them holds the document; NOBODY if none does, or there is none
     replies    by service: its answer, or the DedupError that it stands for
     lost       who may have carried it out, but did not answer
+    abroad     who was told that another is the home
     """
 
     __slots__ = (
         "_abroad",
+        "abroad",
         "among",
         "command",
         "data",
@@ -105,6 +107,7 @@ class Asked:
         self.home = NOBODY
         self.replies: dict[int, Any] = {}
         self.lost: AbstractSet[int] = NOBODY_ELSE
+        self.abroad: AbstractSet[int] = NOBODY_ELSE
         self._abroad: bytes | None = None  # what all but the home are told
 
     def bytes_for(self, end: int, holding: Holding) -> bytes:
@@ -115,6 +118,7 @@ class Asked:
             return packed(self.command[:-2])
         if self._abroad is None:
             self._abroad = packed((*self.command, b"HOME", b"off"))
+        self.abroad |= {end}
         return self._abroad
 
     def left(self, route: Route) -> Sequence[int]:
@@ -158,6 +162,8 @@ NOBODY_ELSE: AbstractSet[int] = frozenset()
 def verdict_of_all(asked: Asked, page: PageFingerprint, domain: str) -> Verdict | None:
     """Return the verdict that the answers to a RESERVE of all come to; None: they do not suffice.
 
+    They do not if the home failed and who took over had answered as another: only as the home would
+    it have said whether it knows the page itself.
     Raises what an answer stands for, and ServiceUnavailable for one that is none.
     """
     answers: dict[int, Verdict | None] = {}
@@ -168,6 +174,8 @@ def verdict_of_all(asked: Asked, page: PageFingerprint, domain: str) -> Verdict 
         answers[end] = None if reply is None else verdict_of(reply, page, asked.key or "", domain)
     if not asked.route.complete:
         answers[NOBODY] = None
+    if asked.home in asked.abroad:
+        answers[asked.home] = None
     return merged(answers, asked.home)
 
 

@@ -38,7 +38,7 @@ class Attempt:
         self, page: "Page", token: str, now: float, view: dict[int, tuple[Service, int]], home: int
     ) -> None:
         self.page, self.token, self.sent = page, token, now
-        self.view, self.home = view, view[home][0]
+        self.view, self.home = view, view[home][0] if home in view else None
         self.blocked_by: set[str] = set()
         self.verdict: Verdict | None = None
         self.answered: float | None = None
@@ -148,6 +148,7 @@ class Promises:
         attempt.verdict, attempt.answered = verdict, world.now
         if verdict is None:
             return
+        assert attempt.home is not None, "who was not asked has no say"
         self.judge(attempt.page, attempt.home, verdict)
         if verdict.status == "pending" and attempt in self._waited_for(attempt):
             self.wrong(f"{attempt.page.key} and others wait for each other")

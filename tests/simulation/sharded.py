@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 2.0  # that a spider waits for answers
 NO_ANSWER = object()
+NOBODY = -1  # holds what no service holds
 
 View = dict[int, tuple[Service, int]]  # {partition: who is asked for it, in which life}
 
@@ -109,14 +110,14 @@ class ShardSpider(Spider):
             self.attempt.over = True
         self.links = {service: Link(self.world, service) for service in self.links}
 
-    def view(self) -> View | None:
-        """Return who is asked for each partition; None: one is held by nobody."""
+    def view(self) -> View:
+        """Return who is asked for each partition that somebody holds."""
         view: View = {}
         for service, link in self.links.items():
             link.connect()
             for number in link.held:
                 view.setdefault(number, (service, link.life))
-        return view if len(view) == self.world.log.count else None
+        return view
 
     async def judged(self, page: "Page") -> Held | None:
         world, rng = self.world, self.world.rng
@@ -127,6 +128,7 @@ class ShardSpider(Spider):
             if attempt is None or verdict is None:
                 return None
             if verdict.status != "pending":
+                assert attempt.home is not None
                 return Held(attempt.home, verdict, attempt)
             pause = rng.uniform(0.1, 1.0)
             await world.sleep(pause)
@@ -139,12 +141,12 @@ class ShardSpider(Spider):
         """Ask all shards once, and make one verdict of what they answer."""
         world, promises = self.world, self.world.promises
         view = self.view()
-        if view is None:
+        if not view:
             return None
         token = f"{world.rng.getrandbits(128):032x}"
         attempt = Attempt(page, token, world.now, view, world.log.home(page.key))
         self.attempt = promises.attempts[token] = attempt
-        home = list(self.links).index(attempt.home)
+        home = NOBODY if attempt.home is None else list(self.links).index(attempt.home)
 
         def ask(service: Service) -> "asyncio.Future[Any]":
             def command(commands: Commands) -> Verdict:
@@ -167,6 +169,8 @@ class ShardSpider(Spider):
             if any(service is each for each, _ in view.values())
         }
         answers = await self._answers(asked)
+        if len(view) < world.log.count:
+            answers[NOBODY] = None
         attempt.everywhere = all(each is not None and each.token for each in answers.values())
         verdict = MERGES.get(world.mutation, merged)(answers, home)
         if verdict is None or verdict.token is None:
@@ -206,7 +210,7 @@ class ShardSpider(Spider):
         token = attempt.token
         for _ in range(TRIES):
             view = self.view()
-            if view is not None:
+            if world.log.home(page.key) in view:
                 home = view[world.log.home(page.key)][0]
                 if world.mutation == "release early":
                     self._release(attempt, attempt.view, home)
