@@ -40,7 +40,7 @@ test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, unde
 		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
 	@$(BIN)/python tests/make_corpus.py build/corpus
-	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
+	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"

@@ -221,13 +221,17 @@ class Table:
         Raises OSError if the file cannot be written; then the file that was there before still is,
         and nothing else. When the call returns, the file is on disk.
         """
+        replace_file(Path(path), self.saved(note))
+
+    def saved(self, note: int = 0) -> memoryview:
+        """Return the bytes that save() writes: the table as it is at this moment."""
         note = number(note, "note")
         with self._lock.reading:
             content = np.empty(lib.ndd_table_saved_size(self._handle), dtype=np.uint8)
             buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
             status = lib.ndd_table_save(self._handle, note, buffer, len(content))
-        check(status, f"saving a table to {os.fspath(path)}")
-        replace_file(Path(path), content.data)
+        check(status, "saving a table")
+        return content.data
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], k: int = 3, preset: str = "auto") -> "Table":

@@ -35,6 +35,15 @@ from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
+# Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
+PATIENT = """
+import dedup.scrapy.endings, dedup.scrapy.publisher
+dedup.scrapy.endings.CLOSE_SECONDS = 240.0
+dedup.scrapy.publisher.DRAIN_SECONDS = dedup.scrapy.publisher.CLOSE_SECONDS = 240.0
+"""
+# Of one that soon gives up what nobody takes.
+HURRIED = PATIENT.replace("240.0", "1.0")
+
 CRAWL_SECONDS = 900  # a crawl that takes longer hangs, on the busiest machine
 WORDS = ["".join(pair) for pair in zip("bdfgklmnprst" * 200, "aeiou" * 480, strict=True)]
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from crawling import Case, Crawl, Crawling, Site, wait_for
+from crawling import PATIENT, Case, Crawl, Crawling, Site, wait_for
 from killing import content
 from services import Serving
 
@@ -110,7 +110,7 @@ def killed_round(
         cases = [shared(site, n, SPIDERS, settings) for n in range(SPIDERS)]
 
         def crawling(n: int) -> Crawling:
-            return Crawling(folders[n], {"only": (site, cases[n])}, NOTES)
+            return Crawling(folders[n], {"only": (site, cases[n])}, PATIENT + NOTES)
 
         running = [crawling(n) for n in range(SPIDERS)]
         for _ in range(KILLS):

@@ -12,8 +12,11 @@ from documents import Reader, blocks
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+READ_TOGETHER = [DOCS / "tutorial.md", DOCS / "how-to" / "spidermon.md"]
 WITH_CODE = [
-    page for page in PAGES if any(b.language in {"python", "console"} for b in blocks(page))
+    page
+    for page in PAGES
+    if page not in READ_TOGETHER and any(b.language in {"python", "console"} for b in blocks(page))
 ]
 GIVEN = {"html": "<p>A page.</p>", "url": "http://example.com/"}  # what README's reader has
 
@@ -29,25 +32,16 @@ def test_code_runs(page, tmp_path):
         reader.read(page)
 
 
-def test_the_tutorial_drops_near_duplicates(tmp_path):
-    """A newcomer ends with fewer pages than there are, all of them known the next time."""
-    with Reader(tmp_path) as reader:
-        reader.read(DOCS / "tutorial.md")
-    every, unique, again = (
-        {json.loads(line)["url"] for line in (tmp_path / f"{file}.jsonl").read_text().splitlines()}
-        for file in ("all", "unique", "again")
-    )
-    assert len(unique) < 0.75 * len(every)
-    assert unique <= every
-    assert again >= unique
-    assert "near_duplicate" in reader.said
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory):
+    """What came of the tutorial, and then of the how-to about Spidermon: their folder, what was said.
 
-
-def test_spidermon(tmp_path):
-    """The monitors of the how-to run at the end of a crawl, and its share check fails one."""
-    with Reader(tmp_path) as reader:
-        reader.read(DOCS / "tutorial.md")
-        reader.read(DOCS / "how-to" / "spidermon.md")
+    Every block of both runs here, in one folder, so that the tutorial's crawls are made once.
+    """
+    folder = tmp_path_factory.mktemp("tutorial")
+    with Reader(folder) as reader:
+        for page in READ_TOGETHER:
+            reader.read(page)
         settings = {
             name: reader.names[name]
             for name in ("EXTENSIONS", "SPIDERMON_ENABLED", "SPIDERMON_SPIDER_CLOSE_MONITORS")
@@ -61,7 +55,25 @@ def test_spidermon(tmp_path):
         )
         options += " -s SPIDERMON_SPIDER_CLOSE_MONITORS=monitors.CloseSuite"
         reader.run(f"PYTHONPATH=. scrapy runspider news.py -L INFO {options}")
-    said = reader.said
+    return folder, reader.said
+
+
+def test_the_tutorial_drops_near_duplicates(tutorial):
+    """A newcomer ends with fewer pages than there are, all of them known the next time."""
+    folder, said = tutorial
+    every, unique, again = (
+        {json.loads(line)["url"] for line in (folder / f"{file}.jsonl").read_text().splitlines()}
+        for file in ("all", "unique", "again")
+    )
+    assert len(unique) < 0.75 * len(every)
+    assert unique <= every
+    assert again >= unique
+    assert "near_duplicate" in said
+
+
+def test_spidermon(tutorial):
+    """The monitors of the how-to run at the end of a crawl, and its share check fails one."""
+    _, said = tutorial
     assert re.search(r"Near-duplicates/Deduplication worked\.\.\. .*OK", said)
     assert re.search(r"Near-duplicates/Not everything is a near-duplicate\.\.\. .*OK", said)
 

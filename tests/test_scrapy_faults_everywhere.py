@@ -49,7 +49,7 @@ UNUSED = {
     "Store.forget_before", "Store.get", "Store.give_up", "Store.info", "Store.insert_many", "Store.near_many",
     "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.find",
     "Table.has", "Table.k", "Table.pairs",
-    "Table.preset", "Table.probe_many",
+    "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
 # Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot

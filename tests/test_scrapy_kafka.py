@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from crawling import Case, Crawling, Page, article, hub, run_case, serve, wait_for
+from crawling import (
+    HURRIED,
+    PATIENT,
+    Case,
+    Crawling,
+    Page,
+    article,
+    hub,
+    run_case,
+    serve,
+    wait_for,
+)
 from services import Serving
 
 from dedup.client.outbox import Outbox
@@ -95,6 +106,7 @@ def test_a_crawl_through_kafka_drops_what_an_embedded_one_drops(tmp_path, kafka,
         crawl = run_case(
             tmp_path / "crawl",
             Case(PAGES, RAISE, asks(service, kafka, topic, DEDUP_WAIT_SECONDS=60)),
+            setup=PATIENT,
         )
     assert set(crawl.dropped) == {"/b"}
     assert crawl.parsed == set(PAGES) - {"/b"}
@@ -109,10 +121,11 @@ def test_two_services_of_one_log_remember_what_either_was_told(tmp_path, kafka, 
     """A second service, started on nothing, drops the copy of a page that a spider of the first kept."""
     copies = {"/": hub("/copy"), "/copy": article(2, frame="copy")}
     with following(tmp_path / "one", kafka, topic) as one:
-        first = run_case(tmp_path / "first", Case(PAGES, RAISE, asks(one, kafka, topic)))
+        case = Case(PAGES, RAISE, asks(one, kafka, topic))
+        first = run_case(tmp_path / "first", case, setup=PATIENT)
     with following(tmp_path / "two", kafka, topic) as two:
         settings = asks(two, kafka, topic)
-        second = run_case(tmp_path / "second", Case(copies, settings=settings))
+        second = run_case(tmp_path / "second", Case(copies, settings=settings), setup=PATIENT)
     assert second.dropped["/copy"]["of"] == first.url + "/c"
 
 
@@ -137,7 +150,7 @@ class Broken:
     pages = {"/": Page(article(0, "/a", text="Start").body), "/a": article(1)}
     with following(tmp_path / "service", kafka, topic) as service:
         settings = asks(service, kafka, topic, ITEM_PIPELINES={"spiders.Broken": 1})
-        crawl = run_case(tmp_path / "crawl", Case(pages, "pass", settings), setup=setup)
+        crawl = run_case(tmp_path / "crawl", Case(pages, "pass", settings), setup=PATIENT + setup)
     events = [e.document is None for e in log_of(kafka, topic) if e.key == crawl.url + "/a"]
     assert events == [False, True]
     assert crawl.stat("released") == 2
@@ -150,7 +163,7 @@ def test_promise_1_nothing_is_lost_while_kafka_is_away(tmp_path, one_broker, top
     with following(tmp_path / "service", bootstrap, topic) as service:
         settings = asks(service, bootstrap, topic)
         one_broker.kill()
-        first = run_case(tmp_path, Case(PAGES, RAISE, settings))
+        first = run_case(tmp_path, Case(PAGES, RAISE, settings), setup=HURRIED)
         assert first.stats["finish_reason"] == "finished"
         assert "insert events wait for Kafka" in first.log
         assert first.parsed == set(PAGES)  # no copy is dropped: its original is on no log yet
@@ -163,7 +176,7 @@ def test_promise_1_nothing_is_lost_while_kafka_is_away(tmp_path, one_broker, top
 
         # "/" was judged before "/x" was asked for
         pages = {"/": hub("/x"), "/x": Page(article(5).body, before=look)}
-        second = run_case(tmp_path, Case(pages, "pass", settings))
+        second = run_case(tmp_path, Case(pages, "pass", settings), setup=PATIENT)
         assert {first.url + path for path in ("/", "/a", "/b", "/c")} <= sent[0]
         assert second.url + "/x" in documents(log_of(bootstrap, topic))
 
@@ -191,6 +204,7 @@ def test_promise_6_what_was_accepted_survives_a_kill_of_the_spider(tmp_path, one
         Crawling(
             tmp_path,
             {"only": (site, Case(pages, "def parse(self, response): pass", case.settings))},
+            PATIENT,
         ).end()
         assert left <= documents(log_of(bootstrap, topic))
 
@@ -198,7 +212,8 @@ def test_promise_6_what_was_accepted_survives_a_kill_of_the_spider(tmp_path, one
 def test_a_service_that_does_not_read_the_log_is_said(tmp_path, kafka, topic):
     """DEDUP_KAFKA with a service without --kafka: the events are kept, and the fault is counted."""
     with Serving(tmp_path / "service") as service:
-        crawl = run_case(tmp_path / "crawl", Case(PAGES, RAISE, asks(service, kafka, topic)))
+        case = Case(PAGES, RAISE, asks(service, kafka, topic))
+        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
     assert crawl.parsed == set(PAGES)
     assert set(crawl.faults) == {"usage_error"}
     assert "does not learn of the pages" in crawl.log

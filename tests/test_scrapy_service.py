@@ -5,15 +5,24 @@ from __future__ import annotations
 import threading
 
 import pytest
-from crawling import Case, Crawling, Page, article, hub, run_case, run_cases, serve, wait_for
+from crawling import (
+    HURRIED,
+    PATIENT,
+    Case,
+    Crawling,
+    Page,
+    article,
+    hub,
+    run_case,
+    run_cases,
+    serve,
+    wait_for,
+)
 from network import Proxy
 from services import Serving
 
 import dedup
 from dedup.values import PageFingerprint
-
-# what no service takes is given up sooner
-HURRIED = "import dedup.scrapy.endings\ndedup.scrapy.endings.CLOSE_SECONDS = 1.0\n"
 
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
 
@@ -52,16 +61,18 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory, service):
-    """Several kinds of spiders in one process, each with a namespace of its own."""
-    where = url(service)
+    """Several kinds of spiders in one process, each with a namespace of its own; one in another."""
+    folder, where = tmp_path_factory.mktemp("crawls"), url(service)
     cases = {
         "plain": Case(PAGES, RAISE, asks(where)),
         "second": Case(PAGES, RAISE, asks(f"{NEVER},{where}")),
         "tag": Case(PAGES, RAISE, asks([where], DEDUP_MODE="tag")),
-        "away": Case(PAGES, RAISE, asks(NEVER)),
         "keyed": Case(PAGES, RAISE, asks(where, DEDUP_SECRET="a secret")),
     }
-    return run_cases(tmp_path_factory.mktemp("crawls"), cases, setup=HURRIED)
+    away = {"away": Case(PAGES, RAISE, asks(NEVER))}
+    return run_cases(folder / "served", cases, setup=PATIENT) | run_cases(
+        folder / "away", away, setup=HURRIED
+    )
 
 
 @pytest.mark.parametrize("name", ["plain", "second", "keyed"])
@@ -120,8 +131,8 @@ def test_promise_2_a_recrawl_through_a_service_keeps_every_page_it_kept(tmp_path
     where, folder = asks(url(service), DEDUP_NAMESPACE="recrawl"), tmp_path
     case = Case(PAGES, RAISE, where)
     with serve(PAGES) as site:
-        first = Crawling(folder, {"only": (site, case)}).end()["only"]
-        again = Crawling(folder, {"only": (site, case)}).end()["only"]
+        first = Crawling(folder, {"only": (site, case)}, PATIENT).end()["only"]
+        again = Crawling(folder, {"only": (site, case)}, PATIENT).end()["only"]
     assert set(first.dropped) == {"/b"}
     assert set(again.dropped) == {"/b", "/raises"}  # it was given back, and /raises-copy accepted
     assert again.stat("refetch") == 3
@@ -143,7 +154,10 @@ def test_promise_1_nothing_is_lost_with_a_wrong_token(tmp_path):
         assert wrong not in crawl.log
         assert wrong.replace(" ", "%20") not in crawl.log
         case = Case(PAGES, settings=asks(url(service, right.replace(" ", "%20"))))
-        assert set(run_case(tmp_path / "crawl", case).dropped) == {"/b", "/raises-copy"}
+        assert set(run_case(tmp_path / "crawl", case, setup=PATIENT).dropped) == {
+            "/b",
+            "/raises-copy",
+        }
 
 
 def test_promise_1_nothing_is_lost_with_pages_of_another_recipe(tmp_path, service):
@@ -181,7 +195,8 @@ def test_promise_1_nothing_is_lost_until_the_service_comes(tmp_path):
         "/c": article(2),
     }
     try:
-        crawl = run_case(tmp_path / "crawl", Case(pages, settings=asks(url(store))))
+        case = Case(pages, settings=asks(url(store)))
+        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
         thread.join()
         assert set(crawl.dropped) == {"/b"}
         assert crawl.stat("inserted") == 2
@@ -208,7 +223,8 @@ def test_promise_1_nothing_is_lost_when_the_service_is_killed(tmp_path):
             "/c": Page(article(1, "/d", frame="c").body, before=kill),
             "/d": article(4),
         }
-        crawl = run_case(tmp_path / "crawl", Case(pages, settings=asks(url(service))))
+        case = Case(pages, settings=asks(url(service)))
+        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
         with dedup.open(url(service), namespace="only") as detector:
             assert len(detector) == crawl.stat("inserted") == len(crawl.parsed)
     # while the spider had not noticed yet, a page may have been kept
@@ -235,7 +251,7 @@ def test_promise_1_nothing_is_lost_by_a_network_that_fails(tmp_path, service, wa
             "/b-copy": Page(article(2, frame="copy").body, before=heal),
         }
         settings = asks(url(proxy), DEDUP_TIMEOUT_SECONDS=2, DEDUP_NAMESPACE=way)
-        crawl = run_case(tmp_path, Case(pages, settings=settings))
+        crawl = run_case(tmp_path, Case(pages, settings=settings), setup=PATIENT)
     assert set(crawl.dropped) == {"/b-copy"}
     assert crawl.stat("exempt/fault") == 2
     assert crawl.stat("inserted") == 4

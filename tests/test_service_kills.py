@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from crawling import Crawling, serve
+from crawling import PATIENT, Crawling, serve
 from killing import content, site_pages
 from killing_service import NAMESPACE, killed_round, shared, wrongs
 from seeds import seed_of
@@ -30,7 +30,7 @@ def test_four_spiders_that_share_a_service_drop_what_one_would(tmp_path, site):
         where = f"redis://127.0.0.1:{service.port}"
         settings = {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60, "DEDUP_WAIT_SECONDS": 100}
         running = [
-            Crawling(tmp_path / str(n), {"only": (site, shared(site, n, FOUR, settings))})
+            Crawling(tmp_path / str(n), {"only": (site, shared(site, n, FOUR, settings))}, PATIENT)
             for n in range(FOUR)
         ]
         crawls = [crawl.end()["only"] for crawl in running]

@@ -1,6 +1,7 @@
 """The embedded store: its snapshot of the table, and verifying."""
 
 import logging
+import threading
 
 import pytest
 from stores import RECIPE, document, fill, run, spread, table_file
@@ -28,6 +29,42 @@ def test_a_long_tail_is_replayed_and_then_saved(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "TAIL_AT_OPEN", 300)
     Store.open(tmp_path).close()
     assert table_file(tmp_path).exists()
+
+
+def test_a_store_is_used_while_its_snapshot_is_written(tmp_path, monkeypatch):
+    """Probes, inserts and removals do not wait for the file, and the snapshot comes out right."""
+    fill(tmp_path, 1000)
+    writing, go_on = threading.Event(), threading.Event()
+    real = snapshot.replace_file
+
+    def slow(path, content):
+        writing.set()
+        assert go_on.wait(60)
+        real(path, content)
+
+    monkeypatch.setattr(snapshot, "replace_file", slow)
+    with Store.open(tmp_path) as s:
+        for i in range(100):
+            s.forget(f"http://example.com/{i}")
+        thread = threading.Thread(target=s.snapshot, args=(0,))
+        thread.start()
+        try:
+            assert writing.wait(60)
+            for i in range(100, 200):
+                s.forget(f"http://example.com/{i}")
+            for i in range(1000, 1200):
+                s.insert(document(f"http://example.com/{i}", spread(i)))
+            assert not s.near(spread(150)) and s.near(spread(1100))
+        finally:
+            go_on.set()
+            thread.join()
+        info = s.info()
+        assert (info["documents"], info["tail_documents"]) == (1000, 300)  # new ones, and removals
+        s._table_fits = False  # no snapshot at the end: the one that was written is read
+    assert verify_store(tmp_path).problems == []
+    with Store.open(tmp_path) as s:
+        assert not any(s.near(spread(i)) for i in range(200))
+        assert all(s.near(spread(i)) for i in range(200, 1200))
 
 
 def damaged(path):
@@ -92,8 +129,8 @@ def test_an_old_snapshot_put_back_is_noticed(tmp_path, caplog):
     "step",
     [
         "store.documents.Documents.sync",
-        "store.snapshot.Table.save",
-        "table.replace_file",
+        "store.snapshot.Table.saved",
+        "store.snapshot.replace_file",
         "table.os.replace",
         "store.documents.Documents.snapshot_taken",
     ],
@@ -146,7 +183,7 @@ def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, monkeypat
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(snapshot.Table, "save", refuse)
+    monkeypatch.setattr(snapshot, "replace_file", refuse)
     fill(tmp_path, 1000)
     assert "table.ndd" in caplog.text
     assert verify_store(tmp_path).documents == 1000

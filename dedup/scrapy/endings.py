@@ -2,8 +2,10 @@
 
     add -> (a run of inserts, or of releases, under way at once) -> counted
 
-The rule kept here: in their order, again and again while no service answers, at most LIMIT of them,
-and no longer than CLOSE_SECONDS after the crawl's end. What is given up is counted as a fault.
+The rule kept here: those of a page in their order, again and again while the service does not answer
+that they are for, at most LIMIT of them, and no longer than CLOSE_SECONDS after the crawl's end. What
+fails goes behind all others, so that a shard that is away holds up no other's. What is given up is
+counted as a fault.
 
     insert, release, forget   as the service's commands
     pin                       hold a reservation for an insert event that is under way by itself; one
@@ -26,6 +28,7 @@ Kind = Literal["insert", "pin", "release", "forget"]
 
 LIMIT = 100_000  # endings that wait; beyond it the oldest is given up
 RUN = 256  # endings under way at once
+TRIED = 4096  # of those that wait, before a pause if some failed
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 CLOSE_SECONDS = 5.0
@@ -74,6 +77,7 @@ class Endings:
 
     async def _send(self) -> None:
         pause = FIRST_PAUSE_SECONDS
+        tried = failed = 0
         while self._waiting:
             self._sending = self._run()
             with self._counts.meter:
@@ -86,13 +90,26 @@ class Endings:
                     self._check_pin(error)
                 elif error is not None:
                     self._give_up(ending, error)
+            tried += len(self._sending)
+            failed += len(again)
             self._sending = []
-            self._waiting.extendleft(reversed(again))
-            if again:
+            self._put_off(again)
+            if tried < min(len(self._waiting), TRIED):
+                continue
+            if failed:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             else:
                 pause = FIRST_PAUSE_SECONDS
+            tried = failed = 0
+
+    def _put_off(self, endings: list[_Ending]) -> None:
+        """Put what failed behind all others, and behind it what else is to be told of the same pages."""
+        keys = {ending.key for ending in endings}
+        after = [ending for ending in self._waiting if ending.key in keys] if keys else []
+        if after:
+            self._waiting = deque(each for each in self._waiting if each.key not in keys)
+        self._waiting.extend((*endings, *after))
 
     def _run(self) -> list[_Ending]:
         """Take the first ones out that are of one kind; the order of kinds is kept."""

@@ -380,11 +380,15 @@ class Documents:
 
         return self._write(write)
 
-    def snapshot_taken(self, note: int) -> None:
-        """Note that a snapshot of all documents with id < note lies safely on disk."""
+    def snapshot_taken(self, note: int, removed: Sequence[int]) -> None:
+        """Note that a snapshot of all documents with id < note lies safely on disk.
+
+        removed are the ids of the removals that were known before it was begun.
+        """
 
         def write(txn: Any, state: State) -> tuple[None, State]:
-            txn.drop(self._removed, delete=False)
+            for name in removed:
+                txn.delete(pack_number(name), db=self._removed)
             return None, _replace(state, snapshot=note)
 
         self._write(write)

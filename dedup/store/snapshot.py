@@ -9,15 +9,19 @@ made anew from the documents.
 A kill between the steps of save_table leaves one of two states, and both are right:
   - the old snapshot, and every removal since it;
   - the new snapshot, and removals that it already knows, which remove nothing when replayed.
-Removals are cleared only when the new snapshot is on disk.
+Removals are cleared only when the new snapshot is on disk, and only those from before it was begun:
+while it is written the store is used on. What comes and goes meanwhile may be in it or not; the tail
+and the removals say it once more.
 """
 
 import logging
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
 from dedup.errors import StoreDamaged
+from dedup.files import replace_file
 from dedup.store.documents import Documents
 from dedup.table import Table
 
@@ -70,12 +74,20 @@ def read_snapshot(path: Path, documents: Documents, k: int) -> Table | None:
     return table
 
 
-def save_table(table: Table, path: Path, documents: Documents) -> None:
-    """Write the snapshot. Raises OSError; then the one before still stands."""
+def save_table(
+    table: Table, path: Path, documents: Documents, lock: AbstractContextManager[object]
+) -> None:
+    """Write the snapshot. Raises OSError; then the one before still stands.
+
+    lock is what whoever changes the documents holds; it is not held while files are written.
+    """
+    with lock:
+        note, removed = documents.next_id, [name for name, _ in documents.removed()]
+    content = table.saved(note)
     documents.sync()  # never a snapshot on disk of documents that are not
-    note = documents.next_id
-    table.save(path, note)  # on disk when it returns, and its folder too
-    documents.snapshot_taken(note)
+    replace_file(path, content)  # on disk when it returns, and its folder too
+    with lock:
+        documents.snapshot_taken(note, removed)
 
 
 class _Unfit(StoreDamaged):

@@ -97,6 +97,7 @@ class Store:
         self._documents = documents
         self._folder_lock = lock
         self._lock = threading.RLock()
+        self._saving = threading.Lock()  # taken before the other one: one snapshot at a time
         self._closed = False
         self._table_fits = True
         self._snapshot = folder / "table.ndd"
@@ -437,10 +438,15 @@ class Store:
             return verify_documents(self._documents, self.path, progress)
 
     def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
-        """Write a snapshot if so many documents or more changed since the last, as close() does."""
-        with self._lock:
-            self._check_open()
-            if self._table_fits and self._tail() >= least:
+        """Write a snapshot if so many documents or more changed since the last, as close() does.
+
+        The store answers, and takes changes, while the file is written.
+        """
+        with self._saving:
+            with self._lock:
+                self._check_open()
+                due = self._table_fits and self._tail() >= least
+            if due:
                 self._save()
 
     def close(self) -> None:
@@ -455,7 +461,7 @@ class Store:
             self._end.set()
             self._dirty.set()
         self._flusher.join()
-        with self._lock, contextlib.ExitStack() as stack:
+        with self._saving, self._lock, contextlib.ExitStack() as stack:
             if self._closed:
                 return
             self._closed = True
@@ -485,7 +491,7 @@ class Store:
 
     def _save(self) -> None:
         try:
-            save_table(self._table, self._snapshot, self._documents)
+            save_table(self._table, self._snapshot, self._documents, self._lock)
         except Exception as error:  # whatever it is, the documents are there
             log.warning("%s was not written (%s); nothing is lost", self._snapshot, error)
 
