@@ -101,6 +101,7 @@ def table_seeds() -> Iterator[Seed]:
         if choices[0]:
             operations[::4] = bytes(rng.choices(choices + bytes(range(0, 254, 9)), k=size // 4))
         yield "table", bytes([i % 3 == 0, i * 7 % 16]) + operations
+        yield "crowd", bytes([i % 3 * 2, i * 5 % 16]) + bytes([254, i]) * 2 + operations
 
 
 def regressions() -> Iterator[Seed]:

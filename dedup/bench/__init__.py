@@ -6,6 +6,7 @@ repeated with the one command that its report names.
 
     batch       a million queries against a stream, beside the paper's mappers
     report      medians, ranges, and what the machine is
+    crowds      probes where fingerprints or documents stand close together, table and segment
     crawl       what the add-on costs a crawl (crawl_site: its pages; crawl_spider: its process;
                 crawl_steps: where the time goes)
     tables      the search within k, beside other tables (tables_data: the fingerprints;

@@ -14,7 +14,7 @@ import numpy as np
 from dedup.errors import UsageError
 from dedup.numbers import Array
 
-__all__ = ["GENERATED", "Data", "brute_force", "check_data", "make_data"]
+__all__ = ["GENERATED", "Data", "brute_force", "check_data", "flipped", "make_data"]
 
 GENERATED = ("uniform", "clustered", "demo")
 
@@ -72,7 +72,7 @@ def make_data(kind: str, size: int | None, rounds: int, k: int) -> Data:
         values = rng.integers(0, 2**64, size + later, dtype=np.uint64)
         queries = rng.integers(0, 2**64, probed, dtype=np.uint64)
         near = queries[::2]
-        near[:] = _flipped(rng, values[rng.integers(0, size, len(near))], 0, k + 1)
+        near[:] = flipped(rng, values[rng.integers(0, size, len(near))], 0, k + 1)
         return Data(values[:size], values[size:].reshape(rounds, each), queries)
     if found is None:
         make = _clustered if kind == "clustered" else _demo
@@ -104,8 +104,8 @@ def brute_force(stored: Array, queries: Array, k: int) -> list[list[int]]:
     return found
 
 
-def _flipped(rng: np.random.Generator, values: Array, least: int, most: int) -> Array:
-    """Return the values, each with least to most of its bits flipped."""
+def flipped(rng: np.random.Generator, values: Array, least: int, most: int) -> Array:
+    """Return the values, each with least to most of its bits flipped (both inclusive)."""
     values = values.copy()
     left = rng.integers(least, most + 1, len(values))
     changed = np.zeros(len(values), dtype=np.uint64)
@@ -126,7 +126,7 @@ def _clustered(rng: np.random.Generator, count: int) -> Array:
     cluster = np.repeat(np.arange(len(members)), members)[:count]
     values = rng.integers(0, 2**64, len(members), dtype=np.uint64)[cluster]
     first = np.concatenate(([True], cluster[1:] != cluster[:-1]))
-    values[~first] = _flipped(rng, values[~first], 1, _MOST_FLIPS)
+    values[~first] = flipped(rng, values[~first], 1, _MOST_FLIPS)
     return values
 
 

@@ -14,6 +14,7 @@ _BENCHMARKS = (
     "batch",
     "capacity",
     "crawl",
+    "crowds",
     "fanout",
     "pages",
     "scan",

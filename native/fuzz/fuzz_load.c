@@ -15,7 +15,7 @@ enum { PUT_RIGHT = 16 }; /* below it: k */
 #define HEADER 64
 #define PROBES 24           /* of those that are compared with a scan */
 #define MEMORY_FIXED 65536
-#define MEMORY_MULTIPLE 24
+#define MEMORY_MULTIPLE 32
 
 static void store_number(uint8_t *bytes, uint64_t number) {
     for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(number >> (8 * i));

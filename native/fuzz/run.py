@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-NATIVE = ("reader", "hash", "load", "table", "segment")
+NATIVE = ("reader", "hash", "load", "table", "crowd", "segment")
 PYTHON = ("documents", "records", "events", "lines", "page", "values")
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
 MAX_BYTES = {
@@ -31,6 +31,7 @@ MAX_BYTES = {
     "segment": 1 << 16,
     "hash": 1 << 12,
     "table": 1 << 13,
+    "crowd": 1 << 13,
 }
 TIMEOUT_SECONDS = 25  # of one input; a reader with sanitizers reads a megabyte in far less
 RSS_MB = 2048

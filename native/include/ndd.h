@@ -14,7 +14,7 @@
  *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
  *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
  *   - Any bytes are safe: time is linear in their number, memory bounded by a multiple of it (40 for
- *     pages, words kept included; 24 for saved tables).
+ *     pages, words kept included; 32 for saved tables).
  */
 #ifndef NDD_H
 #define NDD_H

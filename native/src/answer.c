@@ -82,8 +82,15 @@ static void sort_found(struct found *found, size_t n) {
     }
 }
 
+static int is_sorted(const ndd_match *matches, size_t n) {
+    size_t i = 1;
+    while (i < n && match_before(&matches[i - 1], &matches[i])) i++;
+    return i >= n;
+}
+
 static void sort_matches(ndd_match *matches, size_t n) {
     if (n > 16) {
+        if (is_sorted(matches, n)) return; /* as those of one value are */
         qsort(matches, n, sizeof *matches, compare_matches);
         return;
     }
@@ -121,7 +128,13 @@ static void raise_last(ndd_match *matches, size_t n) {
     }
 }
 
-/* Adds one match to a group that holds at most `wanted`, the first by order; past that the group is
+/* Whether a group holds as many as are wanted, and all of them come before a match. */
+static int is_left_out(const ndd_answer *answer, size_t group, size_t wanted,
+                       const ndd_match *match) {
+    return answer->matches_count - group >= wanted && !match_before(match, &answer->matches[group]);
+}
+
+/* Adds one match, which is not left out, to a group that holds at most `wanted`, the first by order; past that the group is
  * a heap, so that a million documents of one value cost a bounded memory. */
 static ndd_status add_match(ndd_answer *answer, size_t group, size_t wanted, ndd_match match,
                             size_t query) {
@@ -137,27 +150,29 @@ static ndd_status add_match(ndd_answer *answer, size_t group, size_t wanted, ndd
         return NDD_OK;
     }
     answer->cut[query] = 1;
-    if (match_before(&match, &answer->matches[group])) {
-        answer->matches[group] = match;
-        sift(answer->matches + group, held);
-    }
+    answer->matches[group] = match;
+    sift(answer->matches + group, held);
     return NDD_OK;
 }
 
+/* They ascend: once one of them is not among the first, no other is, and the rest is not looked at. */
 static ndd_status add_documents(const struct holder *holder, ndd_answer *answer, struct found found,
                                 size_t group, size_t wanted, size_t query) {
     struct document_list list;
     if (!holder->documents(holder->from, found.value, &list)) return NDD_DAMAGED;
-    ndd_status status = NDD_OK;
-    if (list.as_file && list.count > wanted) { /* they ascend: no other is among the first */
-        list.count = wanted;
-        answer->cut[query] = 1;
+    for (;;) {
+        for (uint64_t i = 0; i < list.count; i++) {
+            ndd_match match = {document_of(&list, i), found.value, found.distance, 0};
+            if (is_left_out(answer, group, wanted, &match)) {
+                answer->cut[query] = 1;
+                return NDD_OK;
+            }
+            ndd_status status = add_match(answer, group, wanted, match, query);
+            if (status != NDD_OK) return status;
+        }
+        if (list.left == 0) return NDD_OK;
+        holder->more(holder->from, found.value, &list);
     }
-    for (uint64_t i = 0; i < list.count && status == NDD_OK; i++) {
-        ndd_match match = {document_of(&list, i), found.value, found.distance, 0};
-        status = add_match(answer, group, wanted, match, query);
-    }
-    return status;
 }
 
 #define FOUND_EARLY 24 /* found values whose place is asked for, */

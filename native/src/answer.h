@@ -31,10 +31,11 @@ struct ndd_answer {
     size_t found_capacity, found_count;
 };
 
-/* The documents of a value: numbers of this machine, in no order, or of a file, ascending. */
+/* Documents of a value, ascending: numbers of this machine, or as they are in a file. */
 struct document_list {
     const void *at;
     uint64_t count;
+    uint64_t left; /* further ones beyond these */
     int as_file;
 };
 
@@ -43,12 +44,14 @@ static inline uint64_t document_of(const struct document_list *list, uint64_t i)
 }
 
 /* Who holds the documents. ask_early and ask_soon are hints that those of a value are wanted, some
- * and a few steps before; documents gives them, and 0 when there is no such value. */
+ * and a few steps before; documents gives the first of them, and 0 when there is no such value; more
+ * gives the next ones when some are left. */
 struct holder {
     const void *from;
     void (*ask_early)(const void *from, uint64_t value);
     void (*ask_soon)(const void *from, uint64_t value);
     int (*documents)(const void *from, uint64_t value, struct document_list *list);
+    void (*more)(const void *from, uint64_t value, struct document_list *list);
 };
 
 /* Empties an answer for n queries, and proves the arguments. */

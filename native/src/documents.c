@@ -18,13 +18,13 @@ static void set_several(struct documents *documents, uint32_t place, int on) {
     }
 }
 
-static struct numbers *set_at(const struct documents *documents, uint32_t place) {
-    return (struct numbers *)(uintptr_t)documents->entries[place];
+static struct trie *set_at(const struct documents *documents, uint32_t place) {
+    return (struct trie *)(uintptr_t)documents->entries[place];
 }
 
-static void set_free(struct documents *documents, struct numbers *set) {
-    documents->set_bytes -= sizeof *set + numbers_bytes(set);
-    numbers_close(set);
+static void set_free(struct documents *documents, struct trie *set) {
+    documents->set_bytes -= sizeof *set + set->bytes;
+    trie_close(set);
     free(set);
 }
 
@@ -55,54 +55,56 @@ void documents_append(struct documents *documents, uint32_t place, uint64_t docu
     documents->entries[place] = document;
 }
 
-/* A set of the place's only document, with room for one more; NULL without memory. */
-static struct numbers *set_open(uint64_t document) {
-    struct numbers *set = malloc(sizeof *set);
-    if (set == NULL) return NULL;
-    numbers_open(set);
-    if (numbers_reserve(set, 2) != NDD_OK) {
+static ndd_status set_add(struct trie *set, uint64_t document) {
+    ndd_status status = trie_make_room(set, document);
+    if (status == NDD_OK) trie_put(set, document);
+    return status;
+}
+
+/* A place with one document gets another. */
+static ndd_status add_second(struct documents *documents, uint32_t place, uint64_t document) {
+    struct trie *set = malloc(sizeof *set);
+    if (set == NULL) return NDD_NO_MEMORY;
+    trie_open(set);
+    ndd_status status = set_add(set, documents->entries[place]);
+    if (status == NDD_OK) status = set_add(set, document);
+    if (status != NDD_OK) {
+        trie_close(set);
         free(set);
-        return NULL;
+        return status;
     }
-    numbers_append(set, document);
-    return set;
+    documents->set_bytes += sizeof *set + set->bytes;
+    documents->entries[place] = (uint64_t)(uintptr_t)set;
+    set_several(documents, place, 1);
+    return NDD_OK;
 }
 
 ndd_status documents_add(struct documents *documents, uint32_t place, uint64_t document,
                          int *added) {
-    uint32_t found;
-    if (!has_several(documents, place)) {
-        *added = 0;
-        if (documents->entries[place] == document) return NDD_OK;
-        struct numbers *set = set_open(documents->entries[place]);
-        if (set == NULL) return NDD_NO_MEMORY;
-        numbers_append(set, document);
-        documents->set_bytes += sizeof *set + numbers_bytes(set);
-        documents->entries[place] = (uint64_t)(uintptr_t)set;
-        set_several(documents, place, 1);
-        *added = 1;
-        return NDD_OK;
-    }
-    struct numbers *set = set_at(documents, place);
     *added = 0;
-    if (numbers_find(set, document, &found)) return NDD_OK;
-    uint64_t before = numbers_bytes(set);
-    ndd_status status = numbers_make_room(set);
-    documents->set_bytes += numbers_bytes(set) - before;
-    if (status != NDD_OK) return status;
-    numbers_append(set, document);
-    *added = 1;
-    return NDD_OK;
+    if (documents_has(documents, place, document)) return NDD_OK;
+    ndd_status status;
+    if (has_several(documents, place)) {
+        struct trie *set = set_at(documents, place);
+        uint64_t before = set->bytes;
+        status = set_add(set, document);
+        documents->set_bytes += set->bytes - before;
+    } else {
+        status = add_second(documents, place, document);
+    }
+    *added = status == NDD_OK;
+    return status;
 }
 
 int documents_remove(struct documents *documents, uint32_t place, uint64_t document) {
     if (!has_several(documents, place)) return documents->entries[place] == document ? 2 : 0;
-    struct numbers *set = set_at(documents, place);
-    uint32_t found;
-    if (!numbers_find(set, document, &found)) return 0;
-    numbers_remove(set, found);
+    struct trie *set = set_at(documents, place);
+    uint64_t before = set->bytes;
+    uint32_t left;
+    if (!trie_remove(set, document)) return 0;
+    documents->set_bytes += set->bytes - before;
     if (set->count == 1) {
-        documents->entries[place] = set->items[0];
+        documents->entries[place] = *trie_run(set, 0, &left);
         set_several(documents, place, 0);
         set_free(documents, set);
     }
@@ -116,19 +118,19 @@ void documents_move_last(struct documents *documents, uint32_t place, uint32_t l
 }
 
 int documents_has(const struct documents *documents, uint32_t place, uint64_t document) {
-    uint32_t found;
     if (!has_several(documents, place)) return documents->entries[place] == document;
-    return numbers_find(set_at(documents, place), document, &found);
+    return trie_has(set_at(documents, place), document);
 }
 
-const uint64_t *documents_get(const struct documents *documents, uint32_t place, uint32_t *count) {
-    if (!has_several(documents, place)) {
-        *count = 1;
-        return &documents->entries[place];
-    }
-    const struct numbers *set = set_at(documents, place);
-    *count = set->count;
-    return set->items;
+uint64_t documents_count(const struct documents *documents, uint32_t place) {
+    return has_several(documents, place) ? set_at(documents, place)->count : 1;
+}
+
+const uint64_t *documents_run(const struct documents *documents, uint32_t place, uint64_t from,
+                              uint32_t *count) {
+    if (has_several(documents, place)) return trie_run(set_at(documents, place), from, count);
+    *count = 1;
+    return documents->entries[place] >= from ? &documents->entries[place] : NULL;
 }
 
 uint64_t documents_bytes(const struct documents *documents) {
@@ -146,12 +148,12 @@ const char *documents_validate(const struct documents *documents, uint32_t count
             continue;
         }
         if (i >= count) return "a place out of use has documents";
-        const struct numbers *set = set_at(documents, i);
+        const struct trie *set = set_at(documents, i);
         if (set->count < 2) return "a set of documents has fewer than two";
-        const char *reason = numbers_validate(set);
+        const char *reason = trie_validate(set);
         if (reason != NULL) return reason;
         total += set->count;
-        set_bytes += sizeof *set + numbers_bytes(set);
+        set_bytes += sizeof *set + set->bytes;
     }
     if (set_bytes != documents->set_bytes) return "the memory of the documents is miscounted";
     *pairs = total;

@@ -2,17 +2,16 @@
  * The documents of each value of a table, kept beside the values, place by place.
  *
  * The rule kept: every place has at least one document. A single one stands in the array itself;
- * several stand in a set of their own, whose address the array then holds. `several` has a bit for
- * each place that says which.
+ * several stand in an ordered set of their own, whose address the array then holds. `several` has a bit
+ * for each place that says which.
  */
 #ifndef NDD_DOCUMENTS_H
 #define NDD_DOCUMENTS_H
 
-#include "bits.h"
-#include "numbers.h"
+#include "trie.h"
 
 struct documents {
-    uint64_t *entries;  /* a document, or the address of a struct numbers */
+    uint64_t *entries;  /* a document, or the address of a struct trie */
     uint64_t *several;  /* bits */
     uint32_t capacity;
     uint64_t set_bytes; /* memory held by the sets */
@@ -46,8 +45,13 @@ static inline void documents_prefetch(const struct documents *documents, uint32_
 /* Whether a place has this document. */
 int documents_has(const struct documents *documents, uint32_t place, uint64_t document);
 
-/* The documents of a place, in no order. */
-const uint64_t *documents_get(const struct documents *documents, uint32_t place, uint32_t *count);
+/* How many a place has. */
+uint64_t documents_count(const struct documents *documents, uint32_t place);
+
+/* The first document of a place that is not below `from`, and those after it that lie in one piece
+ * with it, in order; *count is how many. NULL if there is none. */
+const uint64_t *documents_run(const struct documents *documents, uint32_t place, uint64_t from,
+                              uint32_t *count);
 
 uint64_t documents_bytes(const struct documents *documents);
 

@@ -3,8 +3,7 @@
  *
  * The rule kept: the numbers stand at 0 .. count - 1 in no order; adding appends, removing moves
  * the last one into the gap. So others can keep what belongs to a number in an array beside it.
- * Finding, adding and removing take constant time. A table holds its values in one, and the
- * documents of a value that has several in another.
+ * Finding, adding and removing take constant time. A table holds its values in one.
  *
  * The map is open addressing with linear probing. An entry is a place + 1, and in the bits that
  * places do not need, a part of the number's hash, so that most wrong entries are passed over

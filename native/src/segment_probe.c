@@ -208,6 +208,7 @@ static int list_documents(const void *from, uint64_t value, struct document_list
     uint64_t rank;
     if (!segment_find(segment, value, &rank)) return 0;
     list->at = segment->documents + 8 * segment_documents(segment, rank, &list->count);
+    list->left = 0;
     list->as_file = 1;
     return 1;
 }
@@ -215,7 +216,7 @@ static int list_documents(const void *from, uint64_t value, struct document_list
 ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
                              uint64_t limit, ndd_answer *answer) {
     if (k > segment->k) return NDD_BAD_DISTANCE;
-    const struct holder holder = {segment, ask_early, ask_soon, list_documents};
+    const struct holder holder = {segment, ask_early, ask_soon, list_documents, NULL};
     ndd_status status = answer_begin(answer, values, n);
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
         const struct search search = {segment, values + i, k, answer};

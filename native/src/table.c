@@ -116,8 +116,9 @@ static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t docume
     uint64_t before = table->index_made;
     ndd_status status = make_room(table);
     if (table->index_made != before) index_find(&table->index, value, spots);
-    if (status == NDD_OK) status = index_put(&table->index, value, spots);
+    if (status == NDD_OK) status = index_make_room(&table->index, value, spots);
     if (status != NDD_OK) return status;
+    index_put(&table->index, value, spots);
     documents_append(&table->documents, table->values.count, document);
     numbers_append(&table->values, value);
     return NDD_OK;
@@ -212,7 +213,7 @@ ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document,
     *removed = 1;
     table->pairs--;
     if (left == 1) return NDD_OK;
-    index_remove(&table->index, value);
+    (void)index_remove(&table->index, value);
     documents_move_last(&table->documents, place, table->values.count - 1);
     numbers_remove(&table->values, place);
     return NDD_OK;
@@ -237,7 +238,9 @@ ndd_status ndd_table_validate(const ndd_table *table, const char **reason) {
         broken = documents_validate(&table->documents, table->values.count, &pairs);
     }
     if (broken == NULL && pairs != table->pairs) broken = "the documents are miscounted";
-    if (broken == NULL) broken = index_validate(&table->index, &table->values);
+    if (broken == NULL) {
+        broken = index_validate(&table->index, table->values.items, table->values.count);
+    }
     if (broken == NULL) return NDD_OK;
     *reason = broken;
     return NDD_DAMAGED;

@@ -41,14 +41,10 @@ static uint64_t load_number(const uint8_t *bytes) { return load_le(bytes, 8); }
 /* -------------------------------------------------------------------------------------- save */
 
 /* Number of values with several documents. */
-static uint64_t count_several(const ndd_table *table, uint32_t *largest) {
+static uint64_t count_several(const ndd_table *table) {
     uint64_t several = 0;
-    *largest = 0;
     for (uint32_t i = 0; i < table->values.count; i++) {
-        uint32_t count;
-        (void)documents_get(&table->documents, i, &count);
-        several += count > 1;
-        if (count > *largest) *largest = count;
+        several += documents_count(&table->documents, i) > 1;
     }
     return several;
 }
@@ -58,8 +54,7 @@ static uint64_t saved_size(uint64_t values, uint64_t pairs, uint64_t several) {
 }
 
 uint64_t ndd_table_saved_size(const ndd_table *table) {
-    uint32_t largest;
-    return saved_size(table->values.count, table->pairs, count_several(table, &largest));
+    return saved_size(table->values.count, table->pairs, count_several(table));
 }
 
 static void save_header(const ndd_table *table, uint64_t note, uint64_t several, uint8_t *bytes) {
@@ -85,34 +80,38 @@ static const uint64_t *sort_values(const ndd_table *table, uint64_t *scratch[2],
     return sorted;
 }
 
+static uint8_t *save_documents(const struct documents *documents, uint32_t place, uint8_t *bytes) {
+    uint64_t from = 0;
+    for (uint64_t left = documents_count(documents, place); left > 0;) {
+        uint32_t count;
+        const uint64_t *run = documents_run(documents, place, from, &count);
+        for (uint32_t i = 0; i < count; i++) bytes = store_le(bytes, run[i], 8);
+        left -= count;
+        from = run[count - 1] + 1; /* 0 after the greatest number, when nothing is left */
+    }
+    return bytes;
+}
+
 static void save_body(const ndd_table *table, uint64_t *scratch[2], uint32_t *places,
                       uint8_t *bytes) {
-    uint32_t n = table->values.count, count;
+    uint32_t n = table->values.count;
     const uint64_t *sorted = sort_values(table, scratch, places);
     for (uint32_t i = 0; i < n; i++) bytes = store_le(bytes, sorted[i], 8);
     for (uint32_t i = 0; i < n; i++) {
-        (void)documents_get(&table->documents, places[i], &count);
+        uint64_t count = documents_count(&table->documents, places[i]);
         if (count == 1) continue;
         bytes = store_le(bytes, i, 8);
         bytes = store_le(bytes, count, 8);
     }
-    for (uint32_t i = 0; i < n; i++) { /* the sorted values are no longer needed */
-        const uint64_t *documents = documents_get(&table->documents, places[i], &count);
-        if (count > 1) {
-            memcpy(scratch[0], documents, count * sizeof *documents);
-            documents = radix_sort(scratch[0], scratch[1], count, NULL);
-        }
-        for (uint32_t j = 0; j < count; j++) bytes = store_le(bytes, documents[j], 8);
-    }
+    for (uint32_t i = 0; i < n; i++) bytes = save_documents(&table->documents, places[i], bytes);
 }
 
 ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes, uint64_t size) {
-    uint32_t largest;
-    uint64_t several = count_several(table, &largest);
+    uint64_t several = count_several(table);
     if (bytes == NULL || size != saved_size(table->values.count, table->pairs, several)) {
         return NDD_BAD_ARGUMENT;
     }
-    size_t room = table->values.count > largest ? table->values.count : largest;
+    size_t room = table->values.count;
     uint64_t *scratch[2] = {malloc(room * 8 + 8), malloc(room * 8 + 8)};
     uint32_t *places = malloc(room * 4 + 4);
     ndd_status status = NDD_NO_MEMORY;

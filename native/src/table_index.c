@@ -22,41 +22,52 @@ static inline void prefetch_overflow(const union line *line) {
 }
 
 /* Puts all values into one block table: one at a time, so that its lines stay in the caches. */
-static ndd_status fill(struct index *index, uint32_t block, const struct numbers *values) {
+static ndd_status fill(struct index *index, uint32_t block, const uint64_t *values, uint64_t count) {
     struct lines *lines = &index->lines[block];
-    for (uint32_t i = 0; i < values->count; i++) {
-        if (values->count - i > AHEAD_FILL) {
-            lines_prefetch(lines, index_line(index, block, values->items[i + AHEAD_FILL]));
-            prefetch_overflow(index_line(index, block, values->items[i + AHEAD_FILL / 2]));
+    for (uint64_t i = 0; i < count; i++) {
+        if (count - i > AHEAD_FILL) {
+            lines_prefetch(lines, index_line(index, block, values[i + AHEAD_FILL]));
+            prefetch_overflow(index_line(index, block, values[i + AHEAD_FILL / 2]));
         }
-        union line *line = index_line(index, block, values->items[i]);
-        ndd_status status = lines_make_room(lines, line);
+        union line *line = index_line(index, block, values[i]);
+        uint64_t rest = keying_rest(&lines->keying, values[i]);
+        ndd_status status = lines_make_room(lines, line, rest);
         if (status != NDD_OK) return status;
-        lines_put(lines, line, keying_rest(&lines->keying, values->items[i]));
+        lines_put(lines, line, rest);
     }
     return NDD_OK;
 }
 
-static ndd_status open_parts(struct index *index, const struct numbers *values) {
+static ndd_status open_parts(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
+                             uint32_t k) {
     uint32_t count = index->design.count;
     index->lines = calloc(count, sizeof *index->lines);
     if (index->lines == NULL) return NDD_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i]);
+        ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i], width, k);
         if (status != NDD_OK) return status;
     }
     ndd_status status = flips_open(&index->flips, &index->design);
-    for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values);
+    for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values, n);
+    return status;
+}
+
+ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
+                         uint64_t count, uint32_t width, uint32_t k) {
+    *index = (struct index){.design = design};
+    ndd_status status = NDD_OK;
+    if (design.count > 0) status = open_parts(index, values, count, width, k);
+    if (status != NDD_OK) index_close(index);
     return status;
 }
 
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
                       uint32_t k, ndd_preset preset) {
+    struct design design;
     *index = (struct index){0};
-    ndd_status status = design_for_probes(&index->design, room, k, preset);
-    if (status == NDD_OK && index->design.count > 0) status = open_parts(index, values);
-    if (status != NDD_OK) index_close(index);
-    return status;
+    ndd_status status = design_for_probes(&design, room, k, preset);
+    if (status != NDD_OK) return status;
+    return index_open_in(index, design, values->items, values->count, 64, k);
 }
 
 void index_find(const struct index *index, uint64_t value, struct spots *spots) {
@@ -70,23 +81,28 @@ void index_prefetch(const struct index *index, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) prefetch_overflow(spots->lines[i]);
 }
 
-ndd_status index_put(struct index *index, uint64_t value, const struct spots *spots) {
-    uint32_t count = index->design.count;
-    for (uint32_t i = 0; i < count; i++) {
-        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i]);
+ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        uint64_t rest = keying_rest(&index->lines[i].keying, value);
+        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i], rest);
         if (status != NDD_OK) return status;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        lines_put(&index->lines[i], spots->lines[i], keying_rest(&index->lines[i].keying, value));
     }
     return NDD_OK;
 }
 
-void index_remove(struct index *index, uint64_t value) {
+void index_put(struct index *index, uint64_t value, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        lines_put(&index->lines[i], spots->lines[i], keying_rest(&index->lines[i].keying, value));
+    }
+}
+
+int index_remove(struct index *index, uint64_t value) {
+    int removed = 1;
     for (uint32_t i = 0; i < index->design.count; i++) {
         struct lines *lines = &index->lines[i];
-        lines_remove(lines, index_line(index, i, value), keying_rest(&lines->keying, value));
+        removed &= lines_remove(lines, index_line(index, i, value), keying_rest(&lines->keying, value));
     }
+    return removed;
 }
 
 uint32_t index_keys(const struct index *index) {
@@ -105,34 +121,24 @@ uint64_t index_bytes(const struct index *index) {
 static const char *validate_block(const struct index *index, uint32_t block,
                                   struct set_sum expected, uint64_t count) {
     const struct lines *lines = &index->lines[block];
-    uint64_t total = 0, overflow_bytes = 0;
+    uint64_t total = 0, bytes = 0;
     struct set_sum sum = {0, 0};
     for (size_t i = 0; i >> lines->bits == 0; i++) {
-        const union line *line = lines_at(lines, (uint32_t)i);
-        const struct overflow *overflow = line_overflow(line);
-        uint32_t inside = line_inside(lines, line), beyond = overflow == NULL ? 0 : overflow->count;
-        total += (uint64_t)inside + beyond;
-        if (inside > lines->inside) return "a bucket is fuller than its lines";
-        if (overflow != NULL) {
-            if (beyond > overflow->capacity) return "a bucket is fuller than its memory";
-            overflow_bytes += overflow_size(lines, overflow->capacity);
-        }
-        for (uint32_t j = 0; j < inside + beyond; j++) {
-            set_sum_add(&sum, keying_value(&lines->keying, (uint32_t)i, lines_entry(lines, line, j)));
-        }
+        const char *broken = lines_validate(lines, (uint32_t)i, &sum, &total, &bytes);
+        if (broken != NULL) return broken;
     }
     if (total != count) return "the index has not as many values as the table";
     if (sum.a != expected.a || sum.b != expected.b) return "the index has other values";
-    if (overflow_bytes != lines->overflow_bytes) return "the memory of the buckets is miscounted";
+    if (bytes != lines->overflow_bytes) return "the memory of the buckets is miscounted";
     return NULL;
 }
 
-const char *index_validate(const struct index *index, const struct numbers *values) {
+const char *index_validate(const struct index *index, const uint64_t *values, uint64_t count) {
     struct set_sum sum = {0, 0};
     const char *reason = NULL;
-    for (uint32_t i = 0; i < values->count; i++) set_sum_add(&sum, values->items[i]);
+    for (uint64_t i = 0; i < count; i++) set_sum_add(&sum, values[i]);
     for (uint32_t i = 0; i < index->design.count && reason == NULL; i++) {
-        reason = validate_block(index, i, sum, values->count);
+        reason = validate_block(index, i, sum, count);
     }
     return reason;
 }

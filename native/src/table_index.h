@@ -27,6 +27,11 @@ static inline union line *index_line(const struct index *index, uint32_t block, 
 /* An index of these values, in the design for `room` values. */
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k,
                       ndd_preset preset);
+
+/* An index of these values of so many bits, in a design, which is closed with it, or now if this
+ * fails. */
+ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
+                         uint64_t count, uint32_t width, uint32_t k);
 void index_close(struct index *index);
 
 /* Where a value belongs in each block table. Holds until the index is closed. */
@@ -39,9 +44,12 @@ struct spots {
 void index_find(const struct index *index, uint64_t value, struct spots *spots);
 void index_prefetch(const struct index *index, const struct spots *spots);
 
-/* Puts in a value, whose spots these are; after an error nothing is put in. */
-ndd_status index_put(struct index *index, uint64_t value, const struct spots *spots);
-void index_remove(struct index *index, uint64_t value);
+/* Makes room for a value, whose spots these are, so that index_put of it cannot fail. */
+ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots);
+void index_put(struct index *index, uint64_t value, const struct spots *spots);
+
+/* Removes a value; 0 if it is not there. */
+int index_remove(struct index *index, uint64_t value);
 
 /* Buckets visited by a probe. */
 uint32_t index_keys(const struct index *index);
@@ -49,6 +57,6 @@ uint32_t index_keys(const struct index *index);
 uint64_t index_bytes(const struct index *index);
 
 /* NULL, or the rule that does not hold for these values. */
-const char *index_validate(const struct index *index, const struct numbers *values);
+const char *index_validate(const struct index *index, const uint64_t *values, uint64_t count);
 
 #endif

@@ -8,9 +8,9 @@
  * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
  *
  * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
- * them; the further ones of a fuller bucket are contiguous elsewhere, and the head is their
- * address. A neighbourhood where many fingerprints crowd makes one bucket long, never its
- * neighbours.
+ * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
+ * or, when they are thousands, as a crowd (table_crowd.h). A neighbourhood where many fingerprints
+ * crowd makes one bucket long, never its neighbours.
  */
 #ifndef NDD_TABLE_LINES_H
 #define NDD_TABLE_LINES_H
@@ -29,16 +29,27 @@ union line {
     uint32_t lanes[LINE_LANES]; /* of a bucket's first line two for the head, then the entries */
 };
 
+#ifndef CROWD_MANY      /* a test has smaller crowds */
+#define CROWD_MANY 2048 /* entries beyond a bucket's lines may be a crowd from so many on, */
+#define CROWD_FEW 512   /* until there are so few */
+#endif
+
 struct overflow {
     uint32_t count;
-    uint32_t capacity; /* even */
-    uint32_t entries[];
+    uint32_t capacity; /* even; 0 of a crowd */
 };
+
+/* They follow. */
+static inline uint32_t *overflow_entries(const struct overflow *overflow) {
+    return (uint32_t *)((uintptr_t)overflow + sizeof *overflow);
+}
 
 struct lines {
     union line *at; /* of 2^bits buckets */
     struct memory memory;
-    uint32_t bits;      /* of a key */
+    uint32_t bits;      /* of a key, */
+    uint32_t width;     /* and of a value; in a crowd, which has no further crowds, fewer than 64 */
+    uint32_t k;         /* for which crowds are searched */
     uint32_t doubled;   /* a bucket is 2^doubled lines */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
@@ -80,24 +91,29 @@ static inline void lines_prefetch(const struct lines *lines, const union line *l
 /* Entries of a bucket of 2^doubled lines whose keys have so many bits. */
 uint32_t lines_inside(uint32_t key_bits, uint32_t doubled);
 
-/* Block tables for a block whose key bits are few enough runs. */
-ndd_status lines_open(struct lines *lines, const struct block *block);
+/* A block table, for a block whose key bits are few enough runs, of values of so many bits. */
+ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k);
 void lines_close(struct lines *lines);
 
-/* Makes room for one more value in a bucket, so that lines_put cannot fail. */
-ndd_status lines_make_more(struct lines *lines, union line *line);
-static inline ndd_status lines_make_room(struct lines *lines, union line *line) {
-    return line->head < lines->inside ? NDD_OK : lines_make_more(lines, line);
+/* Makes room for one more value in a bucket, so that lines_put of it cannot fail. */
+ndd_status lines_make_more(struct lines *lines, union line *line, uint64_t rest);
+static inline ndd_status lines_make_room(struct lines *lines, union line *line, uint64_t rest) {
+    return line->head < lines->inside ? NDD_OK : lines_make_more(lines, line, rest);
 }
 void lines_put(const struct lines *lines, union line *line, uint64_t rest);
 
-/* Removes an entry that is there. */
-void lines_remove(struct lines *lines, union line *line, uint64_t rest);
+/* Removes an entry; 0 if it is not there. */
+int lines_remove(struct lines *lines, union line *line, uint64_t rest);
 
 uint64_t lines_bytes(const struct lines *lines);
 
-/* The rest that entry i of a bucket holds. */
-uint64_t lines_entry(const struct lines *lines, const union line *line, uint32_t i);
-uint64_t overflow_size(const struct lines *lines, uint32_t capacity);
+/* Any value of a block table that has some; and all of them, in no order. */
+uint64_t lines_any(const struct lines *lines);
+void lines_list(const struct lines *lines, uint64_t *values);
+
+/* The rule that a bucket breaks, or NULL; what it holds is added to the sum and the counts. */
+struct set_sum;
+const char *lines_validate(const struct lines *lines, uint32_t bucket, struct set_sum *sum,
+                           uint64_t *count, uint64_t *bytes);
 
 #endif

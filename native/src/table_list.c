@@ -16,11 +16,16 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents) {
     uint64_t pair = 0;
     for (uint32_t place = 0; place < table->values.count; place++) {
-        uint32_t count;
-        const uint64_t *own = documents_get(&table->documents, place, &count);
-        for (uint32_t i = 0; i < count; i++, pair++) {
-            values[pair] = table->values.items[place];
-            documents[pair] = own[i];
+        uint64_t left = documents_count(&table->documents, place), from = 0;
+        while (left > 0) {
+            uint32_t count;
+            const uint64_t *run = documents_run(&table->documents, place, from, &count);
+            for (uint32_t i = 0; i < count; i++, pair++) {
+                values[pair] = table->values.items[place];
+                documents[pair] = run[i];
+            }
+            left -= count;
+            from = run[count - 1] + 1; /* 0 after the greatest number, when nothing is left */
         }
     }
 }

@@ -13,6 +13,8 @@
 #include "answer.h"
 #include "near.h"
 #include "table.h"
+#include "table_crowd.h"
+#include "table_crowd_near.h"
 
 #ifndef QUEUE
 #define QUEUE 32 /* buckets on their way; a power of two */
@@ -48,6 +50,14 @@ static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
     return NDD_OK;
 }
 
+/* Seldom called, and apart, as take_near. */
+static ndd_status read_crowd(const ndd_table *table, const struct visit *visit, uint64_t query,
+                             ndd_answer *answer) {
+    const struct flip *flip = &table->index.flips.list[visit->flip];
+    const struct asked asked = {query, visit->query, table->k, &table->index, flip, answer};
+    return crowd_near(overflow_crowd(line_overflow(visit->line)), visit->rest, &asked);
+}
+
 INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
                               const struct visit *visit, ndd_answer *answer) {
     const struct flip *flip = &table->index.flips.list[visit->flip];
@@ -67,10 +77,12 @@ INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
         if (status != NDD_OK) return status;
     }
     if (overflow == NULL) return NDD_OK;
+    if (overflow_crowd(overflow) != NULL) return read_crowd(table, visit, query, answer);
+    const uint32_t *entries = overflow_entries(overflow);
     for (uint32_t i = 0; i < overflow->count; i += LINE_LANES) {
         uint32_t left = overflow->count - i;
-        if (left >= LINE_LANES && !any_near(overflow->entries + i, low, most)) continue;
-        ndd_status status = take_near(table, overflow->entries, overflow->capacity, i,
+        if (left >= LINE_LANES && !any_near(entries + i, low, most)) continue;
+        ndd_status status = take_near(table, entries, overflow->capacity, i,
                                       left < LINE_LANES ? left : LINE_LANES, visit, query, answer);
         if (status != NDD_OK) return status;
     }
@@ -109,7 +121,7 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
             const struct overflow *overflow = line_overflow(queue[asked++ % QUEUE].line);
             if (overflow != NULL) {
                 prefetch(overflow);
-                prefetch(overflow->entries + LINE_LANES);
+                prefetch(overflow_entries(overflow) + LINE_LANES);
             }
         }
         if (left < asked && (query == n || entered - left == QUEUE)) {
@@ -173,19 +185,30 @@ static void ask_soon(const void *from, uint64_t value) {
     if (guess != NUMBERS_MAX) documents_prefetch(&table->documents, guess);
 }
 
+static void list_more(const void *from, uint64_t value, struct document_list *list) {
+    const ndd_table *table = from;
+    const uint64_t *before = list->at;
+    uint32_t place = 0, count = 0;
+    (void)numbers_find(&table->values, value, &place);
+    list->at = documents_run(&table->documents, place, before[list->count - 1] + 1, &count);
+    list->count = count;
+    list->left -= count;
+}
+
 static int list_documents(const void *from, uint64_t value, struct document_list *list) {
     const ndd_table *table = from;
     uint32_t place = 0, count = 0;
     if (!numbers_find(&table->values, value, &place)) return 0;
-    list->at = documents_get(&table->documents, place, &count);
+    list->at = documents_run(&table->documents, place, 0, &count);
     list->count = count;
+    list->left = documents_count(&table->documents, place) - count;
     list->as_file = 0;
     return 1;
 }
 
 ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
                            uint64_t limit, ndd_answer *answer) {
-    const struct holder holder = {table, ask_early, ask_soon, list_documents};
+    const struct holder holder = {table, ask_early, ask_soon, list_documents, list_more};
     finder *find = best_finder(table);
     ndd_status status = answer_begin(answer, values, n);
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {

@@ -36,9 +36,12 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "radix.c"
 #include "table.c"
 #include "table_format.c"
+#include "table_crowd.c"
+#include "table_crowd_near.c"
 #include "table_index.c"
 #include "table_lines.c"
 #include "table_probe.c"
+#include "trie.c"
 #undef malloc
 #undef calloc
 #undef realloc
