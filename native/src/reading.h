@@ -26,7 +26,14 @@ enum {
     IN_HEADER = 1 << 3,
     IN_HEADING = 1 << 4,
     IN_LINK = 1 << 5,
-    IN_ANY = (1 << 6) - 1
+    IN_ANY = (1 << 6) - 1,
+    IN_COMMENTS = 1 << 6,
+    IN_FORM = 1 << 7, /* the outermost hint is a form */
+    IN_DROPPED_INSIDE = 1 << 8,
+    IN_HEADER_INSIDE = 1 << 9,
+    IN_COMMENTS_INSIDE = 1 << 10,
+    OUTERMOST = IN_DROPPED | IN_HEADER | IN_COMMENTS | IN_FORM,
+    HINT_ONE = 1 << 12
 };
 
 /* The text between two block-level tags. */
@@ -34,14 +41,18 @@ struct block {
     uint32_t first_token;
     uint32_t tokens;
     uint32_t link_tokens;
-    uint16_t context;   /* at its first token */
-    uint16_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
+    uint32_t context;   /* at its first token */
+    uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
 };
 
 struct link {
-    uint64_t hash;
-    uint16_t context;
+    union {
+        const uint8_t *href;
+        uint64_t hash;
+    };
+    uint32_t length;
+    uint32_t context;
 };
 
 #define LIST(type) struct { type *at; size_t n, room; }
@@ -64,8 +75,8 @@ struct ndd_reader {
     size_t directory_length;
 
     /* words.c: the token being read */
-    uint16_t context;       /* of the place the scan is at */
-    uint16_t token_context; /* of the token's first character */
+    uint32_t context;       /* of the place the scan is at */
+    uint32_t token_context; /* of the token's first character */
     uint8_t token[128 + 16];
     uint32_t token_length;
     uint32_t before;        /* the character before, in a run of a spaceless script: its UTF-8 */
@@ -95,7 +106,7 @@ void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
 /* target.c */
-void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n);
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
 
 /* blocks.c */
 void blocks_weigh(struct ndd_reader *reader);

@@ -32,6 +32,7 @@ static inline uint32_t tag_flags(uint64_t name) {
 struct attributes {
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
     int dropped;   /* a role of navigation, or a class or id word of comments */
+    int comments;
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */
     int closed;    /* ends with "/>" */
