@@ -25,7 +25,7 @@ struct scan {
     struct ndd_reader *reader;
     const uint8_t *end;
     uint32_t depth;
-    uint32_t hints;
+    uint32_t outermost; /* elements with a hint that stand in none, so far */
     uint32_t too_deep; /* open elements that found no room */
     struct element stack[STACK_DEPTH];
 };
@@ -71,7 +71,8 @@ _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DR
                TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK,
                "marks of a context stand in the order of the flags of tags");
 
-static uint32_t context_of(struct scan *scan, uint32_t outer, uint32_t flags, const struct attributes *attributes) {
+static uint32_t context_of(struct scan *scan, uint32_t flags, const struct attributes *attributes) {
+    uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
         if (attributes->hidden) context |= IN_SKIPPED;
@@ -79,17 +80,17 @@ static uint32_t context_of(struct scan *scan, uint32_t outer, uint32_t flags, co
         if (attributes->main) context |= IN_MAIN;
         if (attributes->comments) context |= IN_COMMENTS;
     }
-    uint32_t hints = context & OUTERMOST;
-    if (hints) {
-        if (outer & OUTERMOST) {
-            context &= ~hints;
-            if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
-            if (hints & IN_HEADER) context |= IN_HEADER_INSIDE;
-            if (hints & IN_COMMENTS) context |= IN_COMMENTS_INSIDE;
-        } else {
-            if (flags & TAG_FORM) context |= IN_FORM;
-            context |= ++scan->hints * HINT_ONE;
-        }
+    uint32_t hints = context & IN_OUTERMOST;
+    if (hints == 0) return outer | context;
+    if (outer & IN_OUTERMOST) {
+        context &= ~hints;
+        if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
+        if (hints & IN_HEADER) context |= IN_HEADER_INSIDE;
+        if (hints & IN_COMMENTS) context |= IN_COMMENTS_INSIDE;
+    } else {
+        if (flags & TAG_FORM) context |= IN_FORM;
+        if (scan->outermost < OUTERMOST_MOST) scan->outermost++;
+        context |= scan->outermost * OUTERMOST_ONE;
     }
     return outer | context;
 }
@@ -143,8 +144,9 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
-    uint32_t context = context_of(scan, reader->context, flags, &attributes);
-    if ((flags & TAG_LINK) && attributes.href != NULL && !(context & IN_SKIPPED) && ROOM(reader, reader->links, 1)) {
+    uint32_t context = context_of(scan, flags, &attributes);
+    int is_link = (flags & TAG_LINK) && attributes.href != NULL && !(context & IN_SKIPPED);
+    if (is_link && ROOM(reader, reader->links, 1)) {
         struct link *link = &reader->links.at[reader->links.n++];
         link->href = attributes.href;
         link->length = (uint32_t)attributes.href_length;
@@ -233,7 +235,7 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.end = html + n;
     scan.depth = 0;
     scan.too_deep = 0;
-    scan.hints = 0;
+    scan.outermost = 0;
     const uint8_t *at = html;
     reader->context = 0;
     while (at < scan.end && reader->status == NDD_OK) {
