@@ -9,7 +9,7 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
 .PHONY: help demo demo-kafka test test-minimum test-spark test-native test-endian test-wheel test-pythons dist \
-	lint format fuzz soak soak-service bench bench-tables docs clean
+	lint format fuzz soak soak-service bench bench-spark bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -66,8 +66,13 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## what the add-on costs a crawl of this machine
-	@$(BIN)/dedup bench crawl $(BENCH_FLAGS)
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, batch, scan, service
+	@for part in pages crawl tables batch scan service; do \
+		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
+
+bench-spark: $(VENV)/installed ## judging a million fingerprints on one machine and in Spark; installs it
+	@$(BIN)/python -m pip install -q --no-build-isolation --editable '.[spark]'
+	@$(BIN)/dedup bench spark $(BENCH_FLAGS)
 
 bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
 	@$(BIN)/python -m pip install -q --group bench

@@ -13,13 +13,10 @@ Detectors of one process that open the same store share it, and the pages in fli
 """
 
 import os
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import msgspec
 import numpy as np
@@ -28,15 +25,14 @@ from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
 from dedup.names import check_namespace, registrable_domain
 from dedup.numbers import Numbers, many
+from dedup.open_stores import OpenStore, give_back, take
 from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
-from dedup.reservations import Ending, Reservations
+from dedup.reservations import Ending
 from dedup.store import Applied, Store, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
 __all__ = ["Accepted", "Detector", "open"]
-
-RECENT = 64  # values inserted last that are compared one by one
 
 
 class Accepted(Protocol):
@@ -59,6 +55,15 @@ class Accepted(Protocol):
         """Take documents in their order."""
 
 
+class _Seen(NamedTuple):
+    """What a page was when it was reserved, by which policy, and after how many inserts."""
+
+    status: Status
+    reason: str
+    policy: Policy
+    inserts: int
+
+
 class Detector:
     """Says what a page is to those before it. Made by open(); a context manager; thread-safe.
 
@@ -67,7 +72,11 @@ class Detector:
     """
 
     def __init__(
-        self, shared: "_Shared", recipe: Recipe, policy: Policy, clock: Callable[[], float]
+        self,
+        shared: OpenStore,
+        recipe: Recipe,
+        policy: Policy,
+        clock: Callable[[], float],
     ) -> None:
         """Private: open() makes detectors."""
         self.recipe = recipe
@@ -92,7 +101,7 @@ class Detector:
         They must find distances up to the policy's, and are closed by who made them. Of the methods
         those that judge are for it: probe, reserve, insert, insert_many and release.
         """
-        return cls(_Shared("", cast("Store", documents)), recipe, policy, clock)
+        return cls(OpenStore("", cast("Store", documents)), recipe, policy, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -168,6 +177,8 @@ class Detector:
         domain: str | None = None,
         exempt: str | None = None,
         guard: bool = True,
+        token: str | None = None,
+        home: bool = True,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
@@ -176,13 +187,17 @@ class Detector:
         domain  the registrable domain itself, if it is known
         exempt  a reason that keeps the page without being judged; it is reserved all the same
         guard   False turns the listing guard off
+        token   the reservation's token, if the caller made one that nobody else has; asking again
+                under a token that is held answers what it was taken for, and takes nothing
+        home    False in a shard (dedup.shards) that is not the home of the key: between two pages in
+                flight only the home of the smaller key decides
 
         A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
         with exempt="in_flight".
 
-        Raises RecipeMismatch, UsageError for a key that is not valid Unicode, and what the store
-        raises.
+        Raises RecipeMismatch, UsageError for a key that is not valid Unicode or a token that was used
+        for something else, and what the store raises.
         """
         same_recipe(self.recipe.id, page.recipe)
         if domain is None:
@@ -190,18 +205,23 @@ class Detector:
         with self._lock:
             self._check_open()
             now = self._clock()
+            if token is not None and (held := self._taken(token, key, page)) is not None:
+                return held
             if exempt:
-                return self._accept("exempt", exempt, key, page, domain, now)
+                return self._accept("exempt", exempt, key, page, domain, now, token, home)
             if page.features < self.policy.min_features:
                 return Verdict("exempt", "short", key, None, None, None, page, None, domain)
             if key in self._store or self._reservations.holds(key, now):
-                return self._accept("refetch", "", key, page, domain, now)
+                return self._accept("refetch", "", key, page, domain, now, token, home)
             inserted = self._inserted(page, domain, key)
-            in_flight = self._in_flight(page, domain, key, now)
+            in_flight = self._in_flight(page, domain, key, now, home)
             if not inserted and not in_flight:
-                return self._accept("unique", "", key, page, domain, now)
-            if guard and self._new_links(page, inserted + in_flight):
-                return self._accept("exempt", "new_links", key, page, domain, now)
+                return self._accept("unique", "", key, page, domain, now, token, home)
+            if guard:
+                inserted = self._guarded(page, inserted)
+                in_flight = self._guarded(page, in_flight)
+            if not inserted and not in_flight:
+                return self._accept("exempt", "new_links", key, page, domain, now, token, home)
         status: Status = "near_duplicate" if inserted else "pending"
         of = (inserted or in_flight)[0]
         return Verdict(status, "", key, of.key, of.distance, of.check_distance, page, None, domain)
@@ -312,7 +332,7 @@ class Detector:
                 for i, found in self._store.near_many(values, self.policy.distance).items():
                     page, domain, key = last[i].page, last[i].domain, last[i].key
                     near = self._near_duplicates(page, domain, key, found)
-                    late += bool(near) and not self._new_links(page, near)
+                    late += bool(self._guarded(page, near))
             return counts, late
 
     def offsets(self) -> dict[int, int]:
@@ -320,6 +340,15 @@ class Detector:
         with self._lock:
             self._check_open()
             return self._store.offsets()
+
+    def give_up(
+        self,
+        held: Collection[int],
+        partition_of: Callable[[str], int],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Remove the documents of all partitions of the log but those held. See Store.give_up()."""
+        return self._store.give_up(held, partition_of, progress)
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""
@@ -345,15 +374,17 @@ class Detector:
     def held(self, token: str) -> Verdict | None:
         """Return the verdict that a reservation was taken with, or None if it is not held here.
 
-        That is what insert() and release() need of it; its status is "unique" or "exempt". An
-        expired reservation is there until it is taken out.
+        An expired reservation is there until it is taken out.
         """
         with self._lock:
             held = self._reservations.get(token)
         if held is None:
             return None
-        status: Status = "unique" if held.judged is not None else "exempt"
-        return Verdict(status, "", held.key, None, None, None, held.page, token, held.domain)
+        seen = held.judged
+        assert isinstance(seen, _Seen)
+        return Verdict(
+            seen.status, seen.reason, held.key, None, None, None, held.page, token, held.domain
+        )
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
@@ -401,10 +432,27 @@ class Detector:
             if self._closed:
                 return
             self._closed = True
-        _give_back(self._shared)
+        give_back(self._shared)
+
+    def _taken(self, token: str, key: str, page: PageFingerprint) -> Verdict | None:
+        """Return the verdict that a token is held with, or None if it is new."""
+        verdict = self.held(token)
+        if verdict is not None and (verdict.key, verdict.page) == (key, page):
+            return verdict
+        if verdict is not None or self._reservations.ending(token) is not None:
+            raise UsageError(f"the token {token!r} was used before: make a new one for each page")
+        return None
 
     def _accept(
-        self, status: Status, reason: str, key: str, page: PageFingerprint, domain: str, now: float
+        self,
+        status: Status,
+        reason: str,
+        key: str,
+        page: PageFingerprint,
+        domain: str,
+        now: float,
+        token: str | None,
+        home: bool,
     ) -> Verdict:
         token = self._reservations.reserve(
             key,
@@ -412,7 +460,9 @@ class Detector:
             domain,
             now=now,
             seconds=self.policy.reservation_seconds,
-            judged=(self.policy, self._shared.inserts) if status == "unique" else None,
+            judged=_Seen(status, reason, self.policy, self._shared.inserts),
+            token=token,
+            home=home,
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
@@ -421,10 +471,18 @@ class Detector:
         return self._near_duplicates(page, domain, key, found) if found else []
 
     def _in_flight(
-        self, page: PageFingerprint, domain: str, key: str, now: float
+        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
     ) -> list[Neighbour]:
         found = self._reservations.near(page.value, self.policy.distance, now)
-        return self._near_duplicates(page, domain, key, found) if found else []
+        if not found:
+            return []
+        # the home of the smaller key decides; a page that was accepted counts at its own
+        counting = [
+            (other, distance)
+            for other, distance in found
+            if other.accepted or (home if key < other.key else other.home)
+        ]
+        return self._near_duplicates(page, domain, key, counting)
 
     def _near_duplicates(
         self,
@@ -452,24 +510,23 @@ class Detector:
                 )
         return sorted(neighbours, key=lambda n: (n.distance, n.check_distance, n.key))
 
-    def _new_links(self, page: PageFingerprint, neighbours: list[Neighbour]) -> bool:
-        """The listing guard: enough links, and other ones than every near-duplicate has."""
-        return self.recipe.guarded(page.features, page.link_count) and all(
-            n.links_distance > self.recipe.guard_distance for n in neighbours
-        )
+    def _guarded(self, page: PageFingerprint, neighbours: list[Neighbour]) -> list[Neighbour]:
+        """The listing guard: of a page with enough links, those with other ones do not count."""
+        if not self.recipe.guarded(page.features, page.link_count):
+            return neighbours
+        return [n for n in neighbours if n.links_distance <= self.recipe.guard_distance]
 
     def _late(self, verdict: Verdict) -> bool:
         """Whether a near-duplicate of a page that was unique has been inserted since."""
         held = self._reservations.get(verdict.token or "")
-        if held is not None and isinstance(held.judged, tuple):
+        seen = None if held is None else held.judged
+        if isinstance(seen, _Seen) and seen.status == "unique" and seen.policy is self.policy:
             # it was not there when the page was reserved: only what came since can be near
-            policy, inserts = held.judged
-            if policy is self.policy and not self._shared.near_since(
-                inserts, verdict.page.value, policy.distance
-            ):
+            k = self.policy.distance
+            if not self._shared.near_since(seen.inserts, verdict.page.value, k):
                 return False
         found = self._inserted(verdict.page, verdict.domain, verdict.key)
-        return bool(found) and not self._new_links(verdict.page, found)
+        return bool(self._guarded(verdict.page, found))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -511,7 +568,7 @@ def open(
     check_namespace(namespace)
     check_options(distance, total_distance, min_features, scope, reservation_seconds)
     recipe_id = recipe.id if isinstance(recipe, Recipe) else recipe
-    shared = _take(Path(name), namespace, distance, recipe_id, secret)
+    shared = take(Path(name), namespace, distance, recipe_id, secret)
     try:
         agreed = agreed_recipe(shared.store.path, shared.store.recipe, recipe_id, secret)
         if not isinstance(recipe, Recipe):
@@ -524,58 +581,5 @@ def open(
             shared.reservations.widen(policy.distance)
         return Detector(shared, recipe, policy, clock)
     except BaseException:
-        _give_back(shared)
+        give_back(shared)
         raise
-
-
-class _Shared:
-    """An open store of this process, with its pages in flight, its lock, and its users' number."""
-
-    def __init__(self, place: str, store: Store) -> None:
-        self.place = place
-        self.store = store
-        self.reservations = Reservations(store.k)
-        self.lock = threading.RLock()
-        self.users = 0
-        self.inserts = 0  # since the store was opened
-        self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
-
-    def note_inserted(self, values: list[int]) -> None:
-        """Count inserts, and remember the last ones."""
-        self.inserts += len(values)
-        self._recent.extend(values)
-
-    def near_since(self, inserts: int, value: int, k: int) -> bool:
-        """Whether a value inserted since there were so many inserts may be within distance k."""
-        count = self.inserts - inserts
-        if count > len(self._recent):
-            return True
-        newest_first = islice(reversed(self._recent), count)
-        return any((value ^ other).bit_count() <= k for other in newest_first)
-
-
-# LMDB forbids a process to open a file twice, and two spiders of one process must see each other's
-# pages in flight: so each store is opened once, under its real path.
-_stores: dict[str, _Shared] = {}
-_stores_lock = threading.Lock()
-
-
-def _take(
-    path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
-) -> _Shared:
-    place = os.path.normcase(os.path.realpath(path / namespace))
-    with _stores_lock:
-        shared = _stores.get(place)
-        if shared is None:
-            store = Store.open(path, namespace, k, recipe_id, secret=secret)
-            shared = _stores[place] = _Shared(place, store)
-        shared.users += 1
-        return shared
-
-
-def _give_back(shared: _Shared) -> None:
-    with _stores_lock:
-        shared.users -= 1
-        if not shared.users:
-            del _stores[shared.place]
-            shared.store.close()

@@ -37,7 +37,8 @@ COMPARED = 64  # values in flight that are compared one by one
 class Reservation(msgspec.Struct, frozen=True):
     """A page in flight. expires is in the seconds of the clock that was passed in.
 
-    judged is the caller's own note of what it saw when it took the reservation.
+    judged is the caller's own note of what it saw when it took the reservation; home is whether the
+    document of the page would belong into this store (dedup.shards).
     """
 
     token: str
@@ -48,6 +49,12 @@ class Reservation(msgspec.Struct, frozen=True):
     seconds: float
     expires: float
     judged: object = None
+    home: bool = True
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it was pinned: its page is processed, and on its way to the store."""
+        return self.expires == inf
 
 
 class Reservations:
@@ -94,15 +101,21 @@ class Reservations:
         now: float,
         seconds: float,
         judged: object = None,
+        token: str | None = None,
+        home: bool = True,
     ) -> str:
-        """Take a fingerprint for so many seconds and return the token of the reservation."""
+        """Take a fingerprint for so many seconds and return the token of the reservation.
+
+        A token that is given must be new: neither held nor ended.
+        """
         if now >= self._due or len(self._held) >= HELD_LIMIT:
             self._sweep(now)
         self._due = min(self._due, now + seconds)
         number = self._count
         self._count += 1
+        token = token or f"{self._prefix}-{number:x}"
         reservation = Reservation(
-            f"{self._prefix}-{number:x}", number, key, page, domain, seconds, now + seconds, judged
+            token, number, key, page, domain, seconds, now + seconds, judged, home
         )
         self._values[number] = page.value
         if self._table is not None:
@@ -110,10 +123,10 @@ class Reservations:
         elif len(self._values) > COMPARED:
             self._table = self._made_table()
         self._held[number] = reservation
-        self._numbers[reservation.token] = number
+        self._numbers[token] = number
         self._keys.setdefault(key, set()).add(number)
         self._queues.setdefault(seconds, OrderedDict())[number] = None
-        return reservation.token
+        return token
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is out."""

@@ -15,6 +15,7 @@ Spiders of a process must run in turn. What happens is noted in the spider's rec
 
 import errno
 import functools
+import itertools
 import random
 import threading
 from collections import Counter
@@ -101,12 +102,12 @@ def __init__(self, **arguments):
 """
 
 
-def stormy(seed: int, share: float) -> str:
-    """Return the __init__ of a spider that fails at this share of all calls, by any kind of fault.
+def stormy(seed: int, every: int) -> str:
+    """Return the __init__ of a spider that fails at one call of every so many, by any kind of fault.
 
-    The store is always opened: else nothing more could fail.
+    Which of them is chance. The store is always opened: else nothing more could fail.
     """
-    return armed("*", str(seed), None).replace("None)", f"{share})")
+    return armed("*", str(seed), every)
 
 
 PARSE = """
@@ -126,9 +127,9 @@ class _Armed:
     spider: Any = None
     point = ""
     kind = ""
-    call: float | None = None
-    chance = random.Random()
+    call: int | None = None
     calls: Counter[str] = Counter()
+    stormed = itertools.count()
     operations = 0
     operation: int | str | None = None
 
@@ -136,11 +137,13 @@ class _Armed:
 _main = threading.current_thread()
 
 
-def arm(spider: Any, point: str, kind: str, call: float | None) -> None:
-    """Let a point fail from now on; "*" stands for all, kind then is a seed and call a share."""
+def arm(spider: Any, point: str, kind: str, call: int | None) -> None:
+    """Let a point fail from now on.
+
+    "*" stands for all: one call of every `call` fails then, and kind is a seed.
+    """
     _Armed.spider, _Armed.point, _Armed.kind, _Armed.call = spider, point, kind, call
-    _Armed.calls = Counter()
-    _Armed.chance = random.Random(kind)
+    _Armed.calls, _Armed.stormed = Counter(), itertools.count()
 
 
 def disarm() -> None:
@@ -157,9 +160,11 @@ def _passes(point: str) -> None:
     _Armed.calls[point] += 1
     where = _Armed.operation if ours else None
     kind = _Armed.kind
-    if _Armed.point == "*":
-        turn = where != "opening" and _Armed.chance.random() < (_Armed.call or 0)
-        kind = _Armed.chance.choice([*KINDS])
+    if _Armed.point == "*" and _Armed.call is not None:
+        run, place = divmod(-1 if where == "opening" else next(_Armed.stormed), _Armed.call)
+        chance = random.Random(f"{_Armed.kind} {run}")
+        turn = run >= 0 and place == chance.randrange(_Armed.call)
+        kind = chance.choice([*KINDS])
     else:
         turn = point == _Armed.point and _Armed.call in {None, _Armed.calls[point]}
     if turn:

@@ -44,6 +44,18 @@ def tombstone(i: int, namespace: str = "news") -> Outgoing:
     return Outgoing(record_key(namespace, document(i).key), None)
 
 
+def murmur2(data: bytes) -> int:
+    """Kafka's partitioner hash (org.apache.kafka.common.utils.Utils.murmur2), as unsigned 32 bits."""
+    m, h = 0x5BD1E995, 0x9747B28C ^ len(data)
+    for i in range(0, len(data) - 3, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & 0xFFFFFFFF
+        h = h * m & 0xFFFFFFFF ^ (k ^ k >> 24) * m & 0xFFFFFFFF
+    if rest := data[len(data) // 4 * 4 :]:
+        h = (h ^ int.from_bytes(rest, "little")) * m & 0xFFFFFFFF
+    h = (h ^ h >> 13) * m & 0xFFFFFFFF
+    return h ^ h >> 15
+
+
 async def write(config: KafkaConfig, records: list[Outgoing]) -> None:
     await ensure_topic(config, partitions=3)
     async with Writer(config) as writer:

@@ -12,7 +12,7 @@ import time
 import msgspec
 import pytest
 from broker import Cluster
-from logs import inserts, log_config, read, write
+from logs import inserts, log_config, murmur2, read, write
 
 from dedup.errors import UsageError
 from dedup.kafka import (
@@ -174,18 +174,6 @@ def test_compaction_keeps_the_last_record_of_a_key(one_broker, tmp_path):
 
 
 # --------------------------------------------------------------------------------------- writer
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's partitioner hash (org.apache.kafka.common.utils.Utils.murmur2), as unsigned 32 bits."""
-    m, h = 0x5BD1E995, 0x9747B28C ^ len(data)
-    for i in range(0, len(data) - 3, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * m & 0xFFFFFFFF
-        h = h * m & 0xFFFFFFFF ^ (k ^ k >> 24) * m & 0xFFFFFFFF
-    if rest := data[len(data) // 4 * 4 :]:
-        h = (h ^ int.from_bytes(rest, "little")) * m & 0xFFFFFFFF
-    h = (h ^ h >> 13) * m & 0xFFFFFFFF
-    return h ^ h >> 15
 
 
 def test_records_lie_in_the_partition_that_murmur2_of_their_key_says(kafka):

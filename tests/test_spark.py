@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -203,3 +204,13 @@ def test_what_the_engine_does_not_do_is_named(tmp_path, options):
     done = CliRunner().invoke(main, ["scan", str(file), "--engine", "spark", *options])
     assert done.exit_code == 2
     assert options[0] in done.output
+
+
+def test_bench_compares_both_ways():
+    """`dedup bench spark` reports both times; the two ways give the same verdicts, or it fails."""
+    command = [sys.executable, "-m", "dedup", "bench", "spark", "--fingerprints", "2000", "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["fingerprints"] == 2000
+    assert 400 < found["near_duplicates"] < 600
+    assert found["ratio"] == found["spark"]["median"] / found["one_machine"]["median"] > 0

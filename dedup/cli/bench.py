@@ -10,7 +10,7 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("batch", "crawl", "pages", "scan", "service", "tables")
+_BENCHMARKS = ("batch", "crawl", "pages", "scan", "service", "spark", "tables")
 
 
 class _Benchmarks(click.Group):

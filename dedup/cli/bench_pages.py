@@ -24,8 +24,11 @@ __all__ = ["pages"]
 @click.option("--count", type=click.IntRange(1), default=40, show_default=True, help="Pages.")
 @click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Turns each.")
 @click.option("--peers/--no-peers", default=True, show_default=True, help="Others beside ours.")
+@click.option("--quick", is_flag=True, help="A first look: 10 pages, one round.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def pages(source: Path | None, count: int, rounds: int, peers: bool, as_json: bool) -> None:
+def pages(
+    source: Path | None, count: int, rounds: int, peers: bool, quick: bool, as_json: bool
+) -> None:
     """Measure the CPU time from a page's bytes to its fingerprint, ours and that of other tools.
 
     The others are those of resiliparse, trafilatura and selectolax that are installed, each with the
@@ -33,6 +36,8 @@ def pages(source: Path | None, count: int, rounds: int, peers: bool, as_json: bo
     """
     from dedup.bench.pages import bench_pages
 
+    if quick:
+        count, rounds = 10, 1
     result = bench_pages(source, count, rounds, peers, terminal.progress("rounds"))
     if as_json:
         import msgspec

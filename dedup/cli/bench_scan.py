@@ -16,11 +16,14 @@ __all__ = ["scan"]
 @click.option("--pages", type=click.IntRange(1), default=10_000, show_default=True, help="In all.")
 @click.option("--files", type=click.IntRange(1), default=4, show_default=True, help="WARC files.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Turns each.")
+@click.option("--quick", is_flag=True, help="A first look: 500 pages, one round.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def scan(pages: int, files: int, rounds: int, as_json: bool) -> None:
+def scan(pages: int, files: int, rounds: int, quick: bool, as_json: bool) -> None:
     """Scan generated WARC files of 53 KB pages, with one process and with one a core, in turns."""
     from dedup.bench.scan import bench_scan
 
+    if quick:
+        pages, rounds = 500, 1
     result = bench_scan(pages, files, rounds, terminal.progress("rounds"))
     if as_json:
         import msgspec

@@ -41,6 +41,11 @@ __all__ = ["serve"]
 )
 @click.option("--topic", help="The topic of the events (default: dedup.inserts).")
 @click.option(
+    "--partitions",
+    metavar="0-3,6",
+    help="Hold the documents of these partitions of the topic only (default: of all): a shard.",
+)
+@click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and make them anew from the log."
 )
 @click.option(
@@ -81,6 +86,7 @@ def serve(
     tls_key: Path | None,
     kafka: str | None,
     topic: str | None,
+    partitions: str | None,
     rebuild: bool,
     host_names: tuple[str, ...],
     distance: int | None,
@@ -114,6 +120,7 @@ def serve(
         tls_key=tls_key,
         host_names=host_names,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
+        partitions=partitions,
         rebuild=rebuild,
         limits=Limits(
             connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds

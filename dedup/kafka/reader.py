@@ -1,4 +1,4 @@
-"""Every partition of a topic in, from given offsets, without a group: a full reader of the log.
+"""Partitions of a topic in, from given offsets, without a group: a full reader of the log.
 
     async with Reader(config, topic, {0: 17, 1: 4}) as reader:
         while ...:
@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Self
 
 from dedup.kafka.config import KafkaConfig
@@ -59,11 +59,16 @@ class Reader:
         positions: Mapping[int, int] | None = None,
         *,
         records: int = RECORDS,
+        partitions: Collection[int] | None = None,
     ) -> None:
-        """Partitions that are not in positions are read from the log's beginning."""
+        """Partitions that are not in positions are read from the log's beginning.
+
+        partitions are those to be read; None: all of the topic.
+        """
         self._config = config
         self._topic = topic
         self._records = records
+        self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
         self.positions = dict(positions or {})
         self.ends: dict[int, int] = {}
         self.alive = False
@@ -207,7 +212,7 @@ class Reader:
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
 
-        return [TopicPartition(self._topic.name, n) for n in range(self._topic.partitions)]
+        return [TopicPartition(self._topic.name, n) for n in self._numbers]
 
     async def _watching(self) -> None:
         """Look after an idle log: is Kafka there, is it still that log, does the reader move."""

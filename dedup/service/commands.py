@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.events import record_key
 from dedup.kafka.supervision import KafkaUnavailable
 from dedup.names import registrable_domain
 from dedup.numbers import Numbers
@@ -24,6 +25,7 @@ from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
 from dedup.service.namespaces import Asked, Namespaces, Refused
 from dedup.service.overview import Tally
+from dedup.shards import partition_of
 from dedup.store import TooMany
 from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
@@ -176,8 +178,14 @@ class Commands:
         *,
         exempt: str | None = None,
         guard: bool = True,
+        token: str | None = None,
+        home: bool = True,
     ) -> Verdict:
-        """Judge a page and, unless it is a near-duplicate, take its fingerprint."""
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint.
+
+        With a token of the caller's own, that is the reservation's. home is False where another
+        shard is the home of the key (dedup.shards).
+        """
         self.check_key(key)
         detector = self.detector(namespace, page.recipe, asked, make=True)
         assert detector is not None
@@ -187,6 +195,8 @@ class Commands:
             domain=domain or registrable_domain(key),
             exempt=exempt,
             guard=guard,
+            token=token,
+            home=home,
         )
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
@@ -198,8 +208,10 @@ class Commands:
         """Make a reserved page last; with pin, leave that to who asks.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
-        then the page is to be reserved again, exempt, and inserted with that token.
+        then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
+        (ELSEWHERE) if the key belongs to another shard.
         """
+        self._check_home(namespace, key)
         detector = self._existing(namespace)
         verdict = None if detector is None else detector.held(token)
         if detector is None or verdict is None:
@@ -232,7 +244,8 @@ class Commands:
         return released
 
     def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
-        """Remove a document; tell whether it was there."""
+        """Remove a document; tell whether it was there. Raises Refused (ELSEWHERE)."""
+        self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is None:
             return False
@@ -240,12 +253,29 @@ class Commands:
         return self.inserts.forget(namespace, detector, self.check_key(key))
 
     def document(self, namespace: str, key: str) -> Document | None:
-        """Return a stored document, or None."""
+        """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
+        self._check_home(namespace, key)
         detector = self._existing(namespace)
         return None if detector is None else detector.get(key)
 
+    def partitions(self) -> tuple[str, int]:
+        """Return what held() does, once probes may be answered. Raises Refused (NOTREADY)."""
+        self.check_ready()
+        return self.held()
+
+    def held(self) -> tuple[str, int]:
+        """Return which partitions of the log are held here, and how many there are.
+
+        "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
+        """
+        share = self.namespaces.share
+        if share is None:
+            return "*", 0
+        return "*" if share.whole else str(share), share.count
+
     def info(self) -> dict[str, Any]:
         """Return what the service is and holds, flat."""
+        held, count = self.held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {
@@ -254,6 +284,8 @@ class Commands:
             "namespaces": len(infos),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
+            "partitions": held,
+            "partition_count": count,
             **self.more_info(),
             **{
                 f"namespace_{name}": ",".join(
@@ -267,6 +299,18 @@ class Commands:
         """Return what Detector.info() says of a namespace; of a missing one, that it is empty."""
         detector = self._existing(namespace)
         return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
+
+    def _check_home(self, namespace: str, key: str) -> None:
+        """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""
+        share = self.namespaces.share
+        if share is None or share.whole:
+            return
+        partition = partition_of(record_key(namespace, self.check_key(key)), share.count)
+        if partition not in share.partitions:
+            self.check_ready()
+            raise Refused(
+                "ELSEWHERE", f"this key belongs to partition {partition}, which is not held here"
+            )
 
     def _existing(self, namespace: str) -> Detector | None:
         self.check_ready()

@@ -11,6 +11,7 @@ import msgspec
 
 from dedup.errors import UsageError
 from dedup.kafka.config import KafkaConfig
+from dedup.shards import check_partitions
 
 __all__ = ["USUAL_LIMITS", "Address", "Config", "Limits", "check_config", "parse_address"]
 
@@ -72,6 +73,7 @@ class Config(msgspec.Struct, frozen=True):
     reservation_seconds  how long a page may be in flight
     token                what a client must show; None: nothing
     kafka                the log that the stores follow; None: the service stands alone
+    partitions           which of the log's are held, "0-3,6" say; None: all
     rebuild              empty the stores first, and make them anew from the log
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
@@ -86,6 +88,7 @@ class Config(msgspec.Struct, frozen=True):
     tls_key: Path | None = None
     host_names: tuple[str, ...] = ()
     kafka: KafkaConfig | None = None
+    partitions: str | None = None
     rebuild: bool = False
     limits: Limits = USUAL_LIMITS
 
@@ -116,6 +119,10 @@ def check_config(config: Config) -> Config:
         raise UsageError(
             "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
         )
+    if config.partitions is not None:
+        if config.kafka is None:
+            raise UsageError("--partitions are those of a log: give them with --kafka")
+        check_partitions(config.partitions)
     if config.rebuild and config.kafka is None:
         raise UsageError("--rebuild makes the stores anew from a log: give it with --kafka")
     if (config.tls_cert is None) != (config.tls_key is None):

@@ -26,16 +26,25 @@ class Follower:
     """The log of one service."""
 
     def __init__(
-        self, config: KafkaConfig, namespaces: Namespaces, path: Path, *, rebuild: bool = False
+        self,
+        config: KafkaConfig,
+        namespaces: Namespaces,
+        path: Path,
+        *,
+        partitions: str | None = None,
+        rebuild: bool = False,
     ) -> None:
+        """Partitions of the log are those that are held here, "0-3,6" say; None: all."""
+        self._namespaces = namespaces
         self.writer = Writer(config)
         self.inserts = LogInserts(self.writer)
-        self.replica = Replica(config, namespaces, path, rebuild=rebuild)
+        self.replica = Replica(config, namespaces, path, share=partitions, rebuild=rebuild)
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
         """Find the log, and see that the stores are its view. Raises what Replica.prepare() does."""
         await self.replica.prepare()
+        self._namespaces.share = self.replica.share
 
     async def catch_up(self) -> None:
         """Follow the log from now on; return once it was caught up with.
@@ -84,7 +93,7 @@ class Follower:
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the figures of the log."""
-        state = self.replica.state()
+        state, share = self.replica.state(), self.replica.share
         for name, text, value in (
             ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
             ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
@@ -95,6 +104,12 @@ class Follower:
                 "dedup_log_unacknowledged",
                 "Inserts that wait for Kafka",
                 self.inserts.unacknowledged,
+            ),
+            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
+            (
+                "dedup_log_partitions_held",
+                "Partitions of the log that are held here",
+                0 if share is None else len(share.partitions),
             ),
         ):
             gauge = GaugeMetricFamily(name, text)

@@ -38,6 +38,7 @@ STATUS = {
     "NOTREADY": 503,
     "STORE": 503,
     "NOTOKEN": 409,
+    "ELSEWHERE": 421,
     "ERR": 400,
 }
 ASSETS = {"/": "index.html", "/dashboard.css": "dashboard.css", "/dashboard.js": "dashboard.js"}
@@ -138,6 +139,8 @@ class _Endpoints:
                     judgement,
                     exempt=page.exempt,
                     guard=page.guard,
+                    token=page.token,
+                    home=page.home,
                 )
                 results.append(values.judged(verdict))
             except Exception as error:

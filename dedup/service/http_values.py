@@ -20,6 +20,10 @@ Hex = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="A fingerprint: 
 Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
 Key = Annotated[str, Meta(min_length=1, max_length=8192, description="A document key.")]
 Token = Annotated[str, Meta(max_length=256, description="What reserve answered.")]
+ChosenToken = Annotated[
+    str,
+    Meta(pattern="^[A-Za-z0-9-]{16,64}$", description="The reservation's token, made by who asks."),
+]
 RecipeId = Annotated[str, Meta(max_length=64, description="The recipe of the fingerprints.")]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Bits = Annotated[int, Meta(ge=0, le=128)]
@@ -61,6 +65,8 @@ class ReservedPage(_In, frozen=True):
     domain: Annotated[str, Meta(max_length=256)] = ""
     exempt: Annotated[str, Meta(pattern="^[a-z][a-z_]{0,31}$")] | None = None
     guard: bool = True
+    token: ChosenToken | None = None
+    home: bool = True
 
 
 class ReserveRequest(_In, frozen=True):
@@ -248,6 +254,7 @@ ERRORS = {
     "403": "The Host is not one of this service's.",
     "409": "RECIPE or DISTANCE: this namespace cannot judge such pages.",
     "413": "LIMIT: too much at once.",
+    "421": "ELSEWHERE: the key belongs to a partition that is not held here.",
     "415": "The body is not JSON.",
     "503": "NOTREADY or STORE: keep the page, and ask again later.",
 }
@@ -266,6 +273,7 @@ def openapi(version: str) -> dict[str, Any]:
         return {"description": text, "content": {"application/json": {"schema": of[kind]}}}
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
+    elsewhere = errors.pop("421")  # of one item, not of a whole request
     query = [
         {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
         for name in ("ns", "key")
@@ -292,6 +300,7 @@ def openapi(version: str) -> dict[str, Any]:
                 "200": answer(DocumentAnswer, "The document."),
                 "404": answer(Failed, "There is none."),
                 **{status: errors[status] for status in ("400", "401", "403", "503")},
+                "421": elsewhere,
             },
         }
     }

@@ -11,6 +11,7 @@ The rule kept here: written atomically, and only with offsets below which every 
 
 import contextlib
 import os
+from collections.abc import Collection
 from hashlib import blake2b
 from pathlib import Path
 
@@ -42,6 +43,17 @@ class Manifest(msgspec.Struct, frozen=True):
         """Return the manifest of a topic."""
         return cls(
             topic.cluster_id, topic.name, topic.topic_id, topic.partitions, offsets, namespaces
+        )
+
+    def only(self, partitions: Collection[int]) -> "Manifest":
+        """Return the manifest of one who reads these partitions of the log only."""
+        return msgspec.structs.replace(
+            self,
+            offsets={p: n for p, n in self.offsets.items() if p in partitions},
+            namespaces={
+                name: {p: n for p, n in each.items() if p in partitions}
+                for name, each in self.namespaces.items()
+            },
         )
 
     def other_log(self, topic: Topic) -> str:

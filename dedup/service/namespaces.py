@@ -19,6 +19,7 @@ from dedup.names import check_namespace
 from dedup.policy import Scope
 from dedup.recipes import recipe_of
 from dedup.service.config import USUAL_LIMITS, Limits
+from dedup.shards import Share
 
 __all__ = ["Asked", "Namespaces", "Refused"]
 
@@ -64,9 +65,15 @@ class Namespaces:
         reservation_seconds: float = 600.0,
         limits: Limits = USUAL_LIMITS,
         clock: Callable[[], float] = time.monotonic,
+        share: Share | None = None,
     ) -> None:
-        """Distance is the greatest that may be asked for, in bits; None: the recipe's."""
+        """Distance is the greatest that may be asked for, in bits; None: the recipe's.
+
+        share is what this service holds of a log, known before the stores are opened; None: there
+        is no log.
+        """
         self.path = path
+        self.share = share
         self._distance = distance
         self._reservation_seconds = reservation_seconds
         self._limits = limits

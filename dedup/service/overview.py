@@ -74,6 +74,7 @@ class History(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that the dashboard shows; counts are since the start.
 
+    partitions is what is held here of so many: "0-3,6", say, or "*"; the count is 0 without a log.
     distances  near-duplicates by Hamming distance of value; [d] for d bits
     log        of Kafka, where there is one: lag, age of the snapshot, and the like
     """
@@ -88,6 +89,8 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     hosts: list[HostView]
     hot: list[HotView]
     history: History
+    partitions: str
+    partition_count: int
     reason: str = ""
     log: dict[str, Any] | None = None
 
@@ -172,12 +175,16 @@ def overview(
     tally: Tally,
     verdicts: dict[str, int],
     namespaces: list[tuple[str, dict[str, Any]]],
+    partitions: tuple[str, int],
     version: str,
     state: str,
     reason: str,
     log: dict[str, Any] | None,
 ) -> Overview:
-    """Return all of it; namespaces are their names and what Detector.info() says."""
+    """Return all of it; namespaces are their names and what Detector.info() says.
+
+    partitions are what Commands.held() says.
+    """
     most = max((d for d, n in enumerate(tally.distances) if n), default=0)
     views = [
         NamespaceView(
@@ -203,6 +210,7 @@ def overview(
         tally.hosts(),
         tally.hot(),
         tally.history(),
+        *partitions,
         reason,
         log,
     )

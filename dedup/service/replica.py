@@ -25,9 +25,11 @@ from dedup.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, W
 from dedup.kafka.supervision import started
 from dedup.recipes import recipe_of
 from dedup.service.dead_letters import letters
+from dedup.service.holding import give_up_all, misplaced
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from dedup.service.sorting import Changes, Sorted, of_recipe, sort_out
 from dedup.service.state import State, Views
+from dedup.shards import Share
 from dedup.store.lock import FolderLock
 
 __all__ = ["Replica"]
@@ -60,17 +62,21 @@ class Replica:
         views: Views,
         path: Path,
         *,
+        share: str | None = None,
         rebuild: bool = False,
         partitions: int = 8,
         create: bool = True,
     ) -> None:
         """Partitions and create are for a topic that is missing: its number, and whether to make it.
 
-        rebuild empties the stores of the folder and starts over from the log's beginning.
+        share says which partitions are held here, "0-3,6" say; None: all of them. rebuild empties the
+        stores of the folder and starts over from the log's beginning.
         """
         self._config = config
         self._views = views
         self._path = path
+        self._asked_share = share
+        self.share: Share | None = None  # known once the topic is
         self._rebuild = rebuild
         self._partitions = partitions
         self._create = create
@@ -84,6 +90,7 @@ class Replica:
         self._touched: set[str] = set()  # namespaces with changes that no manifest covers
         self._caught_up = False
         self._failure: str = ""
+        self._doing = ""  # what is done before the log is read
         self._trouble = ""  # what keeps a batch from being applied, for the moment
         self._current_at = self._manifest_at = time.monotonic()
         self._said: set[str] = set()
@@ -101,7 +108,7 @@ class Replica:
         if self._failure:
             status, reason = "failed", self._failure
         elif reader is None:
-            status, reason = "connecting", "Kafka has not answered yet"
+            status, reason = "connecting", self._doing or "Kafka has not answered yet"
         elif not reader.alive:
             away = f"Kafka has not answered for {reader.away_seconds:.0f} s"
             status, reason = ("stale" if self._caught_up else "connecting"), away
@@ -132,6 +139,8 @@ class Replica:
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             self._topic = topic = await self._found()
+            asked, count = self._asked_share, topic.partitions
+            self.share = Share.everything(count) if asked is None else Share.of(asked, count)
             manifest = None if self._rebuild else read_manifest(self._path)
             if manifest is not None and (why := manifest.other_log(topic)):
                 raise LogLost(f"the stores in {self._path} are not of this log: {why}. {_ADVICE}")
@@ -205,13 +214,28 @@ class Replica:
     async def _connect(self) -> None:
         assert self._topic is not None
         assert self._manifest is not None
+        assert self.share is not None
+        written = read_manifest(self._path)
+        if written is None:
+            self._check_unknown_documents()
+        # Before a store gives a partition up: what it has less then is not missed.
+        self._manifest = self._manifest.only(self.share.partitions)
+        if self._manifest != written:
+            write_manifest(self._path, self._manifest)
+        self.counts["given_up"] += await asyncio.to_thread(
+            give_up_all, self._views, self._path, self.share, self._say_what_is_done
+        )
+        self._doing = ""
         for name, detector in self._views:
             self._applied[name] = detector.offsets()
-        if read_manifest(self._path) is None:
-            self._check_unknown_documents()
-            write_manifest(self._path, self._manifest)
         first = {} if self._are_missing(self._manifest) else self._manifest.offsets
-        reader = Reader(self._config, self._topic, first, records=CATCHING_UP_RECORDS)
+        reader = Reader(
+            self._config,
+            self._topic,
+            first,
+            records=CATCHING_UP_RECORDS,
+            partitions=self.share.partitions,
+        )
         await reader.start()
         self._reader = reader
         self._offsets = dict(reader.positions)
@@ -223,6 +247,9 @@ class Replica:
                         f"offset {offset}, and the topic {self._topic.name!r} ends at "
                         f"{reader.ends.get(partition, 0)}: records were lost. {_ADVICE}"
                     )
+
+    def _say_what_is_done(self, text: str) -> None:
+        self._doing = text
 
     def _are_missing(self, manifest: Manifest) -> bool:
         """Whether a namespace is gone, so that the log is read from its beginning for it.
@@ -283,6 +310,17 @@ class Replica:
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
         done = await asyncio.to_thread(sort_out, batch, self._applied_by)
+        if self.share is not None and not self.share.whole:
+            for partition, record, home in misplaced(batch, self.share.count):
+                self.counts["misplaced"] += 1
+                self._say_once(
+                    "misplaced",
+                    "partition %d, offset %d belongs to partition %d, by murmur2 of its key: who "
+                    "wrote it spreads keys in another way, and shards need Kafka's own",
+                    partition,
+                    record.offset,
+                    home,
+                )
         self.counts["repeated"] += done.repeated
         for name, group in done.groups.items():
             await self._apply_group(name, group.changes, group.offsets)

@@ -204,6 +204,8 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         given.asked,
         exempt=given.exempt,
         guard=given.guard,
+        token=given.token,
+        home=given.home,
     )
     nil = NIL[session.protocol]
     return wire.array(
@@ -242,6 +244,12 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     namespace, key = wire.text(arguments[1], "namespace"), wire.text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
     return integer(done) if isinstance(done, bool) else Later(done, integer)
+
+
+def _partitions(session: Session, arguments: list[bytes]) -> bytes:
+    _arity(arguments, 1, 1)
+    held, count = session.commands.partitions()
+    return wire.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
@@ -380,6 +388,7 @@ _COMMANDS: dict[bytes, Callable[[Session, list[bytes]], bytes | Later]] = {
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
     b"DEDUP.INFO": _dedup_info,
+    b"DEDUP.PARTITIONS": _partitions,
     b"PING": _ping,
     b"ECHO": _echo,
     b"AUTH": _auth,

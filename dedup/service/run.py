@@ -188,6 +188,7 @@ class Service:
             self.commands.tally,
             dict(self.commands.counts),
             [(name, detector.info()) for name, detector in self.namespaces],
+            self.commands.held(),
             self.commands.version,
             health.status,
             health.reason,
@@ -207,7 +208,13 @@ def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
         return None
     from dedup.service.follow import Follower
 
-    return Follower(config.kafka, namespaces, config.path, rebuild=config.rebuild)
+    return Follower(
+        config.kafka,
+        namespaces,
+        config.path,
+        partitions=config.partitions,
+        rebuild=config.rebuild,
+    )
 
 
 def bound(address: Address) -> socket.socket:

@@ -37,7 +37,8 @@ class State(msgspec.Struct, frozen=True):
     offsets          {partition: next offset}
     ends             {partition: end offset}, as last heard
     counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
-                     dead_letters, refused (of namespaces that cannot be had)
+                     dead_letters, refused (of namespaces that cannot be had), given_up (documents
+                     of other shards), misplaced (records in another partition than their key's)
     """
 
     status: str

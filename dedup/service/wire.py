@@ -30,6 +30,7 @@ LONGEST_SECONDS = 86_400.0  # a reservation that a client may ask for
 
 _PAIR = Struct(">QQ")
 _DIGITS = re.compile(rb"[0-9]{1,10}")
+_TOKEN = re.compile(rb"[A-Za-z0-9-]{16,64}")
 _REASON = re.compile(rb"[a-z][a-z_]{0,31}")
 _BREAKS = re.compile(r"[\r\n]+")
 
@@ -162,6 +163,8 @@ class Options(msgspec.Struct, frozen=True):
     exempt: str | None = None
     guard: bool = True
     links: int | None = None
+    token: str | None = None
+    home: bool = True
 
 
 def _seconds(argument: bytes) -> float:
@@ -187,9 +190,15 @@ def _reason(argument: bytes) -> str:
     return argument.decode()
 
 
-def _switch(argument: bytes) -> bool:
+def _token(argument: bytes) -> str:
+    if not _TOKEN.fullmatch(argument):
+        raise UsageError(f"TOKEN {argument[:80]!r} is not allowed: [A-Za-z0-9-], 16 to 64")
+    return argument.decode()
+
+
+def _switch(argument: bytes, name: str) -> bool:
     if argument.lower() not in {b"on", b"off"}:
-        raise UsageError(f"GUARD {argument[:40]!r} is not allowed: on or off")
+        raise UsageError(f"{name} {argument[:40]!r} is not allowed: on or off")
     return argument.lower() == b"on"
 
 
@@ -200,7 +209,9 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
     b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
     b"EXEMPT": ("exempt", _reason),
-    b"GUARD": ("guard", _switch),
+    b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
+    b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
+    b"TOKEN": ("token", _token),
     b"SECONDS": ("reservation_seconds", _seconds),
     b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
 }
@@ -210,9 +221,7 @@ Command = Literal["PROBE", "MPROBE", "RESERVE"]
 _ALLOWED: dict[str, frozenset[bytes]] = {
     "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"COUNT", b"LINKS")),
     "MPROBE": frozenset((b"DISTANCE", b"TOTAL", b"COUNT")),
-    "RESERVE": frozenset(
-        (b"SCOPE", b"DISTANCE", b"TOTAL", b"FEATURES", b"SECONDS", b"EXEMPT", b"GUARD")
-    ),
+    "RESERVE": frozenset(b"SCOPE DISTANCE TOTAL FEATURES SECONDS EXEMPT GUARD TOKEN HOME".split()),
 }
 
 

@@ -334,6 +334,15 @@ class Documents:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
         return self._read(self._noted)
 
+    def note_offsets(self, offsets: Mapping[int, int]) -> None:
+        """Note how far a log is applied, in the place of all that was noted."""
+
+        def write(txn: Any, state: State) -> tuple[None, State]:
+            txn.put(b"offsets", encode_offsets(dict(offsets)), db=self._meta)
+            return None, state
+
+        self._write(write)
+
     def _noted(self, txn: Any) -> dict[int, int]:
         record = txn.get(b"offsets", db=self._meta)
         return {} if record is None else decode_offsets(record)

@@ -13,7 +13,7 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -332,6 +332,34 @@ class Store:
             self._check_open()
             return self._documents.offsets()
 
+    def give_up(
+        self,
+        held: Collection[int],
+        partition_of: Callable[[str], int],
+        progress: Progress | None = None,
+    ) -> int:
+        """Remove the documents of every partition of the log but those held; return how many.
+
+        partition_of gives the partition of a document's key. First the partitions' offsets become 0,
+        then the documents go, batch by batch, then the offsets: whatever ends that, the next call
+        goes on with it, and it does so also for a partition that is held again by then, whose
+        documents are to be read from the log's beginning. progress is called with the documents
+        looked at and the documents in all. Raises as insert() does.
+        """
+        with self._lock:
+            self._check_open()
+            noted = self._documents.offsets()
+            given_up = {p for p, offset in noted.items() if p not in held or not offset}
+            if not given_up:
+                return 0
+            self._documents.note_offsets(noted | dict.fromkeys(given_up, 0))
+        removed = self._forget_all(lambda d: partition_of(d.key) in given_up, progress)
+        with self._lock:
+            self._check_open()
+            left = {p: n for p, n in self._documents.offsets().items() if p not in given_up}
+            self._documents.note_offsets(left)
+        return removed
+
     def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
         """Remove every document inserted before a time (Unix time); return how many.
 
@@ -339,6 +367,10 @@ class Store:
         not. progress is called with the documents looked at and the documents in all.
         Raises as insert() does.
         """
+        return self._forget_all(lambda d: d.inserted_seconds < seconds, progress)
+
+    def _forget_all(self, of: Callable[[Document], bool], progress: Progress | None) -> int:
+        """Remove every document of a kind, batch by batch; return how many."""
         first, done, removed = 0, 0, 0
         while True:
             with self._lock:
@@ -348,7 +380,7 @@ class Store:
                 if not batch:
                     return removed
                 first, done = batch[-1][0] + 1, done + len(batch)
-                keys = [d.key for _, d in batch if d.inserted_seconds < seconds]
+                keys = [document.key for _, document in batch if of(document)]
                 if keys:
                     pairs = self._documents.forget_many(keys)
                     removed += len(pairs)

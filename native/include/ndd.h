@@ -62,6 +62,11 @@ uint64_t ndd_hash_fnv1(const uint8_t *bytes, size_t n);
 uint64_t ndd_hash_fnv1a(const uint8_t *bytes, size_t n);
 uint64_t ndd_hash_jenkins(const uint8_t *bytes, size_t n, uint64_t seed); /* lookup3 hashlittle2 */
 
+/* MurmurHash2 by Austin Appleby (2008), the 32-bit one, of little-endian words on every processor.
+ * With the seed 0x9747b28c and the top bit off, modulo the number of partitions, it is the partition
+ * in which Kafka's own producer puts a record with these bytes for a key. */
+uint32_t ndd_hash_murmur2(const uint8_t *bytes, size_t n, uint32_t seed);
+
 /* ----------------------------------------------------------------------------------- simhash */
 
 /* The simhash of n 64-bit hashes (Charikar 2002): bit b is 1 when more than half of the hashes,

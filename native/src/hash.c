@@ -60,3 +60,16 @@ uint64_t ndd_hash_jenkins(const uint8_t *bytes, size_t n, uint64_t seed) {
     }
     return (uint64_t)s[2] << 32 | s[1];
 }
+
+/* The last one to three bytes are a little-endian word of their own that is not mixed first. */
+uint32_t ndd_hash_murmur2(const uint8_t *bytes, size_t n, uint32_t seed) {
+    const uint32_t m = UINT32_C(0x5bd1e995);
+    uint32_t h = seed ^ (uint32_t)n;
+    for (; n >= 4; bytes += 4, n -= 4) {
+        uint32_t k = (uint32_t)load_le(bytes, 4) * m;
+        h = (h * m) ^ ((k ^ k >> 24) * m);
+    }
+    if (n > 0) h = (h ^ (uint32_t)load_le(bytes, n)) * m;
+    h = (h ^ h >> 13) * m;
+    return h ^ h >> 15;
+}

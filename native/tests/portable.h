@@ -16,6 +16,7 @@
 #define ndd_hash_fnv1 portable_hash_fnv1
 #define ndd_hash_fnv1a portable_hash_fnv1a
 #define ndd_hash_jenkins portable_hash_jenkins
+#define ndd_hash_murmur2 portable_hash_murmur2
 #define ndd_hash_token portable_hash_token
 #define ndd_read_html portable_read_html
 #define ndd_read_text portable_read_text

@@ -50,6 +50,7 @@ static void test_against_plain_counters(void) {
     CHECK(ndd_simhash_weighted(hashes, weights, ((size_t)1 << 31) + 1, &value) == NDD_TOO_LARGE);
 }
 
+#define KAFKA_SEED UINT32_C(0x9747b28c)
 #define BYTES(text) (const uint8_t *)text, sizeof text - 1
 
 static void test_published_hashes(void) {
@@ -60,6 +61,15 @@ static void test_published_hashes(void) {
     CHECK(ndd_hash_jenkins(BYTES(""), 0) == UINT64_C(0xdeadbeefdeadbeef));
     CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 0) == UINT64_C(0x17770551ce7226e6));
     CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 1) == UINT64_C(0xe3607caebd371de4));
+    /* of Kafka's own tests (UtilsTest.testMurmur2) */
+    CHECK(ndd_hash_murmur2(BYTES("21"), KAFKA_SEED) == (uint32_t)INT32_C(-973932308));
+    CHECK(ndd_hash_murmur2(BYTES("foobar"), KAFKA_SEED) == (uint32_t)INT32_C(-790332482));
+    CHECK(ndd_hash_murmur2(BYTES("a-little-bit-long-string"), KAFKA_SEED) ==
+          (uint32_t)INT32_C(-985981536));
+    CHECK(ndd_hash_murmur2(BYTES("a-little-bit-longer-string"), KAFKA_SEED) ==
+          (uint32_t)INT32_C(-1486304829));
+    CHECK(ndd_hash_murmur2(BYTES("abc"), KAFKA_SEED) == UINT32_C(479470107));
+    CHECK(ndd_hash_murmur2(BYTES(""), 0) == 0);
 }
 
 static void test_distance(void) {

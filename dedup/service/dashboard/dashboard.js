@@ -126,6 +126,7 @@ function facts(o) {
   const pairs = [["documents", number(sum("documents"))], ["in flight", number(sum("in_flight"))],
     ["judged", number(judged)], ["near-duplicates", number(near)], ["share", percent(near, judged)],
     ["memory", bytes(o.memory_bytes)], ["on disk", bytes(sum("file_bytes"))], ["running for", duration(o.uptime_seconds)]];
+  if (o.partitions !== "*") pairs.push(["partitions", `${o.partitions} of ${o.partition_count}`]);
   for (const [name, value] of Object.entries(o.log || {})) {
     pairs.push([name.replaceAll("_", " "), typeof value === "number" ? number(value) : String(value)]);
   }

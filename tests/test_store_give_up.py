@@ -1,0 +1,99 @@
+"""A store that gives up partitions of its log: their documents go, whatever ends that in the middle."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from stores import document, spread
+
+from dedup.store import Store, verify_store
+from dedup.store import store as store_module
+
+COUNT = 4
+DOCUMENTS = {f"http://example.com/{i}": spread(i) for i in range(90)}
+
+
+def partition_of(key: str) -> int:
+    return int(key.rpartition("/")[2]) % COUNT
+
+
+def of(held) -> dict[str, int]:
+    return {key: value for key, value in DOCUMENTS.items() if partition_of(key) in held}
+
+
+class Ended(BaseException):
+    """Stands for the end of the process; a transaction under way is not committed."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A store that has all partitions applied, and removes few documents at a time."""
+    monkeypatch.setattr(store_module, "PRUNE_BATCH", 40)
+    with Store.open(tmp_path / "store") as store:
+        documents = [document(key, value) for key, value in DOCUMENTS.items()]
+        store.apply([(d.key, d) for d in documents], dict.fromkeys(range(COUNT), 25))
+    return tmp_path / "store"
+
+
+def held_by(store: Store) -> dict[str, int]:
+    return {d.key: d.page.value for _, d in store._documents.batch(0, 1000)}
+
+
+def found_by_value(store: Store) -> set[str]:
+    return {d.key for value in DOCUMENTS.values() for d, _ in store.near(value, 0)}
+
+
+def test_only_documents_of_held_partitions_stay(folder):
+    """In the file and in the table, and the next opening finds it so."""
+    seen = []
+    with Store.open(folder) as store:
+        removed = store.give_up({0, 2}, partition_of, lambda *progress: seen.append(progress))
+        assert removed == len(DOCUMENTS) - len(of({0, 2}))
+        assert store.offsets() == {0: 25, 2: 25}
+        assert held_by(store) == of({0, 2})
+        assert found_by_value(store) == of({0, 2}).keys()
+    assert seen == [(40, 90), (80, 90), (90, 90)]
+    assert not verify_store(folder).problem_count
+    with Store.open(folder) as store:
+        assert found_by_value(store) == of({0, 2}).keys()
+
+
+def test_what_is_held_is_not_looked_at(folder):
+    """Nothing to give up: no document is read, and nothing written."""
+    with Store.open(folder) as store:
+        transaction = store._documents._state.transaction
+        assert store.give_up(range(COUNT), partition_of, lambda *_: pytest.fail("looked")) == 0
+        assert store._documents._state.transaction == transaction
+
+
+@pytest.mark.parametrize("held", [{0, 2}, {0, 1, 2, 3}, {1}], ids=str)
+def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
+    """Also with another share by then: what is to be read from the log's beginning has no document left."""
+    for step in range(5):  # the offsets, three batches, the offsets
+        place = tmp_path / f"{step}"
+        shutil.copytree(folder, place)
+        with Store.open(place) as store:
+            write, writes = store._documents._write, iter(range(step))
+
+            def once_too_often(action, write=write, writes=writes):
+                if next(writes, None) is None:
+                    raise Ended
+                return write(action)
+
+            store._documents._write = once_too_often
+            with pytest.raises(Ended):
+                store.give_up({0, 2}, partition_of)
+            store._documents._write = write
+        with Store.open(place) as store:
+            offsets = store.offsets()
+            whole = {p for p in range(COUNT) if offsets[p]}
+            assert whole == ({0, 2} if step else {0, 1, 2, 3})
+            left = held_by(store)
+            assert of(whole).keys() <= left.keys()
+            assert (len(left) < len(DOCUMENTS)) == (step > 1)
+            store.give_up(held, partition_of)
+            assert held_by(store) == of(whole & held)
+            assert found_by_value(store) == of(whole & held).keys()
+            assert store.offsets() == dict.fromkeys(whole & held, 25)
+        assert not verify_store(place).problem_count
