@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 
 _WITH_LIMITS = """
 import msgspec

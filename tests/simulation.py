@@ -35,7 +35,7 @@ from dedup.service.namespaces import Asked, Namespaces, Refused
 from dedup.service.replica import Replica
 from dedup.values import Document, PageFingerprint, Verdict
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 NS = "sim"
 PARTITIONS = 2
 RESERVATION_SECONDS = 20.0
