@@ -4,6 +4,9 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
 
+# An index that does not answer is asked again.
+export PIP_RETRIES ?= 8
+
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface

@@ -189,8 +189,8 @@ class Detector:
         guard   False turns the listing guard off
         token   the reservation's token, if the caller made one that nobody else has; asking again
                 under a token that is held answers what it was taken for, and takes nothing
-        home    False in a shard (dedup.shards) that is not the home of the key: between two pages in
-                flight only the home of the smaller key decides
+        home    False in a shard (dedup.shards) that is not the home of the key: the page is no
+                refetch here, and between two in flight the home of the smaller key decides
 
         A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
@@ -211,7 +211,7 @@ class Detector:
                 return self._accept("exempt", exempt, key, page, domain, now, token, home)
             if page.features < self.policy.min_features:
                 return Verdict("exempt", "short", key, None, None, None, page, None, domain)
-            if key in self._store or self._reservations.holds(key, now):
+            if home and (key in self._store or self._reservations.holds(key, now)):
                 return self._accept("refetch", "", key, page, domain, now, token, home)
             inserted = self._inserted(page, domain, key)
             in_flight = self._in_flight(page, domain, key, now, home)

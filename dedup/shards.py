@@ -13,7 +13,7 @@ for all pages in flight, which are reserved at every shard. The rules kept here 
   came second is told `pending`; every other shard keeps silent about the pair. So they never wait for
   each other, and what came first at the deciding shard goes on. A page that was accepted, whose event
   is only to be applied, counts at its home against everybody.
-- Only its home knows whether a page is a refetch.
+- Only its home knows whether a page is a refetch; the others judge it like any.
 - A page is dropped only for a document that some shard holds, and when its home was asked. Any shard
   that gives no answer otherwise keeps it.
 """

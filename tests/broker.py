@@ -14,6 +14,7 @@ from pathlib import Path
 
 import dedup.demo.broker
 from dedup.demo.broker import NoBroker, Node, brokers_answering, free_ports
+from dedup.demo.fetch import fetched
 
 __all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "free_ports"]
 
@@ -90,7 +91,7 @@ def composed() -> Iterator[str | None]:
     compose = [docker, "compose", "-f", str(COMPOSE), "-p", f"dedup-tests-{os.getpid()}"]
     try:
         up = [*compose, "up", "--wait", "--detach", "kafka"]
-        done = subprocess.run(up, check=False, capture_output=True, text=True, env=environment)
+        done = fetched(up, env=environment)
         if done.returncode:
             raise NoBroker(f"`docker compose up kafka` failed: {done.stderr[-2000:]}")
         yield f"127.0.0.1:{port}"

@@ -1,30 +1,55 @@
 """What all tests share: figures that a test measured are printed at the end of the run.
 
-No test fails for being slow: Hypothesis' deadline is off.
+No test fails for being slow, or by chance: Hypothesis has no deadlines and draws the same examples
+each time; --hypothesis-profile=explore draws others. What a run started ends with it (leftovers.py).
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import leftovers
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from broker import Cluster
 
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+for name, same in (("steady", True), ("explore", False)):
+    settings.register_profile(
+        name,
+        deadline=None,
+        derandomize=same,
+        database=None,  # nothing is left for the next run
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("steady")
 
 FIGURES = pytest.StashKey[list[str]]()
 
 
+# What a person may have set, and what would change what the programs under test do or show.
+SET_HERE = (
+    "COLUMNS",
+    "LINES",
+    "FORCE_COLOR",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "SCRAPY_SETTINGS_MODULE",
+)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIGURES] = []
+    for name in SET_HERE:
+        os.environ.pop(name, None)
+    leftovers.watch()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # a run in the background, whose children would ignore the Ctrl-C that tests send them
         signal.signal(signal.SIGINT, signal.default_int_handler)

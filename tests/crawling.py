@@ -35,7 +35,7 @@ from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
-CRAWL_SECONDS = 120  # a crawl that takes longer hangs
+CRAWL_SECONDS = 900  # a crawl that takes longer hangs, on the busiest machine
 WORDS = ["".join(pair) for pair in zip("bdfgklmnprst" * 200, "aeiou" * 480, strict=True)]
 
 # ------------------------------------------------------------------------------------- pages
@@ -93,7 +93,8 @@ def hub(*links: str) -> Page:
 class Site(ThreadingHTTPServer):
     """Pages by path on a free port of the loopback, under 127.0.0.1 and localhost.
 
-    A list of pages is answered one by one, the last one for ever.
+    A list of pages is answered one by one, the last one for ever. Requests beyond `most` wait until
+    that is None: a crawl that is to be killed, or stopped, is not over by then.
     """
 
     daemon_threads = True
@@ -104,6 +105,7 @@ class Site(ThreadingHTTPServer):
             path: [page] if isinstance(page, Page) else list(page) for path, page in pages.items()
         }
         self.requested: list[str] = []
+        self.most: int | None = None
         self.lock = Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -123,15 +125,18 @@ _NOT_FOUND = Page(b"no such page", "text/plain", 404)
 class _Handler(BaseHTTPRequestHandler):
     server: Site
     protocol_version = "HTTP/1.1"
-    timeout = 60
+    timeout = 600
     wbufsize = -1
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         with self.server.lock:
             self.server.requested.append(self.path)
+            number = len(self.server.requested)
             pages = self.server.pages.get(self.path, [_NOT_FOUND])
             page = pages.pop(0) if len(pages) > 1 else pages[0]
+        while self.server.most is not None and number > self.server.most:
+            time.sleep(0.01)
         if page.before is not None:
             page.before()
         self.send_response(page.status)
@@ -162,6 +167,7 @@ def serve(pages: Mapping[str, Answers]) -> Iterator[Site]:
     try:
         yield site
     finally:
+        site.most = None
         site.shutdown()
         thread.join()
         site.server_close()
@@ -398,7 +404,7 @@ def run_case(folder: Path, case: Case, **options: Any) -> Crawl:
     return run_cases(folder, {"only": case}, **options)["only"]
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self
 from markdown_it import MarkdownIt
 
 PORT = "8000"
-WITHIN_SECONDS = 120
+WITHIN_SECONDS = 600
 
 
 class Block(NamedTuple):

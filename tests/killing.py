@@ -88,11 +88,13 @@ def killed_and_resumed(folder: Path, site: Site, seed: int) -> Round:
     case = Case(pages, ASKS_AGAIN.format(asks_again=seed % 2 == 0), settings)
     chance = random.Random(seed)
     until, pause = chance.randrange(5, 4 * contents), chance.random() * 0.02
+    site.most = len(pages) - 2  # each of them is noted twice or more: that is more than `until`
     running = Crawling(folder, {"only": (site, case)})
     wait_for(lambda: len(running.events()) > until)
     time.sleep(pause)
     running.process.kill()
     killed = running.end(-signal.SIGKILL)["only"]
+    site.most = None
     if seed % 2 == 0:
         shutil.rmtree(folder / "job" / "requests.queue")
     resumed = Crawling(folder, {"only": (site, case)}).end()["only"]

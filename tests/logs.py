@@ -18,7 +18,7 @@ from dedup.store.transfer import decode_line, export_lines
 from dedup.values import Document, PageFingerprint
 
 RECIPE = "words-0-3"
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 180.0
 
 Content = dict[str, dict[str, Document]]
 
@@ -114,7 +114,7 @@ async def following(config: KafkaConfig, path: Path, **options: object) -> Async
     try:
         yield replica
         replica.stop()
-        await asyncio.wait_for(run, 30)
+        await asyncio.wait_for(run, WAIT_SECONDS)
     finally:
         run.cancel()
         await asyncio.wait({run})

@@ -56,7 +56,7 @@ class Proxy:
         self._listener.close()
         self._reset()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _reset(self) -> None:
         with self._lock:
@@ -78,7 +78,7 @@ class Proxy:
                 near.close()
                 continue
             try:
-                far = socket.create_connection(self._target, timeout=10)
+                far = socket.create_connection(self._target, timeout=60)
             except OSError:
                 near.close()
                 continue

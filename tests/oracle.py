@@ -10,7 +10,8 @@ specification's are of version 15.1.0, so compare on characters that are older t
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
@@ -537,7 +538,7 @@ class Reading(NamedTuple):
     blocks: list[Block]
 
 
-def is_content(context: Context, void: Set[str] = frozenset()) -> bool:
+def is_content(context: Context, void: AbstractSet[str] = frozenset()) -> bool:
     """Whether a context is content without the void hints ("in 3 own dropped": those in element 3)."""
     where = outermost_of(context)
     hints = {mark for mark in context if mark not in void and f"{where} {mark}" not in void}
@@ -597,9 +598,7 @@ def hints_without_meaning(blocks: list[list[Token]]) -> set[str]:
     return void
 
 
-def judge(
-    blocks: list[list[Token]], void: set[str]
-) -> tuple[list[tuple[int, list[Token]]], bool]:
+def judge(blocks: list[list[Token]], void: set[str]) -> tuple[list[tuple[int, list[Token]]], bool]:
     """Return the kept blocks with their weights, and whether only what is inside counts."""
     kept = [block for block in blocks if is_text(block) and is_content(block[0].context, void)]
     inside = [block for block in kept if "main" in block[0].context]

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from dedup.demo.fetch import fetched
+
 LANGUAGES = ["en-US", "fr-FR", "es-ES", "ja-JP", "zh-CN", "de-DE", "it-IT", "ru-RU", "pt-BR"]
 MIRRORED = LANGUAGES[:5]
 PACKAGE = "debian-handbook"
@@ -34,10 +36,8 @@ def handbook() -> Path:
     making.mkdir()
     try:
         if os.geteuid() == 0:  # fresh lists, so that the version they name is still there
-            subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True)
-        subprocess.run(
-            ["apt-get", "download", "-qq", PACKAGE], cwd=making, check=True, capture_output=True
-        )
+            fetched(["apt-get", "update", "-qq"])
+        fetched(["apt-get", "download", "-qq", PACKAGE], cwd=making).check_returncode()
         (package,) = making.glob("*.deb")
         subprocess.run(["dpkg-deb", "-x", package, making], check=True, capture_output=True)
         package.unlink()

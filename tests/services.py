@@ -28,8 +28,11 @@ from queue import Empty, Queue
 from typing import Self
 from urllib.parse import urlsplit
 
-START_SECONDS = 60.0
-STOP_SECONDS = 60.0
+from dedup.demo.fetch import fetched
+
+START_SECONDS = 180.0
+STOP_SECONDS = 180.0
+ANSWER_SECONDS = 120.0
 
 RECIPE = "words-0-3"
 
@@ -128,14 +131,16 @@ class Serving:
 
     def connect(self) -> socket.socket:
         """Return a plain connection to its RESP port."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS)
 
     def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
         """Return status and body of an HTTP request; with a context, over TLS."""
         scheme = "http" if context is None else "https"
         try:
             with urllib.request.urlopen(
-                f"{scheme}://127.0.0.1:{self.http_port}{path}", timeout=30, context=context
+                f"{scheme}://127.0.0.1:{self.http_port}{path}",
+                timeout=ANSWER_SECONDS,
+                context=context,
             ) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
@@ -165,13 +170,13 @@ PACKAGES = {
 
 def installed(program: str) -> str:
     """Return the path of a program; its package is installed where that may be (Debian, as root)."""
-    package = PACKAGES[program]
+    package, said = PACKAGES[program], ""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
-            subprocess.run(["apt-get", *command], check=True, capture_output=True, env=environment)
+            said = fetched(["apt-get", *command], env=environment).stderr
     found = shutil.which(program)
-    assert found, f"{program} is missing: install it (Debian: apt-get install {package})"
+    assert found, f"{program} is missing: install it (Debian: apt-get install {package}) {said}"
     return found
 
 

@@ -30,7 +30,7 @@ def fill(path, count: int, first: int = 0) -> None:
 def run(code: str, *args: object) -> subprocess.CompletedProcess:
     """Run Python code in a process of its own."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
 
 
 def replace(path, old: bytes, new: bytes) -> None:

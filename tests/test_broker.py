@@ -20,7 +20,7 @@ def test_a_killed_broker_comes_back_with_what_it_acknowledged(one_broker: Cluste
         await admin.create_topics([NewTopic("kept", 1, 1)])
         await admin.close()
         async with AIOKafkaProducer(
-            bootstrap_servers=one_broker.bootstrap, acks="all", request_timeout_ms=5000
+            bootstrap_servers=one_broker.bootstrap, acks="all", request_timeout_ms=60_000
         ) as producer:
             await producer.send_and_wait("kept", b"value")
 
@@ -28,7 +28,7 @@ def test_a_killed_broker_comes_back_with_what_it_acknowledged(one_broker: Cluste
         async with AIOKafkaConsumer(
             "kept", bootstrap_servers=one_broker.bootstrap, auto_offset_reset="earliest"
         ) as consumer:
-            return (await asyncio.wait_for(consumer.getone(), 30)).value
+            return (await asyncio.wait_for(consumer.getone(), 120)).value
 
     asyncio.run(write())
     one_broker.kill()

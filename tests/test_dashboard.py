@@ -58,14 +58,20 @@ def browser():
     program = installed("chromium")
     with sync_playwright() as playwright:
         # as root, as in a container, Chromium runs without its sandbox or not at all
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=240_000
+        )
         yield browser
         browser.close()
+
+
+expect.set_options(timeout=120_000)  # milliseconds
 
 
 def opened(browser: Browser, service: Serving, width: int = 1280, scheme: str = "light") -> Page:
     """Open the dashboard and show the token. What the page complains about fails the test."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.set_default_timeout(120_000)
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
@@ -141,6 +147,7 @@ def test_a_document_is_forgotten(browser, service):
 def test_a_wrong_token_shows_nothing(browser, service):
     """Without the token the page has no figures; a wrong one is said to be wrong."""
     page = browser.new_page()
+    page.set_default_timeout(120_000)
     page.goto(f"http://127.0.0.1:{service.http_port}/")
     expect(page.locator("#state")).to_have_text("locked")
     page.fill("#token", "not it")
@@ -182,4 +189,6 @@ def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
     with Serving(tmp_path, token=TOKEN) as service:
         page = opened(browser, service)
         service.stop()
-        expect(page.locator("#state")).to_contain_text("no answer from the service", timeout=20_000)
+        expect(page.locator("#state")).to_contain_text(
+            "no answer from the service", timeout=120_000
+        )

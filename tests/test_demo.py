@@ -385,7 +385,7 @@ def runs() -> Iterator[dict[int, tuple[int, str, str]]]:
     try:
         results = {}
         for seed, process in processes.items():
-            stdout, stderr = process.communicate(timeout=60)
+            stdout, stderr = process.communicate(timeout=600)
             results[seed] = process.returncode, stdout, stderr
         yield results
     finally:
@@ -439,7 +439,7 @@ def test_ctrl_c_ends_the_crawl_cleanly(tmp_path: Path) -> None:
             assert len(running(str(tmp_path))) == 2  # the site and the crawl
         finally:
             process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     assert stdout == ""
     assert "Traceback" not in stderr
@@ -461,7 +461,7 @@ def running(folder: str) -> list[str]:
     return found
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -473,9 +473,9 @@ def test_site_only_serves_until_ctrl_c() -> None:
     with run("--site-only", "--pages=100", "--json") as process:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
-        with urlopen(f"{told['url']}/", timeout=10) as response:
+        with urlopen(f"{told['url']}/", timeout=60) as response:
             assert b"Lantern Herald" in response.read()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode == 0
     assert stderr == ""

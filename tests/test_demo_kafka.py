@@ -20,7 +20,7 @@ def done(kafka):
         env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": kafka},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
 
 

@@ -138,7 +138,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         os.kill(os.getpid(), 9)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    assert subprocess.run(command, check=False, timeout=60).returncode == -9
+    assert subprocess.run(command, check=False, timeout=600).returncode == -9
     with dedup.detector.open(tmp_path) as resumed:
         assert resumed.reserve(page(0), A).status == "refetch"
         assert resumed.reserve(page(ONES), B).status == "unique"
@@ -540,7 +540,7 @@ def test_a_second_process_is_refused(tmp_path):
     with dedup.detector.open(tmp_path):
         code = "import sys, dedup.detector; dedup.detector.open(sys.argv[1])"
         command = [sys.executable, "-c", code, str(tmp_path)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert StoreLocked.__name__ in done.stderr
         assert "dedup serve" in done.stderr
 

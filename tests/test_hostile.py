@@ -85,7 +85,7 @@ def test_counting_steps_sees_quadratic_work(count_steps):
 # -------------------------------------------------------------------------------------- 64 MB
 
 BOUND = 32  # bytes of address space for a byte of the page; about 14 are used at most
-HANG_SECONDS = 900  # no limit on speed: what is not linear takes hours at this size
+HANG_SECONDS = 3600  # no limit on speed: what is not linear takes hours at this size
 PROCESSES = 2
 
 READER = """

@@ -157,7 +157,7 @@ def test_the_lock_of_a_table_is_what_keeps_the_rule() -> None:
     """A writer and a reader are never inside together; readers are."""
     lock = Table(K)._lock
     inside, most, together = {"readers": 0, "writers": 0}, 0, threading.Lock()
-    barrier = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=300)
 
     def enter(kind: str, change: int) -> None:
         nonlocal most

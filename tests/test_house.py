@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
+import leftovers
 import pytest
+from crawling import wait_for
 
 import dedup
 from dedup.native import ffi, lib
@@ -71,3 +75,29 @@ def test_files_named_in_the_architecture_exist():
     paths = re.findall(r"`((?:native|dedup)/[a-z_./*]+)`", text)
     assert paths
     assert all(list(ROOT.glob(path.rstrip("/"))) for path in paths)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux only")
+def test_a_killed_test_run_leaves_no_process(tmp_path):
+    """What a run started, and what that started, ends when the run is killed with -9."""
+    code = """
+        import subprocess, sys, time
+        import leftovers
+        leftovers.watch()
+        sleeps = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+        subprocess.Popen([sys.executable, "-c", sleeps], start_new_session=True)
+        print("started", flush=True)
+        time.sleep(600)
+    """
+    mark = "a run of this test"
+    environment = {k: v for k, v in os.environ.items() if k != leftovers.MARK}
+    environment |= {"PYTHONPATH": str(Path(__file__).parent), "DEDUP_TEST_RUN_WITHIN": mark}
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], env=environment, stdout=subprocess.PIPE
+    ) as run:
+        try:
+            run.stdout.readline()
+            wait_for(lambda: len(leftovers.marked(mark, "DEDUP_TEST_RUN_WITHIN")) == 4)
+        finally:
+            run.kill()
+    wait_for(lambda: not leftovers.marked(mark, "DEDUP_TEST_RUN_WITHIN"))

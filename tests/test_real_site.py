@@ -47,7 +47,7 @@ def crawl(tmp_path_factory, tell):
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=1200,
         )
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout)

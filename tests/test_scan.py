@@ -46,7 +46,7 @@ def call(*args: object, data: bytes | None = None) -> Result:
 
 def run(*args: object, **options: object) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "dedup", "scan", *map(str, args)]
-    return subprocess.run(command, check=False, capture_output=True, timeout=60, **options)
+    return subprocess.run(command, check=False, capture_output=True, timeout=600, **options)
 
 
 def test_the_pages_hold_every_case():

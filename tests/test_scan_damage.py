@@ -287,7 +287,7 @@ def measured(*paths) -> list:
         [sys.executable, "-c", textwrap.dedent(MEASURE), *map(str, paths)],
         capture_output=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     return json.loads(done.stdout)
 

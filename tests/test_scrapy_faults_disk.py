@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+import time
 
 import pytest
 from crawling import Case, Crawling, article, hub, run_case, serve
@@ -130,12 +131,13 @@ def test_two_crawls_of_one_store_at_once(tmp_path):
     """The second one goes without, says who holds the store, and names `dedup serve`."""
     second_ended = threading.Event()
     pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
-    held = pages | {"/a": article(1, before=lambda: second_ended.wait(60))}
+    held = pages | {"/a": article(1, before=lambda: second_ended.wait(600))}
     settings = {"DEDUP_PATH": str(tmp_path / "dedup"), "DEDUP_NAMESPACE": "shared"}
     with serve(held) as one, serve(pages) as two:
         first = Crawling(tmp_path / "one", {"only": (one, Case(held, settings=settings))})
         while "/a" not in one.requested:  # it has opened the store at its start page
             assert first.process.poll() is None
+            time.sleep(0.01)
         second = Crawling(tmp_path / "two", {"only": (two, Case(pages, settings=settings))})
         without = second.end()["only"]
         second_ended.set()

@@ -104,26 +104,36 @@ def ban(number: int) -> Page:
 
 
 SLOW = """
+parsed = 0
+
 async def parse(self, response):
     import asyncio
     self.note("parsed", response)
     for request in self.links(response):
         yield request
-    if not response.url.endswith("/"):
-        await asyncio.sleep(SECONDS)
+    self.parsed += 1
+    if WAITS:
+        while self.parsed < 3:
+            await asyncio.sleep(0.02)
+    elif not response.url.endswith("/"):
+        await asyncio.sleep(0.3)
     self.note("ended", response)
 """
 
 
-def slow(seconds: float, **settings: object) -> Case:
-    """Two near-duplicates at once, the callback of either taking so long."""
+def slow(*, waits: bool, **settings: object) -> Case:
+    """Two near-duplicates at once, whose callbacks take their time.
+
+    waits: the callback of the first one waits for that of the second one.
+    """
     barrier = Barrier(2)
     pages = {
         "/": hub("/a", "/b"),
-        "/a": article(1, before=lambda: barrier.wait(20)),
-        "/b": article(1, frame="b", before=lambda: barrier.wait(20)),
+        "/a": article(1, before=lambda: barrier.wait(120)),
+        "/b": article(1, frame="b", before=lambda: barrier.wait(120)),
     }
-    return Case(pages, SLOW.replace("SECONDS", str(seconds)), settings | {"CONCURRENT_REQUESTS": 2})
+    body = SLOW.replace("WAITS", f'{waits} and not response.url.endswith("/")')
+    return Case(pages, body, settings | {"CONCURRENT_REQUESTS": 2})
 
 
 CASES = {
@@ -188,9 +198,9 @@ CASES = {
     "self": Case(
         {"/": hub("/page"), "/page": article(70, "/page", "/copy"), "/copy": article(70)},
     ),
-    "impatient": slow(0.5, DEDUP_WAIT_SECONDS=0),
-    "patient": slow(0.3),
-    "overtime": slow(1.0, DEDUP_WAIT_SECONDS=0.2),
+    "impatient": slow(waits=True, DEDUP_WAIT_SECONDS=0),
+    "patient": slow(waits=False, DEDUP_WAIT_SECONDS=60),
+    "overtime": slow(waits=True, DEDUP_WAIT_SECONDS=0.2),
 }
 
 
@@ -290,12 +300,18 @@ def pairs(tmp_path_factory):
     def twin(number: int) -> dict[str, Page]:
         barrier = Barrier(2)  # neither is answered before both are asked for
         return {
-            f"/{number}/{side}": article(1000 + number, frame=side, before=lambda: barrier.wait(30))
+            f"/{number}/{side}": article(
+                1000 + number, frame=side, before=lambda: barrier.wait(120)
+            )
             for side in ("left", "right")
         }
 
     pages = {path: page for number in range(PAIRS) for path, page in twin(number).items()}
-    settings = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
+    settings = {
+        "CONCURRENT_REQUESTS": 16,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+        "DEDUP_WAIT_SECONDS": 60,
+    }
     case = Case({"/": hub(*pages)} | pages, settings=settings)
     return run_case(tmp_path_factory.mktemp("pairs"), case)
 
@@ -316,11 +332,11 @@ def test_promise_1_nothing_is_lost_of_two_at_once(pairs):
         assert verdict["of"] == pairs.url + other
 
 
-# Parsed pages would be inserted together after a minute, if nobody asked for them.
+# Parsed pages would be inserted together after ten minutes, if nobody asked for them.
 PATIENT = """
 import dedup.detector, dedup.scrapy.session
 
-dedup.scrapy.session.COMMIT_SECONDS = 60
+dedup.scrapy.session.COMMIT_SECONDS = 600
 
 real = dedup.detector.Detector.insert_many
 def insert_many(self, verdicts):
@@ -336,7 +352,7 @@ MANY = {f"/{n}": article(3000 + n) for n in range(40)}
 def together(tmp_path_factory):
     pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="copy")}
     cases = {
-        "asked": Case(pages, settings={"DEDUP_WAIT_SECONDS": 1}),
+        "asked": Case(pages, settings={"DEDUP_WAIT_SECONDS": 60}),
         "many": Case({"/": hub(*MANY), **MANY}),
         "refused": Case({"/": hub(*MANY), **MANY}),
     }

@@ -130,10 +130,14 @@ def closed(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("closed")
     case = Case(MANY, body, {"CONCURRENT_REQUESTS": 4} | settings)
     with serve(MANY) as site:
+        if request.param == "sigint":
+            site.most = 20  # it is not over before the signal
         crawling = Crawling(folder, {"only": (site, case)})
         if request.param == "sigint":
             wait_for(lambda: len(crawling.events()) > 12)
             crawling.process.send_signal(signal.SIGINT)
+            wait_for(lambda: "SIGINT" in (folder / "log").read_text())
+            site.most = None
         first = crawling.end()["only"]
         report = verify_store(folder / "dedup", "only")
         second = Crawling(folder, {"only": (site, Case(MANY))}).end()["only"]
@@ -194,7 +198,7 @@ def test_page_that_a_later_middleware_discards_is_given_back(tmp_path):
     """Its copy does not wait for it once Python let go of it; one sent on as a copy is accepted."""
     settings = {
         "DOWNLOADER_MIDDLEWARES": {"spiders.Discards": 100, "spiders.Collects": 900},
-        "DEDUP_WAIT_SECONDS": 5,
+        "DEDUP_WAIT_SECONDS": 60,
     }
     crawl = run_case(tmp_path, Case(DISCARDED, settings=settings), setup=DISCARD)
     assert crawl.parsed == {"/", "/copy", "/retried", "/replaced"}

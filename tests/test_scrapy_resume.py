@@ -1,6 +1,5 @@
 """Crawls that are stopped, killed and resumed, or repeated, on the same store."""
 
-import random
 import shutil
 import signal
 
@@ -17,6 +16,7 @@ from killing import (
     site_pages,
     unexplained,
 )
+from seeds import seed_of
 
 CONTENTS = 32
 ROUNDS = 10  # make soak: 100
@@ -26,8 +26,8 @@ ROUNDS = 10  # make soak: 100
 def rounds(tmp_path_factory, tell):
     """What came of each round; tests/killing.py says what a round is."""
     done = []
-    first = random.randrange(10**9)
-    tell(f"killed and resumed, seeds {first} to {first + ROUNDS - 1}")
+    first = seed_of("KILLS")
+    tell(f"killed and resumed, seeds from KILLS_SEED={first} to {first + ROUNDS - 1}")
     with serve(site_pages(CONTENTS)) as site:
         for seed in range(first, first + ROUNDS):
             folder = tmp_path_factory.mktemp("killed")
@@ -102,12 +102,19 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_in_a_recrawl(tmp_path):
 def test_stopped_and_resumed(tmp_path):
     """A crawl that was stopped (SIGTERM) and resumed with JOBDIR parses each content once."""
     pages = site_pages(20)
-    settings = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 4}
+    settings = {
+        "JOBDIR": str(tmp_path / "job"),
+        "CONCURRENT_REQUESTS": 4,
+        "DEDUP_WAIT_SECONDS": 60,  # a page is in flight for as long as a busy machine has it
+    }
     with serve(pages) as site:
         together = {"only": (site, Case(pages, settings=settings))}
+        site.most = len(pages) - 8
         stopped = Crawling(tmp_path, together)
         wait_for(lambda: len(stopped.events()) > 15)
         stopped.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
+        site.most = None
         first = stopped.end()["only"]
         second = Crawling(tmp_path, together).end()["only"]
     parsed = [
@@ -123,14 +130,16 @@ def test_expired_reservation_keeps_the_near_duplicate(tmp_path):
     async def parse(self, response):
         import asyncio
         self.note("parsed", response)
+        self.copied = response.url.endswith("/copy")
         if response.url.endswith("/slow"):
             yield scrapy.Request(self.base + "/copy", self.parse, errback=self.failed)
-            await asyncio.sleep(0.6)
+            while not self.copied:
+                await asyncio.sleep(0.02)
         for request in self.links(response):
             yield request
     """
     pages = {"/": hub("/slow"), "/slow": article(5), "/copy": article(5, frame="copy")}
-    settings = {"DEDUP_RESERVATION_SECONDS": 0.2, "DEDUP_WAIT_SECONDS": 5}
+    settings = {"DEDUP_RESERVATION_SECONDS": 0.2, "DEDUP_WAIT_SECONDS": 60}
     crawl = run_case(tmp_path, Case(pages, body, settings))
     assert crawl.parsed == set(pages)
     assert crawl.stat("late_duplicate") == 1

@@ -271,7 +271,7 @@ def scrapy(project: Path, *arguments: str, folder: str = ".", code: int = 0) -> 
         env=os.environ | {"PYTHONPATH": str(project), "SCRAPY_SETTINGS_MODULE": "project"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert run.returncode == code, run.stderr

@@ -311,7 +311,7 @@ def test_redis_cli_works(serving):
         input=b"PING\nHELLO 3\nCLIENT ID\nDEDUP.INFO\nSELECT 0\nECHO hello\nQUIT\n",
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=120,
     )
     lines = done.stdout.decode().splitlines()
     assert lines[0] == "PONG"
@@ -335,7 +335,7 @@ def test_redis_benchmark_works(serving, client, ns):
     ]
     for words in (["PING"], ["DEDUP.PROBE", ns, "0" * 16, "0" * 16, "RECIPE", RECIPE]):
         done = subprocess.run(
-            [*command, *words], capture_output=True, check=True, timeout=60, text=True
+            [*command, *words], capture_output=True, check=True, timeout=120, text=True
         )
         assert "requests per second" in done.stdout
         assert "rror" not in done.stdout + done.stderr

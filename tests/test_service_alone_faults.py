@@ -10,13 +10,15 @@ import time
 
 import pytest
 import redis
+from crawling import wait_for
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from services import Serving
+from seeds import seed_of
+from services import STOP_SECONDS, Serving
 from test_service import insert, page, probe, reserve, spread
 
 ROUNDS = int(os.environ.get("SERVICE_KILLS", "3"))
-SEED = int(os.environ.get("SERVICE_KILLS_SEED") or random.randrange(10**9))
+SEED = seed_of("SERVICE_KILLS")
 SPIDERS = 4
 
 
@@ -39,7 +41,7 @@ class Spider(threading.Thread):
                     port=self.service.port,
                     decode_responses=True,
                     retry=Retry(NoBackoff(), 0),
-                    socket_timeout=10,
+                    socket_timeout=60,
                 ) as client:
                     while not self.ends.is_set():
                         self.sent += 1
@@ -64,15 +66,28 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path, tell):
         spiders = [Spider(service, number) for number in range(SPIDERS)]
         for spider in spiders:
             spider.start()
+
+        def told() -> tuple[int, int]:
+            return tuple(
+                sum(map(len, each))
+                for each in zip(*((s.acknowledged, s.dropped) for s in spiders), strict=True)
+            )
+
+        def wait_for_more() -> None:
+            acknowledged, dropped = told()
+            wait_for(lambda: told()[0] > acknowledged + 5 and told()[1] > dropped)
+
         for _ in range(ROUNDS):
-            time.sleep(rng.uniform(0.1, 0.8))
+            wait_for_more()
+            time.sleep(rng.uniform(0, 0.6))
             service.kill()
             service.start()
-        time.sleep(0.2)
+        wait_for_more()
         for spider in spiders:
             spider.ends.set()
         for spider in spiders:
-            spider.join(60)
+            spider.join(120)
+            assert not spider.is_alive()
         acknowledged = set().union(*(spider.acknowledged for spider in spiders))
         dropped = {key: of for spider in spiders for key, of in spider.dropped.items()}
         with redis.Redis(port=service.port, decode_responses=True) as client:
@@ -115,7 +130,7 @@ def test_damaged_files_are_named(tmp_path, file):
     again.start()
     try:
         if file == "documents.mdb":
-            assert again.process.wait(60) == 1
+            assert again.process.wait(STOP_SECONDS) == 1
         else:
             again.wait_until_ready()
             with redis.Redis(port=again.port, decode_responses=True) as client:

@@ -10,6 +10,7 @@ from string import hexdigits
 
 import jsonschema
 import pytest
+from crawling import wait_for
 from services import RECIPE, Serving
 
 TOKEN = "a token of sixteen bytes and more"
@@ -19,8 +20,16 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
-    limits = {"request_seconds": 2.0, "http_connections": 40, "body_bytes": 3_000_000}
+    limits = {"http_connections": 40, "body_bytes": 3_000_000}
     with Serving(tmp_path_factory.mktemp("store"), limits=limits) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    """A service that soon ends a request that is not whole."""
+    limits = {"request_seconds": 2.0, "body_bytes": 3_000_000}
+    with Serving(tmp_path_factory.mktemp("hasty"), limits=limits) as service:
         yield service
 
 
@@ -32,7 +41,7 @@ def ns(request):
 
 def ask(serving, method, path, body=None, headers=None):
     """Return the status, headers and parsed body of a request."""
-    connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
     with contextlib.closing(connection):
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection.request(method, path, data, JSON if headers is None else headers)
@@ -270,7 +279,7 @@ def test_a_token_is_asked_for(tmp_path):
 
 def sent(serving, data: bytes, pieces: int | None = None, pause: float = 0.0) -> bytes:
     """Send bytes, in pieces with pauses or whole, and return what comes until the end."""
-    with socket.create_connection(("127.0.0.1", serving.http_port), timeout=30) as plain:
+    with socket.create_connection(("127.0.0.1", serving.http_port), timeout=120) as plain:
         got = b""
         with contextlib.suppress(ConnectionError):
             step = pieces or len(data)
@@ -297,11 +306,11 @@ def sent(serving, data: bytes, pieces: int | None = None, pause: float = 0.0) ->
     ],
     ids=lambda garbage: repr(garbage[:30]),
 )
-def test_garbage_ends_its_connection(serving, garbage):
+def test_garbage_ends_its_connection(hasty, garbage):
     """What is not HTTP is refused with a 4xx, or its connection just ends."""
-    answer = sent(serving, garbage)
+    answer = sent(hasty, garbage)
     assert not answer or re.match(rb"HTTP/1.1 4\d\d ", answer), answer
-    assert serving.get("/livez")[0] == 200
+    assert hasty.get("/livez")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -313,31 +322,28 @@ def test_garbage_ends_its_connection(serving, garbage):
     ],
     ids=["headers", "body"],
 )
-def test_a_slow_request_ends(serving, slow):
+def test_a_slow_request_ends(hasty, slow):
     """Slow loris: a request that is not whole within its time ends the connection."""
     head = slow.find(b"\r\n\r\n") + 4 if b"\r\n\r\n" in slow else 40
-    began = time.monotonic()
     with (
-        socket.create_connection(("127.0.0.1", serving.http_port), timeout=30) as plain,
-        contextlib.suppress(ConnectionError),
+        socket.create_connection(("127.0.0.1", hasty.http_port), timeout=120) as plain,
+        pytest.raises(ConnectionError),
     ):
         plain.sendall(slow[:head])
-        for byte in slow[head:]:
+        for byte in slow[head:] * 2:  # a whole one would take more than a minute
             plain.sendall(bytes([byte]))
             time.sleep(0.1)
-        assert plain.recv(100) == b""
-    assert time.monotonic() - began < 30
 
 
-def test_a_chunked_body_is_bounded_too(serving):
+def test_a_chunked_body_is_bounded_too(hasty):
     """Without a Content-Length the bytes are counted as they come."""
     head = (
         b"POST /v1/forget HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
-    answer = sent(serving, head + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 50)
+    answer = sent(hasty, head + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 50)
     assert answer.startswith(b"HTTP/1.1 413 ") or not answer
-    assert serving.get("/livez")[0] == 200
+    assert hasty.get("/livez")[0] == 200
 
 
 def test_too_many_connections_end_and_others_are_served(serving):
@@ -347,15 +353,22 @@ def test_too_many_connections_end_and_others_are_served(serving):
         answers = []
         for _ in range(60):
             plain = stack.enter_context(
-                socket.create_connection(("127.0.0.1", serving.http_port), timeout=30)
+                socket.create_connection(("127.0.0.1", serving.http_port), timeout=120)
             )
             with contextlib.suppress(ConnectionError):
                 plain.sendall(request)
                 answers.append(plain.recv(65536))
         served = sum(answer.startswith(b"HTTP/1.1 200") for answer in answers)
         assert 30 <= served <= 40
-    time.sleep(0.1)
-    assert serving.get("/livez")[0] == 200
+    wait_for(lambda: _serves(serving))
+
+
+def _serves(serving) -> bool:
+    """Whether a new connection is served; those that ended may be counted a little longer."""
+    try:
+        return serving.get("/livez")[0] == 200
+    except OSError:
+        return False
 
 
 def test_hex_is_lower_case_only(call, ns):

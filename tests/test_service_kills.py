@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import uuid
 
 import pytest
 from crawling import Crawling, serve
 from killing import content, site_pages
 from killing_service import NAMESPACE, killed_round, shared, wrongs
+from seeds import seed_of
 from services import Serving
 
 import dedup
@@ -28,7 +28,7 @@ def test_four_spiders_that_share_a_service_drop_what_one_would(tmp_path, site):
     """Of each content one page is parsed, as in one process, but for pages in flight for too long."""
     with Serving(tmp_path / "service") as service:
         where = f"redis://127.0.0.1:{service.port}"
-        settings = {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 20, "DEDUP_WAIT_SECONDS": 20}
+        settings = {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60, "DEDUP_WAIT_SECONDS": 100}
         running = [
             Crawling(tmp_path / str(n), {"only": (site, shared(site, n, FOUR, settings))})
             for n in range(FOUR)
@@ -49,8 +49,8 @@ def test_four_spiders_that_share_a_service_drop_what_one_would(tmp_path, site):
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_promise_6_what_was_acknowledged_survives_kills(tmp_path, site, tell, number):
     """Service and spiders killed: acknowledged inserts are found, drops have accepted originals."""
-    seed = random.randrange(10**9)
-    tell(f"service and spiders killed, seed {seed}")
+    seed = seed_of("SERVICE_KILLS") + number
+    tell(f"service and spiders killed, SERVICE_KILLS_SEED={seed}")
     assert list(wrongs(killed_round(tmp_path, site, seed))) == []
 
 
@@ -58,6 +58,6 @@ def test_promise_6_what_was_acknowledged_survives_kills_of_kafka_too(
     tmp_path, site, one_broker, tell
 ):
     """The same with insert events through Kafka, whose broker is among those that are killed."""
-    seed, topic = random.randrange(10**9), f"inserts-{uuid.uuid4().hex[:12]}"
-    tell(f"service, spiders and broker killed, seed {seed}")
+    seed, topic = seed_of("SERVICE_KILLS"), f"inserts-{uuid.uuid4().hex[:12]}"
+    tell(f"service, spiders and broker killed, SERVICE_KILLS_SEED={seed}")
     assert list(wrongs(killed_round(tmp_path, site, seed, one_broker, topic))) == []

@@ -1,6 +1,6 @@
 """The bounds on what comes from outside, on the RESP port: real sockets against a real process.
 
-The service under test has its bounds lowered, so that no test waits for long.
+Where the bounds on time are tested the service has them lowered, so that no test waits for long.
 """
 
 import contextlib
@@ -30,7 +30,14 @@ SHORT = {
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
-    with Serving(tmp_path_factory.mktemp("store"), limits={**SHORT, "connections": 50}) as service:
+    with Serving(tmp_path_factory.mktemp("store"), limits={"connections": 50}) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    """A service that soon ends a connection; others than these tests' could be too slow for it."""
+    with Serving(tmp_path_factory.mktemp("hasty"), limits=SHORT) as service:
         yield service
 
 
@@ -184,8 +191,7 @@ def test_too_many_connections_are_told_so(serving, client):
         plains = [stack.enter_context(serving.connect()) for _ in range(60)]
         answers = []
         for plain in plains:
-            plain.settimeout(0.5)
-            with contextlib.suppress(TimeoutError, ConnectionError):
+            with contextlib.suppress(ConnectionError):
                 plain.sendall(PING)
                 answers.append(plain.recv(100))
         assert answers.count(b"+PONG\r\n") >= 40
@@ -193,22 +199,19 @@ def test_too_many_connections_are_told_so(serving, client):
         assert client.ping()
 
 
-def test_a_slow_command_ends_its_connection(serving, client):
+def test_a_slow_command_ends_its_connection(hasty):
     """Slow loris: a command that is not whole within its time ends the connection."""
-    with serving.connect() as plain:
-        began = time.monotonic()
-        with contextlib.suppress(ConnectionError):
-            for byte in command(b"ECHO", b"x" * 1000):
-                plain.sendall(bytes([byte]))
-                time.sleep(0.05)
-                assert time.monotonic() - began < 30
-        assert time.monotonic() - began < 30
-    assert client.ping()
+    with hasty.connect() as plain, pytest.raises(ConnectionError):
+        for byte in command(b"ECHO", b"x" * 1000):  # a whole one would take a minute
+            plain.sendall(bytes([byte]))
+            time.sleep(0.05)
+    with redis.Redis(port=hasty.port) as other:
+        assert other.ping()
 
 
-def test_an_idle_connection_is_closed(serving):
+def test_an_idle_connection_is_closed(hasty):
     """After its idle time, and not before a token's, a connection ends without a word."""
-    with serving.connect() as plain:
+    with hasty.connect() as plain:
         plain.sendall(PING)
         assert rest(plain) == b"+PONG\r\n"
 
@@ -220,8 +223,9 @@ def test_a_connection_that_shows_no_token_is_closed(tmp_path):
         assert rest(plain) == b""
 
 
-def test_a_slow_reader_costs_bounded_memory_and_ends(serving, client):
+def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
     """Who asks and does not read is not answered without end, and is cut off; others are served."""
+    client = redis.Redis(port=hasty.port, decode_responses=True)
     insert(client, "unread", "k" * 8000, check=0)
     asked = command(
         b"DEDUP.PROBE",
@@ -231,12 +235,12 @@ def test_a_slow_reader_costs_bounded_memory_and_ends(serving, client):
         b"RECIPE",
         RECIPE.encode(),
     )
-    before = _rss(serving)
-    with serving.connect() as plain:
+    before = _rss(hasty)
+    with client, hasty.connect() as plain:
         plain.setblocking(False)
         sent, began = 0, time.monotonic()
         with contextlib.suppress(ConnectionError):
-            while time.monotonic() - began < 20:
+            while time.monotonic() - began < 120:
                 try:
                     sent += plain.send(asked * 500)
                 except BlockingIOError:
@@ -244,7 +248,7 @@ def test_a_slow_reader_costs_bounded_memory_and_ends(serving, client):
             raise AssertionError("it was never cut off")
         assert sent / len(asked) * 8000 > 2 << 20
         assert client.ping()
-    assert _rss(serving) - before < 64 << 20
+    assert _rss(hasty) - before < 64 << 20
 
 
 def _rss(serving) -> int:
@@ -280,7 +284,7 @@ def test_a_reader_that_comes_late_gets_every_answer(serving, client):
                 assert head == b"*0\r\n"
             assert stream.readline() == b"$%d\r\n" % len(str(i))
             assert stream.readline() == b"%d\r\n" % i
-        sender.join(10)
+        sender.join()
 
 
 def _sending(plain, data):
@@ -367,7 +371,7 @@ def test_many_connections_are_served(tmp_path):
     with Serving(tmp_path) as service:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code), str(service.port)],
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.stdout == "done\n", done.stderr[-2000:]
 

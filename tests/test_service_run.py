@@ -16,7 +16,7 @@ def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
     service = Serving(tmp_path, option, "0.0.0.0:0")
     with pytest.raises(AssertionError, match="DEDUP_TOKEN"):
         service.start()
-    assert service.process.wait(30) == 2
+    assert service.process.wait(120) == 2
 
 
 def test_it_starts_beyond_loopback_with_a_token(tmp_path):
@@ -70,7 +70,7 @@ def test_a_second_service_on_the_same_path_says_so(tmp_path):
             insert(client, "d", "http://a/1")
         second = Serving(tmp_path, wait=False)
         second.start()
-        assert second.process.wait(30) == 1
+        assert second.process.wait(120) == 1
         assert any("StoreLocked" in line or "in use" in line for line in second.log), second.log
 
 

@@ -1,15 +1,15 @@
 """Spiders, services and a log in thousands of orders (simulation.py): every promise is kept."""
 
 import os
-import random
 import tempfile
 from pathlib import Path
 
 import pytest
 import simulation
+from seeds import seed_of
 
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "1000"))
-FIRST = int(os.environ.get("SIMULATION_SEED") or random.randrange(10**9))
+FIRST = seed_of("SIMULATION")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from damage import FILES, Harm, counted, heads, outcomes, sampled, small_store, wrong
+from seeds import seed_of
 
 SAMPLES = 150
 
@@ -19,7 +20,7 @@ def test_any_byte_that_steers_is_refused_or_harmless(folder, tell: Callable[[str
 
     make soak flips every bit of all of them.
     """
-    seed = random.randrange(10**9)
+    seed = seed_of("DAMAGE")
     chance = random.Random(seed)
     harms = heads(folder, [1 << chance.randrange(8)])
     harms = [
@@ -28,17 +29,17 @@ def test_any_byte_that_steers_is_refused_or_harmless(folder, tell: Callable[[str
         if harm.file != FILES[0] or harm.place < 2 * 4096 or chance.random() < 1 / 3
     ]
     found = outcomes(folder, harms)
-    tell(f"damaged heads, seed {seed}: {counted(found)}")
+    tell(f"damaged heads, DAMAGE_SEED={seed}: {counted(found)}")
     assert wrong(harms, found) == [], seed
     assert counted(found)["refused"] > 100
 
 
 def test_any_byte_is_refused_or_harmless(folder, tell: Callable[[str], None]):
     """Bytes by chance, of all files: named and refused, or the store answers and takes writes."""
-    seed = random.randrange(10**9)
+    seed = seed_of("DAMAGE")
     harms = sampled(folder, seed, SAMPLES)
     found = outcomes(folder, harms)
-    tell(f"damaged bytes, seed {seed}: {counted(found)}")
+    tell(f"damaged bytes, DAMAGE_SEED={seed}: {counted(found)}")
     assert {harm.file for harm in harms} == set(FILES)
     assert wrong(harms, found) == [], seed
 

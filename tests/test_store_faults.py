@@ -134,7 +134,7 @@ def test_a_flush_that_fails_is_told_to_the_next_insert(tmp_path, monkeypatch, ca
 
         monkeypatch.setattr(s._documents, "sync", refuse)
         s.insert(document("a"))
-        assert failed.wait(10)
+        assert failed.wait(120)
         monkeypatch.setattr(s._documents, "sync", sync)
         while s._flush_error is None:
             pass

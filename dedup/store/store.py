@@ -380,9 +380,9 @@ class Store:
                 if not batch:
                     return removed
                 first, done = batch[-1][0] + 1, done + len(batch)
-                keys = [document.key for _, document in batch if of(document)]
-                if keys:
-                    pairs = self._documents.forget_many(keys)
+                going = [each for each in batch if of(each[1])]
+                if going:
+                    pairs = self._documents.remove_many(going)
                     removed += len(pairs)
                     with self._committed():
                         for document_id, value in pairs:

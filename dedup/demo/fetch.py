@@ -1,0 +1,33 @@
+"""What is fetched from elsewhere, with patience: a mirror that does not answer is asked again.
+
+The rule kept here: TRIES tries and no more, with longer and longer pauses, and what the last of them
+said is there to be shown.
+"""
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["fetched"]
+
+TRIES = 4
+PAUSE_SECONDS = 5.0  # before the second try; three times as long before each one after it
+
+
+def fetched(
+    command: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command that downloads something, again until it works or was tried TRIES times.
+
+    Returns the last run, with what it wrote; its returncode says whether it worked. Raises OSError
+    if there is no such program.
+    """
+    for left in reversed(range(TRIES)):
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=cwd, env=env
+        )
+        if done.returncode == 0 or not left:
+            return done
+        time.sleep(PAUSE_SECONDS * 3 ** (TRIES - 1 - left))
+    raise AssertionError
