@@ -109,8 +109,8 @@ def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     holds nothing: whatever the shards reserved for it is to be released.
     """
     first = answers[home]
-    if first is None:
-        return None
+    if first is None or len(answers) == 1:
+        return first
     if first.status == "refetch" or (first.status == "exempt" and first.reason != "new_links"):
         return first
     given = [answer for answer in answers.values() if answer is not None]

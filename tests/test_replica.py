@@ -318,6 +318,32 @@ def test_a_namespace_that_is_gone_is_made_anew_and_the_others_skip_what_they_hav
     asyncio.run(main())
 
 
+def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, monkeypatch):
+    """A kill before the next manifest: the namespace that has less than it had is no older copy."""
+    config = log_config(kafka)
+
+    async def nothing(_replica):
+        pass
+
+    async def one_batch(replica, batch, apply=Replica._apply):
+        await apply(replica, batch)
+        raise OSError("killed")
+
+    async def main():
+        await write(config, inserts(range(40), "other") + inserts(range(30)))
+        await drained(config, tmp_path)
+        shutil.rmtree(tmp_path / "other")
+        with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
+            patched.setattr("dedup.service.replica.CATCHING_UP_RECORDS", 10)
+            patched.setattr(Replica, "_apply", one_batch)
+            patched.setattr(Replica, "_note", nothing)
+            await drained(config, tmp_path)
+        await drained(config, tmp_path)
+        assert held(tmp_path) == replayed(await read(config))
+
+    asyncio.run(main())
+
+
 def test_an_older_copy_of_one_store_is_refused(kafka, tmp_path):
     """Between its offsets and those of log.json it would miss what the others have."""
     config = log_config(kafka)

@@ -76,7 +76,9 @@ def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
         for share, partitions in (("0", {0}), ("1-2", {1, 2})):
             counts = await drained(config, tmp_path / share, share=share)
             assert held(tmp_path / share) == of(expected, partitions) != {}
-            assert counts["repeated"] == counts["given_up"] == counts.get("misplaced", 0) == 0
+            assert (
+                counts["repeated"] == counts.get("given_up", 0) == counts.get("misplaced", 0) == 0
+            )
             is_consistent(tmp_path / share, partitions)
         together = {ns: {} for ns in expected}
         for share in ("0", "1-2"):
@@ -116,8 +118,8 @@ def test_a_smaller_share_gives_up_and_a_larger_one_reads_what_is_new(kafka, tmp_
         assert held(tmp_path) == expected
         applied = sum(counts[name] for name in ("inserted", "replaced", "forgotten", "repeated"))
         assert applied <= len(before)
-        assert counts["repeated"] == counts["given_up"] == 0
-        assert await drained(config, tmp_path) == {"given_up": 0}
+        assert counts["repeated"] == counts.get("given_up", 0) == 0
+        assert await drained(config, tmp_path) == {}
 
     asyncio.run(main())
 
@@ -185,7 +187,7 @@ def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path)
         shutil.copytree(whole, path)
         command = [sys.executable, "-c", textwrap.dedent(KILLED)]
         command += [config.bootstrap[0], config.topic, str(path), str(step)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert done.returncode == -signal.SIGKILL, done.stderr
         noted = offsets(path)["news"]
         given_up = {p for p in (0, 2) if not noted[p]}

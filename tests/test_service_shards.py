@@ -34,7 +34,7 @@ def keys_of(partitions: set[int], count: int) -> list[str]:
 
 def client(service: Serving) -> redis.Redis:
     return redis.Redis(
-        port=service.port, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_timeout=60
+        port=service.port, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_timeout=120
     )
 
 
@@ -48,7 +48,7 @@ def found(service: Serving, numbers: range) -> set[int]:
 
 
 def posted(service: Serving, path: str, body: object) -> dict:
-    connection = http.client.HTTPConnection("127.0.0.1", service.http_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", service.http_port, timeout=120)
     try:
         headers = {"Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(body), headers)
@@ -159,7 +159,7 @@ def test_partitions_beyond_the_topic_end_the_service_with_the_count(kafka, tmp_p
     command = [sys.executable, "-m", "dedup", "serve", "--path", str(tmp_path)]
     command += ["--listen", "127.0.0.1:0", "--http", "none", "--kafka", config.bootstrap[0]]
     command += ["--topic", config.topic, "--partitions", "1-3"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     assert "3 lies beyond the 3 partitions of the topic" in done.stderr
     assert "Traceback" not in done.stderr

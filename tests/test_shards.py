@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
+from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import murmur2
@@ -19,6 +22,13 @@ PAGE = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
 def test_a_key_lies_where_kafkas_own_producer_puts_it(key, count):
     """The native murmur2 is that of the plain one, which the tests of the writer hold to Kafka."""
     assert partition_of(key, count) == (murmur2(key) & 0x7FFFFFFF) % count
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(1, 10_000))
+def test_a_key_lies_where_aiokafka_puts_it(key, count):
+    """Spiders with an outbox and services write through aiokafka."""
+    partitions = list(range(count))
+    assert partition_of(key, count) == DefaultPartitioner()(key, partitions, partitions)
 
 
 def test_the_hash_is_that_of_kafkas_own_tests():
@@ -110,3 +120,45 @@ def test_what_is_to_be_inserted_has_the_token_of_its_home():
     links = msgspec.structs.replace(LINKS, token="theirs")
     found = merged({3: links, 5: msgspec.structs.replace(UNIQUE, token="ours")}, 5)
     assert (found.status, found.reason, found.token) == ("exempt", "new_links", "ours")
+
+
+ANSWERS = {
+    "silent": None,
+    "unique": UNIQUE,
+    "refetch": REFETCH,
+    "near": NEAR,
+    "nearer": NEARER,
+    "pending": PENDING,
+    "pending further": verdict("pending", "", "e", 3),
+    "links": LINKS,
+    "expired": EXPIRED,
+    "short": SHORT,
+}
+
+
+def said(verdict):
+    return None if verdict is None else next(n for n, v in ANSWERS.items() if v == verdict)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_all_answers_that_there_can_be_come_to_what_is_written(count):
+    """docs/protocol.md, Shards, 3: the first line that fits. Whichever shard is the home."""
+    for names in itertools.product(ANSWERS, repeat=count):
+        for home in range(count if count < 4 else 1):
+            own, given = names[home], set(names)
+            if own == "silent":
+                expected = None
+            elif own in {"refetch", "expired", "short"}:
+                expected = own
+            elif given & {"near", "nearer"}:
+                expected = "nearer" if "nearer" in given else "near"
+            elif "silent" in given:
+                expected = None
+            elif given & {"pending", "pending further"}:
+                expected = "pending" if "pending" in given else "pending further"
+            else:
+                expected = "links" if "links" in given else "unique"
+            answers = {i: ANSWERS[name] for i, name in enumerate(names)}
+            assert said(merged(answers, home)) == expected, (names, home)
+            # the order of the answers says nothing
+            assert said(merged(dict(reversed(answers.items())), home)) == expected

@@ -25,6 +25,7 @@ from dedup.values import PageFingerprint, hex_fingerprint
 __all__ = ["compare"]
 
 HUNKS = 10  # shown without --all
+CONTEXT = 25  # words that the page shows before and after a difference
 WIDE = 100  # columns of a terminal from which on texts are shown side by side by default
 
 
@@ -237,18 +238,21 @@ def _notes(b: _Side, result: _Result) -> Iterator[str]:
 def _write_page(
     path: str, a: _Side, b: _Side, recipe: Recipe, result: _Result, hunks: list[Hunk]
 ) -> None:
-    from dedup.cli.compare_page import compare_page
+    from dedup.report.page import beside, line, page, table, two_texts
 
-    text = compare_page(
-        (a.path, b.path),
-        _verdict(a, b, recipe, result),
-        [*_notes(b, result), _summary(a, b, hunks)],
-        (
-            [*zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)],
-            [_DISTANCE_HEADERS, *_distance_rows(recipe, result)],
-        ),
-        (a.words, b.words),
-        hunks,
+    answer, why = _verdict(a, b, recipe, result)
+    head, *rows = zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)
+    text = page(
+        f"{a.path} and {b.path}: {answer}",
+        [
+            *map(line, [*_notes(b, result), _summary(a, b, hunks)]),
+            beside(
+                table([str(name) for name in head], rows),
+                table(_DISTANCE_HEADERS, _distance_rows(recipe, result)),
+            ),
+            two_texts(a.words, b.words, hunks, CONTEXT, names=(a.path, b.path)),
+        ],
+        head=(f"verdict: {answer}", f"({why})"),
     )
     with click.open_file(path, "wb") as file:
         file.write(text.encode("utf-8", "replace"))

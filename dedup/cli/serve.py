@@ -4,6 +4,7 @@ The rule kept here: the token comes from the environment, never from the command
 could read it.
 """
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from dedup.cli import terminal
+from dedup.cli.logs import set_up_logs
 from dedup.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,12 +105,12 @@ def serve(
     """
     from dedup.kafka.config import INSERTS_TOPIC, kafka_config
     from dedup.service.config import Config, Limits, parse_address
-    from dedup.service.logs import set_up_logs
     from dedup.service.run import run
 
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")
-    set_up_logs(log_form)
+    names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
+    set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
         path=path,
         listen=parse_address(listen),

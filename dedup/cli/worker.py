@@ -8,16 +8,15 @@ SIGTERM or Ctrl-C finishes the batch at hand, a second one ends the process.
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from dedup.cli.logs import set_up_logs
 
 if TYPE_CHECKING:
     from dedup.worker.config import Config
@@ -140,7 +139,10 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
     pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
     """
     config = _config(kafka, metrics, options)
-    _set_up_logs(as_json)
+    set_up_logs(
+        "json" if as_json else "text",
+        {"aiokafka": logging.CRITICAL, "asyncio": logging.WARNING},
+    )
     asyncio.run(_work(config))
 
 
@@ -200,34 +202,3 @@ def _told(stop: asyncio.Event, number: int) -> None:
         os._exit(128 + number)
     log.info("told to stop: the batch at hand is finished")
     stop.set()
-
-
-def _set_up_logs(as_json: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    formatter = _Json() if as_json else _Text()
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    for name, level in (("aiokafka", logging.CRITICAL), ("asyncio", logging.WARNING)):
-        logging.getLogger(name).setLevel(level)
-
-
-class _Text(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        when = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
-        said = f"{when} {record.levelname.lower()} {record.getMessage()}"
-        return f"{said}\n{self.formatException(record.exc_info)}" if record.exc_info else said
-
-
-class _Json(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)

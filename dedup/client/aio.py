@@ -11,16 +11,8 @@ service does not know a reservation any more); whoever is cancelled leaves no re
 from collections.abc import Sequence
 from typing import Any, Self
 
-from dedup.client.commands import (
-    Commands,
-    Kind,
-    NoToken,
-    facts_of,
-    fault_verdict,
-    is_fault,
-    neighbours_of,
-    verdict_of,
-)
+from dedup.client.commands import Commands, Kind, fault_verdict
+from dedup.client.flows import Flows
 from dedup.client.service import Service
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
@@ -48,6 +40,7 @@ class AsyncServiceDetector:
         self.policy = policy
         self._service = service
         self._commands = commands
+        self._flows = Flows(service, commands)
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -68,7 +61,7 @@ class AsyncServiceDetector:
         command = self._commands.probe(page, domain or "")
         if command is None:
             return []
-        return neighbours_of(await self._service.ask(command))
+        return await self._service.run(self._flows.probe(command))
 
     async def reserve(
         self,
@@ -82,19 +75,14 @@ class AsyncServiceDetector:
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
-        See Detector.reserve(). A reservation whose answer comes too late is released. Raises
+        See Detector.reserve(). A reservation whose answer comes too late, or not at all, is released. Raises
         RecipeMismatch, UsageError, and ServiceUnavailable: then keep the page, and insert the
         verdict that unjudged() gives.
         """
         self._check_open()
         if domain is None:
             domain = registrable_domain(url or key)
-
-        def give_back(reply: Any) -> None:
-            self._give_back(reply, page, key)
-
-        command = self._commands.reserve(page, key, domain, exempt, guard=guard)
-        return verdict_of(await self._service.ask(command, give_back), page, key, domain)
+        return await self._service.run(self._flows.reserve(page, key, domain, exempt, guard=guard))
 
     def unjudged(
         self, page: PageFingerprint, key: str, *, url: str | None = None, domain: str | None = None
@@ -130,9 +118,10 @@ class AsyncServiceDetector:
     async def release(self, verdict: Verdict) -> bool:
         """Give a reservation back. See Detector.release()."""
         self._check_open()
-        if is_fault(verdict):
-            return False
-        return bool(await self._service.ask(self._commands.end("release", verdict)))
+        (answer,) = await self._service.run(self._flows.end("release", (verdict,)))
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(answer)
 
     async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Exception | None]:
         """End reservations, all of them under way at once; return each one's error.
@@ -146,34 +135,23 @@ class AsyncServiceDetector:
         if kind != "release":
             for verdict in verdicts:
                 self._commands.check_insertable(verdict)
-        known = [v for v in verdicts if not is_fault(v)]
-        answers = iter(await self._service.ask_all([self._commands.end(kind, v) for v in known]))
-        errors: list[Exception | None] = []
-        for verdict in verdicts:
-            answer = None if is_fault(verdict) else next(answers)
-            if kind == "insert" and (is_fault(verdict) or isinstance(answer, NoToken)):
-                answer = await self._anew(verdict)
-            errors.append(answer if isinstance(answer, Exception) else None)
-        return errors
+        answers = await self._service.run(self._flows.end(kind, verdicts))
+        return [answer if isinstance(answer, Exception) else None for answer in answers]
 
-    async def _anew(self, verdict: Verdict) -> Exception | None:
-        try:
-            reply = await self._service.ask(self._commands.anew(verdict))
-            again = verdict_of(reply, verdict.page, verdict.key, verdict.domain)
-            await self._service.ask(self._commands.end("insert", again))
-        except Exception as error:
-            return error
-        return None
+    def let_go(self, verdict: Verdict) -> None:
+        """Release, soon, a page that was accepted but cannot be inserted. Waits for nothing."""
+        if not self._closed:
+            self._flows.let_go(verdict)
 
     async def forget(self, key: str) -> bool:
         """Remove the document with this key. See Detector.forget()."""
         self._check_open()
-        return bool(await self._service.ask(self._commands.forget(key)))
+        return await self._service.run(self._flows.forget(key))
 
     async def info(self) -> dict[str, Any]:
         """Return what the namespace holds, as the service says it."""
         self._check_open()
-        return facts_of(await self._service.ask(self._commands.info()))
+        return await self._service.run(self._flows.info())
 
     async def count(self) -> int:
         """Return the number of documents in the namespace."""
@@ -182,22 +160,13 @@ class AsyncServiceDetector:
     async def check(self) -> None:
         """Raise RecipeMismatch, UsageError or ServiceUnavailable if pages cannot be judged."""
         self._check_open()
-        await self._service.ask(self._commands.check())
+        await self._service.run(self._flows.check())
 
     async def close(self) -> None:
         """Close the connections. Closing twice does nothing."""
         if not self._closed:
             self._closed = True
             await self._service.close()
-
-    def _give_back(self, reply: Any, page: PageFingerprint, key: str) -> None:
-        """Release what was reserved for somebody who does not wait for it any more."""
-        try:
-            verdict = verdict_of(reply, page, key, "")
-            if verdict.token is not None and not self._closed:
-                self._service.post(self._commands.end("release", verdict))
-        except Exception:  # noqa: S110 - it then expires
-            pass
 
     def _check_open(self) -> None:
         if self._closed:

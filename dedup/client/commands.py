@@ -16,8 +16,11 @@ from dedup.recipes import same_recipe
 from dedup.values import Neighbour, PageFingerprint, Status, Verdict, hex_fingerprint
 
 __all__ = [
+    "PARTITIONS",
+    "PROBE_COUNT",
     "Command",
     "Commands",
+    "Kind",
     "NoToken",
     "error_of",
     "facts_of",
@@ -30,6 +33,7 @@ __all__ = [
 Command = tuple[bytes | str | int, ...]
 Kind = Literal["insert", "pin", "release"]
 
+PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
 _FAULT = "fault-"  # begins a token that was made here, for a page that could not be reserved
 
@@ -45,7 +49,8 @@ class Commands:
         self, namespace: str, recipe_id: str, policy: Policy, chosen: Sequence[str]
     ) -> None:
         """Speak for a namespace; chosen names the fields of the policy that the caller chose."""
-        self.namespace = namespace.encode()
+        self.namespace = namespace
+        self._encoded_namespace = namespace.encode()
         self._recipe_id = recipe_id
         self._policy = policy
         distances: Command = ()
@@ -70,7 +75,7 @@ class Commands:
             return None
         command: Command = (
             b"DEDUP.PROBE",
-            self.namespace,
+            self._encoded_namespace,
             hex_fingerprint(page.value),
             hex_fingerprint(page.check),
             b"RECIPE",
@@ -91,12 +96,13 @@ class Commands:
         exempt: str | None,
         *,
         guard: bool = True,
+        token: str,
     ) -> Command:
-        """Return the command that judges a page."""
+        """Return the command that judges a page, and takes it under a token: its last word."""
         same_recipe(self._recipe_id, page.recipe)
         command: Command = (
             b"DEDUP.RESERVE",
-            self.namespace,
+            self._encoded_namespace,
             _encoded(key),
             f"{page.value:016x}",
             f"{page.check:016x}",
@@ -108,33 +114,35 @@ class Commands:
         )
         if exempt:
             command += (b"EXEMPT", exempt)
-        return command if guard else (*command, b"GUARD", b"off")
+        if not guard:
+            command += (b"GUARD", b"off")
+        return (*command, b"TOKEN", token)
 
-    def end(self, kind: Kind, verdict: Verdict) -> Command:
+    def end(self, kind: Kind, key: str, token: str | None) -> Command:
         """Return the command that ends a reservation."""
-        assert verdict.token is not None
+        assert token is not None
         name = b"DEDUP.RELEASE" if kind == "release" else b"DEDUP.INSERT"
-        command: Command = (name, self.namespace, _encoded(verdict.key), verdict.token)
+        command: Command = (name, self._encoded_namespace, _encoded(key), token)
         return (*command, b"PIN") if kind == "pin" else command
 
-    def anew(self, verdict: Verdict) -> Command:
+    def anew(self, verdict: Verdict, token: str) -> Command:
         """Return the command that reserves once more a page whose token is not known any more."""
-        return self.reserve(verdict.page, verdict.key, verdict.domain, "expired")
+        return self.reserve(verdict.page, verdict.key, verdict.domain, "expired", token=token)
 
     def forget(self, key: str) -> Command:
         """Return the command that removes a document."""
-        return (b"DEDUP.FORGET", self.namespace, _encoded(key))
+        return (b"DEDUP.FORGET", self._encoded_namespace, _encoded(key))
 
     def check(self) -> Command:
         """Return a probe for which it does not matter what it finds, but that it can be made."""
         none = hex_fingerprint(0)
         recipe: Command = (b"RECIPE", self._recipe_id)
-        command: Command = (b"DEDUP.PROBE", self.namespace, none, none, *recipe)
+        command: Command = (b"DEDUP.PROBE", self._encoded_namespace, none, none, *recipe)
         return (*command, *self._probe_options, b"COUNT", 1)
 
     def info(self) -> Command:
         """Return the command that asks what the namespace holds."""
-        return (b"DEDUP.INFO", self.namespace)
+        return (b"DEDUP.INFO", self._encoded_namespace)
 
     def check_insertable(self, verdict: Verdict) -> None:
         """Raise UsageError or RecipeMismatch for a verdict that cannot be inserted."""

@@ -1,27 +1,24 @@
 """One connection to a table service, shared by everything that an asyncio loop asks of it.
 
-    ask -> (written together, once a turn of the loop) -> answers, in the order of the commands
+    ask, tell -> (written together, once a turn of the loop) -> answers, in the order of the commands
 
 The rule kept here: an asker waits at most timeout_seconds, and gets the answer, ReplyError, or
-ServiceUnavailable. A connection on which nothing at all was heard for that long is given up, with
-all that was asked on it. No coroutine and no timer for each command: redis.asyncio takes 15 times
-the CPU time with 16 commands under way.
+ServiceUnavailable. Nobody waits for what is told; of what has no answer when the connection is over
+it is known that it may not have come through. A connection on which nothing at all was heard for
+timeout_seconds is given up, with all that was asked on it. No coroutine and no timer for each
+command: redis.asyncio takes 15 times the CPU time with 16 commands under way.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import hiredis
 
-from dedup.client.commands import Command
 from dedup.errors import ServiceUnavailable
 
-__all__ = ["Late", "Link", "ReplyError"]
-
-Late = Callable[[Any], None]  # gets an answer that nobody waits for any more
+__all__ = ["Link", "ReplyError"]
 
 WAITING_LIMIT = 10_000  # commands without an answer; beyond it a command is refused
 
@@ -41,27 +38,31 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = hiredis.Reader(replyError=ReplyError)
         self._out: list[bytes] = []
-        # Each command written and not answered: the future, who takes a late answer, the deadline.
-        self._waiting: deque[tuple[asyncio.Future[Any], Late | None]] = deque()
+        # Each command that was not answered: who waits for it, or what nobody waits for; the deadline.
+        self._waiting: deque[asyncio.Future[Any] | bytes] = deque()
         self._deadlines: deque[float] = deque()  # of those written, in their order
         self._expired = 0  # so many of the first ones are nobody's any more
         self._timer: asyncio.TimerHandle | None = None
         self._heard = 0.0
         self.lost: asyncio.Future[str] = self._loop.create_future()
+        self.untold: list[bytes] = []  # once it is over: what may not have come through
 
-    def ask(self, command: Command, late: Late | None = None) -> asyncio.Future[Any]:
+    def ask(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its answer. Raises ServiceUnavailable, and waits never."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self.tell(data, future)
+        return future
+
+    def tell(self, data: bytes, who: "asyncio.Future[Any] | None" = None) -> None:
+        """Send a command whose answer nobody needs, or who does. Raises ServiceUnavailable."""
         if self.lost.done() or self._transport is None:
             raise ServiceUnavailable("the connection is closed")
         if len(self._waiting) >= WAITING_LIMIT:
             raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
-        future: asyncio.Future[Any] = self._loop.create_future()
-        packed = hiredis.pack_command(command)  # type: ignore[arg-type]
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(packed)
-        self._waiting.append((future, late))
-        return future
+        self._out.append(data)
+        self._waiting.append(data if who is None else who)
 
     def close(self) -> None:
         """Close the connection; what is written is sent, what was asked is not waited for."""
@@ -92,17 +93,16 @@ class Link(asyncio.Protocol):
         self._end(f"the connection broke ({exc})" if exc else "it closed the connection")
 
     def _answer(self, reply: Any) -> None:
-        future, late = self._waiting.popleft()
+        whose = self._waiting.popleft()
         self._deadlines.popleft()
         if self._expired:
             self._expired -= 1
-        if future.done():  # given up, by its time or by its asker
-            if late is not None:
-                late(reply)
-        elif isinstance(reply, ReplyError):
-            future.set_exception(reply)
+        if isinstance(whose, bytes) or whose.done():  # given up, by its time or by its asker
+            return
+        if isinstance(reply, ReplyError):
+            whose.set_exception(reply)
         else:
-            future.set_result(reply)
+            whose.set_result(reply)
 
     def _flush(self) -> None:
         if not self._out or self._transport is None:
@@ -122,10 +122,10 @@ class Link(asyncio.Protocol):
         self._timer = None
         now = self._loop.time()
         while self._expired < len(self._deadlines) and self._deadlines[self._expired] <= now:
-            future, _ = self._waiting[self._expired]
+            whose = self._waiting[self._expired]
             self._expired += 1
-            if not future.done():
-                future.set_exception(self._late())
+            if not isinstance(whose, bytes) and not whose.done():
+                whose.set_exception(self._late())
         if self._expired and now - self._heard >= self._timeout:
             self._abort(str(self._late()))
         elif self._expired < len(self._deadlines):
@@ -142,13 +142,14 @@ class Link(asyncio.Protocol):
     def _end(self, reason: str) -> None:
         if self.lost.done():
             return
+        waiting, self._waiting = self._waiting, deque()
+        self.untold = [whose for whose in waiting if isinstance(whose, bytes)]
         self.lost.set_result(reason)
         if self._timer is not None:
             self._timer.cancel()
         self._out.clear()
-        waiting, self._waiting = self._waiting, deque()
         self._deadlines.clear()
         self._expired = 0
-        for future, _ in waiting:
-            if not future.done():
-                future.set_exception(ServiceUnavailable(reason))
+        for whose in waiting:
+            if not isinstance(whose, bytes) and not whose.done():
+                whose.set_exception(ServiceUnavailable(reason))

@@ -4,32 +4,18 @@
         verdict = detector.reserve(page, key)
         detector.insert(verdict)
 
-The rule kept here: no call waits longer than the timeout for a connection, and as long for the
-answer, of each service; one that fails again and again is asked ever more seldom (breaker.py).
+The rule kept here: that of threads.py, for each step of a call (flows.py).
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from dedup.client.address import Address
-from dedup.client.breaker import Breaker
-from dedup.client.commands import (
-    Command,
-    Commands,
-    NoToken,
-    error_of,
-    facts_of,
-    is_fault,
-    neighbours_of,
-    verdict_of,
-)
-from dedup.errors import ServiceUnavailable, UsageError
+from dedup.client.commands import Commands
+from dedup.client.flows import Flows
+from dedup.client.threads import Services
+from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
 from dedup.names import registrable_domain
 from dedup.policy import Policy
@@ -37,8 +23,6 @@ from dedup.recipes import Recipe
 from dedup.values import Neighbour, PageFingerprint, Verdict
 
 __all__ = ["ServiceDetector"]
-
-CONNECTIONS = 64  # to each service; more threads at once meet ServiceUnavailable
 
 
 class ServiceDetector:
@@ -62,9 +46,8 @@ class ServiceDetector:
         self.recipe = recipe
         self.policy = policy
         self._commands = commands
-        self._ends = [_End(address, timeout_seconds) for address in addresses]
-        self._lock = threading.Lock()  # of the breakers
-        self._clock = clock
+        self._services = Services(addresses, timeout_seconds, clock)
+        self._flows = Flows(self._services, commands)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -87,7 +70,7 @@ class ServiceDetector:
         """Return the stored near-duplicates of a page. See Detector.probe()."""
         self._check_open()
         command = self._commands.probe(page, domain or "")
-        return [] if command is None else neighbours_of(self._ask(command))
+        return [] if command is None else self._services.run(self._flows.probe(command))
 
     def reserve(
         self,
@@ -101,13 +84,13 @@ class ServiceDetector:
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
-        See Detector.reserve(). Raises RecipeMismatch, UsageError, and ServiceUnavailable.
+        See Detector.reserve(). A reservation whose answer does not come in time is released. Raises
+        RecipeMismatch, UsageError, and ServiceUnavailable.
         """
         self._check_open()
         if domain is None:
             domain = registrable_domain(url or key)
-        command = self._commands.reserve(page, key, domain, exempt, guard=guard)
-        return verdict_of(self._ask(command), page, key, domain)
+        return self._services.run(self._flows.reserve(page, key, domain, exempt, guard=guard))
 
     def insert(self, verdict: Verdict) -> bool:
         """Make a page last: it was processed. Acknowledged by the service on return.
@@ -127,123 +110,40 @@ class ServiceDetector:
         self._check_open()
         for verdict in verdicts:
             self._commands.check_insertable(verdict)
-        asked = [self._commands.end("insert", verdict) for verdict in verdicts]
-        errors: list[Exception] = []
-        for verdict, answer in zip(verdicts, self._ask_all(asked), strict=True):
-            try:
-                if isinstance(answer, NoToken):
-                    again = self._ask(self._commands.anew(verdict))
-                    anew = verdict_of(again, verdict.page, verdict.key, verdict.domain)
-                    self._ask(self._commands.end("insert", anew))
-                elif isinstance(answer, Exception):
-                    errors.append(answer)
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        answers = self._services.run(self._flows.end("insert", verdicts))
+        failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
+        if failed is not None:
+            raise failed
         return [False] * len(verdicts)
 
     def release(self, verdict: Verdict) -> bool:
         """Give a reservation back. See Detector.release()."""
         self._check_open()
-        return not is_fault(verdict) and bool(self._ask(self._commands.end("release", verdict)))
+        (answer,) = self._services.run(self._flows.end("release", (verdict,)))
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(answer)
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key. See Detector.forget()."""
         self._check_open()
-        return bool(self._ask(self._commands.forget(key)))
+        return self._services.run(self._flows.forget(key))
 
     def info(self) -> dict[str, Any]:
         """Return what the namespace holds, as the service says it."""
         self._check_open()
-        return facts_of(self._ask(self._commands.info()))
+        return self._services.run(self._flows.info())
 
     def check(self) -> None:
         """Raise RecipeMismatch, UsageError or ServiceUnavailable if pages cannot be judged."""
         self._check_open()
-        self._ask(self._commands.check())
+        self._services.run(self._flows.check())
 
     def close(self) -> None:
         """Close the connections. Closing twice does nothing."""
         self._closed = True
-        for end in self._ends:
-            end.client.close()
+        self._services.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
-
-    def _ask(self, command: Command) -> Any:
-        answer = self._ask_all((command,))[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def _ask_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Return each command's answer, or the error that it stands for, of the first service.
-
-        Raises ServiceUnavailable if none answers.
-        """
-        if not commands:
-            return []
-        for end in self._ends:
-            with self._lock:
-                allowed = end.breaker.allows(self._clock())
-            if not allowed:
-                continue
-            try:
-                answers = end.ask(commands)
-                for answer in answers:
-                    if isinstance(answer, ServiceUnavailable):
-                        raise answer
-            except redis.AuthenticationError as error:
-                end.trouble = str(error_of(f"NOAUTH {error}"))
-            except (redis.RedisError, OSError, ServiceUnavailable) as error:
-                end.trouble = str(error)
-            else:
-                with self._lock:
-                    end.breaker.answered()
-                return answers
-            with self._lock:
-                end.breaker.failed(self._clock())
-        why = "; ".join(f"{end.address}: {end.trouble}" for end in self._ends)
-        raise ServiceUnavailable(
-            f"no table service answers ({why}); see that `dedup serve` runs there"
-        )
-
-
-class _End:
-    """One URL, its connections, and how it fares."""
-
-    def __init__(self, address: Address, timeout_seconds: float) -> None:
-        self.address = address
-        self.breaker = Breaker()
-        self.trouble = "it failed before, and is tried again soon"
-        tls: dict[str, Any] = {"ssl": True, "ssl_ca_certs": address.ca_file} if address.tls else {}
-        self.client = redis.Redis(
-            host=address.host,
-            port=address.port,
-            password=address.token,
-            protocol=2,
-            max_connections=CONNECTIONS,
-            socket_timeout=timeout_seconds,
-            socket_connect_timeout=timeout_seconds,
-            retry=Retry(NoBackoff(), 0),
-            **tls,
-        )
-
-    def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the answers, or the errors that they stand for. Raises what redis-py raises."""
-        pipeline = self.client.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-        return [
-            error_of(_line(answer)) if isinstance(answer, redis.ResponseError) else answer
-            for answer in pipeline.execute(raise_on_error=False)
-        ]
-
-
-def _line(error: redis.ResponseError) -> str:
-    """Return an error's answer as it came: redis-py leaves out the code ERR."""
-    text = str(error)
-    return text if text.partition(" ")[0].isupper() else f"ERR {text}"

@@ -1,68 +1,110 @@
-"""One page of HTML, made of a few parts: facts, bars, tables, and two texts beside each other.
+"""One page of HTML, made of a few parts: facts, bars, tables, and two texts side by side.
 
 The rule kept here: a page is one file that needs nothing else, no script and nothing from elsewhere;
 whatever comes from a crawled page is escaped; it reads in dark and light, on paper and on a phone.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from dedup.report.differences import Hunk
-from dedup.report.texts import Region, regions, sides
+from dedup.report.texts import regions, running, sides
 
-__all__ = ["Cell", "bars", "facts", "page", "section", "table", "two_texts", "warning"]
+__all__ = [
+    "Cell", "bars", "beside", "facts", "line", "page", "section", "table", "two_texts", "warning",
+]  # fmt: skip
 
 Cell = str | int | float
 
+_HEX = re.compile("[0-9a-f]{16}")
+
+# Each of two texts has a colour of its own, A red and B green, over light and dark alike; on a narrow
+# screen they stand one below the other, and tables too wide for it scroll by themselves.
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8882; --bar: #3b82f6;
-  --del: #e5484d33; --ins: #30a46c33; --warn: #f5a52433; }
+:root { color-scheme: light dark; --line: #8886; --soft: #8882; --bar: #3b82f6; --warn: #f5a52433;
+  --a: #e5484d; --b: #30a46c; }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem; line-height: 1.25; }
+h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
+h1 small { display: block; font-size: 1rem; font-weight: normal; opacity: .75; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
 p, li, td, summary { overflow-wrap: anywhere; }
 dl.facts { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); }
 dl.facts > div { background: var(--soft); border-radius: .5rem; padding: .7rem .9rem; }
 dl.facts dt { font-size: .85rem; opacity: .8; }
 dl.facts dd { font-size: 1.5rem; font-variant-numeric: tabular-nums; margin: 0; }
-.wide { overflow-x: auto; }
+.wide { max-width: 100%; overflow-x: auto; }
 table { border-collapse: collapse; margin: .4rem 0 1rem; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .9rem .3rem 0; text-align: left;
   vertical-align: top; }
 td { font-variant-numeric: tabular-nums; }
+td code { font: .85rem ui-monospace, monospace; overflow-wrap: normal; white-space: nowrap; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td.bar { min-width: 8rem; width: 45%; }
 td.bar span { background: var(--bar); border-radius: .2rem; display: block; height: .9rem;
   margin-top: .3rem; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 3rem; margin: 1.2rem 0; }
+.beside table { font-size: .9rem; width: auto; }
+.beside td { max-width: 24rem; min-width: 4rem; }
+.beside td:first-child { min-width: 0; white-space: nowrap; }
 .warning { background: var(--warn); border-radius: .5rem; padding: .6rem .9rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 0; overflow-wrap: anywhere; }
 h3 + p { margin: 0 0 .4rem; opacity: .8; }
 .pair { border-top: 1px solid var(--line); margin: 0; padding: .4rem 0; }
 summary { cursor: pointer; }
 .sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0 1.5rem; }
-.sides > div { border-top: 1px solid var(--line); overflow-wrap: anywhere; padding: .6rem 0; }
-.sides > p { grid-column: 1 / -1; margin: .2rem 0; opacity: .75; }
-del { background: var(--del); text-decoration: none; }
-ins { background: var(--ins); text-decoration: none; }
+.sides > * { min-width: 0; }
+.sides > div { border-left: .2rem solid; margin: .3rem 0; overflow-wrap: anywhere;
+  padding: .5rem 0 .5rem .9rem; }
+.sides > .a { border-color: color-mix(in srgb, var(--a) 55%, transparent); }
+.sides > .b { border-color: color-mix(in srgb, var(--b) 55%, transparent); }
+.sides > p, .sides > details { grid-column: 1 / -1; margin: .3rem 0; opacity: .75; }
+del, ins, mark { border-radius: .2rem; padding: .05rem .1rem; text-decoration: none; }
+mark { color: inherit; display: block; width: fit-content; }
+del, .a mark { background: color-mix(in srgb, var(--a) 24%, transparent); }
+ins, .b mark { background: color-mix(in srgb, var(--b) 24%, transparent); }
 footer { border-top: 1px solid var(--line); font-size: .85rem; margin-top: 2.5rem; opacity: .8; }
-@media (max-width: 40rem) { .sides { grid-template-columns: 1fr; } body { margin-top: 1rem; } }
+@media (max-width: 40rem) {
+  body { margin-top: 1rem; }
+  .sides { grid-template-columns: 1fr; }
+  th, td { padding-right: .7rem; }
+  td code { font-size: .75rem; }
+  td.bar { min-width: 5rem; width: 30%; }
+}
 """
 
 
-def page(title: str, parts: Iterable[str], footer: str = "") -> str:
-    """Return the page; its parts come from the functions below."""
-    shown = escape(title)
+def page(
+    title: str, parts: Iterable[str], footer: str = "", *, head: tuple[str, str] = ("", "")
+) -> str:
+    """Return the page; its parts come from the functions below.
+
+    head is what stands above them instead of the title, and a smaller line below that.
+    """
+    above, below = (escape(text) for text in head)
+    small = f" <small>{below}</small>" if below else ""
     return "\n".join(
         (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f"<title>{shown}</title>",
+            f"<title>{escape(title)}</title>",
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{shown}</h1>",
+            f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{above or escape(title)}{small}</h1>",
             *parts,
-            f"<footer><p>{escape(footer)}</p></footer>\n</body>\n</html>\n",
+            *([f"<footer><p>{escape(footer)}</p></footer>"] if footer else ()),
+            "</body>\n</html>\n",
         )
     )
+
+
+def line(text: str) -> str:
+    """Return a line of text."""
+    return f"<p>{escape(text)}</p>"
+
+
+def beside(*parts: str) -> str:
+    """Return parts, small tables, beside each other where there is room."""
+    return "\n".join(('<div class="beside">', *parts, "</div>"))
 
 
 def section(title: str, *parts: str, text: str = "") -> str:
@@ -111,31 +153,50 @@ def bars(rows: Iterable[tuple[str, int]], *, of: int | None = None) -> str:
     return f'<div class="wide"><table><tbody>{lines}</tbody></table></div>'
 
 
-def two_texts(a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], context: int) -> str:
-    """Return where two texts differ, side by side, with so many words around each place."""
-    if not hunks:
+def two_texts(
+    a: Sequence[str],
+    b: Sequence[str],
+    hunks: Sequence[Hunk],
+    context: int,
+    *,
+    names: tuple[str, str] | None = None,
+) -> str:
+    """Return where two texts differ, side by side, with so many words around each place.
+
+    With names, which stand above the sides, every word is there: those that are the same are folded
+    up, else they are counted.
+    """
+    if not hunks and names is None:
         return "<p>The main texts are the same.</p>"
-    return f'<div class="sides">{"".join(_sides(a, b, hunks, context))}</div>'
+    shown = "\n".join((*_names(names, hunks), *_sides(a, b, hunks, context, names is not None)))
+    return f'<div class="sides">{shown}</div>'
+
+
+def _names(names: tuple[str, str] | None, hunks: Sequence[Hunk]) -> Iterator[str]:
+    for side, name in zip("AB", names or (), strict=False):
+        alone = f" <mark>only in {side}</mark>" if hunks else ""
+        yield f'<div class="{side.lower()}"><b>{side}</b> {escape(name)}{alone}</div>'
 
 
 def _sides(
-    a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], context: int
+    a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], context: int, whole: bool
 ) -> Iterator[str]:
     at = 0
     for region in regions(a, b, hunks, context):
-        yield _same(region.a_begin - at)
-        yield _region(a, b, region)
+        yield _same(a[at : region.a_begin], whole)
+        left, right = sides(a, b, region, _marked, whole=whole)
+        yield f'<div class="a" dir="auto">{left}</div><div class="b" dir="auto">{right}</div>'
         at = region.a_end
-    yield _same(len(a) - at)
+    yield _same(a[at:], whole)
 
 
-def _region(a: Sequence[str], b: Sequence[str], region: Region) -> str:
-    left, right = sides(a, b, region, _marked, whole=False)
-    return f'<div dir="auto">{left}</div><div dir="auto">{right}</div>'
-
-
-def _same(count: int) -> str:
-    return f"<p>{count:,} word{'' if count == 1 else 's'} the same</p>" if count > 0 else ""
+def _same(words: Sequence[str], whole: bool) -> str:
+    if not words:
+        return ""
+    name = f"{len(words):,} word{'' if len(words) == 1 else 's'} the same"
+    if not whole:
+        return f"<p>{name}</p>"
+    return f'<details><summary>{name}</summary><p dir="auto">{escape(running(words))}</p></details>'
 
 
 def _marked(text: str, side: int) -> str:
@@ -152,6 +213,9 @@ def _cell(tag: str, value: Cell, right: bool) -> str:
 
 
 def _shown(value: Cell) -> str:
+    """Return a figure, a fingerprint of 16 hex digits, or a text, as HTML."""
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.2f}" if isinstance(value, float) else escape(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"<code>{value}</code>" if _HEX.fullmatch(value) else escape(value)

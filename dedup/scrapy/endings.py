@@ -128,5 +128,8 @@ class Endings:
             self._counts.fault(error, "the service does not learn of the pages of this crawl")
 
     def _give_up(self, ending: _Ending, error: Exception) -> None:
-        if ending.kind != "pin":
-            self._counts.fault(error, _GIVEN_UP[ending.kind].format(ending.key))
+        if ending.kind == "pin":
+            return
+        self._counts.fault(error, _GIVEN_UP[ending.kind].format(ending.key))
+        if ending.verdict is not None:
+            self._detector.let_go(ending.verdict)

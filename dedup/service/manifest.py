@@ -56,6 +56,13 @@ class Manifest(msgspec.Struct, frozen=True):
             },
         )
 
+    def without(self, gone: Collection[str]) -> "Manifest":
+        """Return the manifest once these namespaces are gone: for them all of the log is read again."""
+        if not gone:
+            return self
+        left = {name: each for name, each in self.namespaces.items() if name not in gone}
+        return msgspec.structs.replace(self, offsets={}, namespaces=left)
+
     def other_log(self, topic: Topic) -> str:
         """Return what tells a topic from this log, in words; "" if it is the same."""
         if (topic.cluster_id, topic.name) != (self.cluster_id, self.topic):

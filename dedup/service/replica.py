@@ -27,6 +27,7 @@ from dedup.recipes import recipe_of
 from dedup.service.dead_letters import letters
 from dedup.service.holding import give_up_all, misplaced
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from dedup.service.same_log import ADVICE, check_ends, check_unknown, missing
 from dedup.service.sorting import Changes, Sorted, of_recipe, sort_out
 from dedup.service.state import State, Views
 from dedup.shards import Share
@@ -143,7 +144,7 @@ class Replica:
             self.share = Share.everything(count) if asked is None else Share.of(asked, count)
             manifest = None if self._rebuild else read_manifest(self._path)
             if manifest is not None and (why := manifest.other_log(topic)):
-                raise LogLost(f"the stores in {self._path} are not of this log: {why}. {_ADVICE}")
+                raise LogLost(f"the stores in {self._path} are not of this log: {why}. {ADVICE}")
             if self._rebuild:
                 await asyncio.to_thread(self._empty)
             if manifest is None:
@@ -215,68 +216,39 @@ class Replica:
         assert self._topic is not None
         assert self._manifest is not None
         assert self.share is not None
-        written = read_manifest(self._path)
+        for name, detector in self._views:
+            self._applied[name] = detector.offsets()
+        written, path, share = read_manifest(self._path), self._path, self.share
         if written is None:
-            self._check_unknown_documents()
-        # Before a store gives a partition up: what it has less then is not missed.
-        self._manifest = self._manifest.only(self.share.partitions)
-        if self._manifest != written:
-            write_manifest(self._path, self._manifest)
-        self.counts["given_up"] += await asyncio.to_thread(
-            give_up_all, self._views, self._path, self.share, self._say_what_is_done
+            check_unknown(path, self._views)
+        manifest = self._manifest.only(share.partitions)
+        manifest = manifest.without(missing(path, manifest, self._applied))
+        # Before a store gives a partition up, or is made anew: what it has less then is not missed.
+        if manifest != written:
+            write_manifest(path, manifest)
+        self._manifest = manifest
+        removed = await asyncio.to_thread(
+            give_up_all, self._views, path, share, self._say_what_is_done
         )
+        if removed:
+            self.counts["given_up"] = removed
         self._doing = ""
         for name, detector in self._views:
             self._applied[name] = detector.offsets()
-        first = {} if self._are_missing(self._manifest) else self._manifest.offsets
         reader = Reader(
             self._config,
             self._topic,
-            first,
+            manifest.offsets,
             records=CATCHING_UP_RECORDS,
-            partitions=self.share.partitions,
+            partitions=share.partitions,
         )
         await reader.start()
         self._reader = reader
         self._offsets = dict(reader.positions)
-        for name, offsets in self._applied.items():
-            for partition, offset in offsets.items():
-                if offset > reader.ends.get(partition, 0):
-                    raise LogLost(
-                        f"the store {self._path / name} has partition {partition} applied up to "
-                        f"offset {offset}, and the topic {self._topic.name!r} ends at "
-                        f"{reader.ends.get(partition, 0)}: records were lost. {_ADVICE}"
-                    )
+        check_ends(path, self._topic, self._applied, reader.ends)
 
     def _say_what_is_done(self, text: str) -> None:
         self._doing = text
-
-    def _are_missing(self, manifest: Manifest) -> bool:
-        """Whether a namespace is gone, so that the log is read from its beginning for it.
-
-        Raises LogLost if one has less than it had.
-        """
-        missing = manifest.namespaces.keys() - self._applied.keys()
-        for name in sorted(missing):
-            log.warning("the namespace %s is gone, and is made anew from the log", name)
-        for name, offsets in manifest.namespaces.items():
-            for partition, offset in offsets.items():
-                held = self._applied.get(name, offsets).get(partition, 0)
-                if held < offset:
-                    raise LogLost(
-                        f"the store {self._path / name} has partition {partition} applied up to "
-                        f"offset {held}, and {MANIFEST} says {offset}: it is an older copy, which "
-                        f"belongs to the {MANIFEST} of its time. {_ADVICE}"
-                    )
-        return bool(missing)
-
-    def _check_unknown_documents(self) -> None:
-        for name, detector in self._views:
-            if len(detector):
-                raise LogLost(
-                    f"the store {self._path / name} holds {len(detector):,} documents, and nothing "
-                    f"says which log they came from ({MANIFEST} is missing). {_ADVICE}"
-                )
 
     async def _step(self) -> None:
         reader = self._reader
@@ -474,9 +446,3 @@ class Replica:
         if what not in self._said:
             self._said.add(what)
             log.error(text, *values)
-
-
-_ADVICE = (
-    "If the log is the right one, start over from it with --rebuild, which empties the stores "
-    "first; else start with the topic and folder that belong together"
-)

@@ -202,9 +202,9 @@ class Promises:
             if world.with_log and content != expected:
                 self.wrong(f"{name} holds {content}, the log {expected}")
             for key, page in self.acknowledged.items():
-                if key not in self.forgotten and content.get(key) != page:
-                    if service.partitions is None or world.log.home(key) in service.partitions:
-                        self.wrong(f"{key} was acknowledged and is not at {name}")
+                ours = service.partitions is None or world.log.home(key) in service.partitions
+                if ours and key not in self.forgotten and content.get(key) != page:
+                    self.wrong(f"{key} was acknowledged and is not at {name}")
             for each in service.in_flight():
                 if each.expires > world.now + RESERVATION_SECONDS:
                     self.wrong(f"{each.key} stays in flight at {name}")
