@@ -497,7 +497,7 @@ class Page:
             if tag.says("main roles", "role"):
                 marks.add("main")
         hints = marks & HINTS
-        if not hints:
+        if not hints or "skipped" in self.context:
             return marks
         if outermost_of(self.context):
             return marks - hints | {f"inner {hint}" for hint in hints}

@@ -81,7 +81,7 @@ static uint32_t context_of(struct scan *scan, uint32_t flags, const struct attri
         if (attributes->comments) context |= IN_COMMENTS;
     }
     uint32_t hints = context & IN_OUTERMOST;
-    if (hints == 0) return outer | context;
+    if (hints == 0 || outer & IN_SKIPPED) return outer | context;
     if (outer & IN_OUTERMOST) {
         context &= ~hints;
         if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
