@@ -15,14 +15,14 @@ from dedup.errors import RecipeMismatch, UsageError
 
 __all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
-NEWEST = "words-0-2"
-_RETIRED = ("words-0-1",)
+NEWEST = "words-0-3"
+_RETIRED = ("words-0-1", "words-0-2")
 
 
 class Recipe(msgspec.Struct, frozen=True):
     """How pages are fingerprinted and when two are near-duplicates. Distances are in bits.
 
-    id              for example "words-0-2"; with a secret "words-0-2.3f2a9c1e", where the digits
+    id              for example "words-0-3"; with a secret "words-0-3.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given

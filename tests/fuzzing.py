@@ -37,7 +37,7 @@ from dedup.store.documents import Documents
 from dedup.values import Document, PageFingerprint
 from dedup.worker import adapters
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 PAGE = 4096
 BASES = 4
 

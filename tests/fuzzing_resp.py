@@ -103,7 +103,7 @@ def command(*words: object) -> bytes:
 
 def seeds() -> Iterator[bytes]:
     """Yield inputs: each command, and some of them together."""
-    recipe = ("RECIPE", "words-0-2")
+    recipe = ("RECIPE", "words-0-3")
     value, check = "0123456789abcdef", "00000000000000ff"
     page = (value, check, "0" * 16, 300, 20, "example.com", *recipe)
     commands = [

@@ -30,7 +30,7 @@ def events(count: int, namespaces: int) -> Iterator[Outgoing]:
     for i in range(count):
         site = f"example{i % 977}.com"
         words = [rng.getrandbits(64) for _ in range(3)]
-        page = PageFingerprint(*words, 300, 40, "words-0-2")
+        page = PageFingerprint(*words, 300, 40, "words-0-3")
         url = f"https://www.{site}/articles/2026/{i}/title-of-the-page.html"
         yield Outgoing(*encode(f"n{i % namespaces}", Document(url, page, site, 1.7e9 + i)))
 

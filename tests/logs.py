@@ -17,7 +17,7 @@ from dedup.service.replica import Replica
 from dedup.store.transfer import decode_line, export_lines
 from dedup.values import Document, PageFingerprint
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 WAIT_SECONDS = 180.0
 
 Content = dict[str, dict[str, Document]]

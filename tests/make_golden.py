@@ -11,7 +11,7 @@ from typing import Any
 
 import oracle
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 SECRETS = ("a secret of this crawl", "Geheimnis ä 秘密")
 TOKENS = (
     *("", "a", "the", "naïve", "中文", "0123456", "01234567", "012345678", "0123456789abcdef"),
@@ -50,7 +50,7 @@ PAGES = {  # file -> its URL and that URL's directory
     "english.html": ("https://news.example/2026/harbour.html", b"/2026/"),
     **dict.fromkeys(("chinese.html", "arabic.html", "thai.html", "russian.html"), (None, b"/")),
     "listing.html": ("https://shop.example/shop/rope/index.html?page=2", b"/shop/rope/"),
-    **dict.fromkeys(("short.html", "markup.html"), (None, b"/")),
+    **dict.fromkeys(("short.html", "markup.html", "webforms.html", "forum.html"), (None, b"/")),
 }
 CHARACTERS = {
     "unicode": "15.1.0",

@@ -11,6 +11,7 @@ specification's are of version 15.1.0, so compare on characters that are older t
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
@@ -342,6 +343,17 @@ def in_any(name: str, groups: str) -> bool:
     return any(name in TAGS[group] for group in groups.split())
 
 
+HINTS = {"dropped", "comments", "header"}
+OWN = {"own dropped", "own comments", "own header"}
+COMMENTS = {"own comments", "inner comments"}
+PLACES = ("own", "inner")
+
+
+def outermost_of(context: Context) -> str:
+    """Return "in" and the number of the outermost element; "" if there is none."""
+    return next((mark for mark in context if mark.startswith("in ")), "")
+
+
 class Element(NamedTuple):
     """An open element."""
 
@@ -382,6 +394,7 @@ class Page:
     data_bytes: int = 0
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
+    outermost: int = 0
 
     @property
     def context(self) -> Context:
@@ -462,8 +475,8 @@ class Page:
                 self.close(lambda name: in_any(name, group), IMPLIED[group])
         context = self.context | self.marks(tag)
         href = tag.values("href")
-        if tag.has("LINK") and href and not context & {"skipped", "dropped"}:
-            self.links.append((raw(href[0]), self.context))
+        if tag.has("LINK") and href and "skipped" not in context:
+            self.links.append((raw(href[0]), context))
         if len(self.stack) == 512:
             self.without_room += 1
         else:
@@ -477,11 +490,20 @@ class Page:
         if not tag.has("ROOT"):
             if tag.hidden():
                 marks.add("skipped")
-            if tag.says("comment words", "class", "id") or tag.says("dropped roles", "role"):
+            if tag.says("dropped roles", "role"):
                 marks.add("dropped")
+            if tag.says("comment words", "class", "id"):
+                marks.add("comments")
             if tag.says("main roles", "role"):
                 marks.add("main")
-        return marks
+        hints = marks & HINTS
+        if not hints or "skipped" in self.context:
+            return marks
+        if outermost_of(self.context):
+            return marks - hints | {f"inner {hint}" for hint in hints}
+        self.outermost = min(self.outermost + 1, 2**20 - 1)
+        form = {"own form"} if tag.has("FORM") else set()
+        return marks - hints | {f"own {hint}" for hint in hints} | form | {f"in {self.outermost}"}
 
     def end(self, name: str) -> None:
         self.ends(name)
@@ -516,18 +538,69 @@ class Reading(NamedTuple):
     blocks: list[Block]
 
 
-def is_content(context: Context) -> bool:
-    return "dropped" not in context and ("header" not in context or "main" in context)
+def is_content(context: Context, void: AbstractSet[str] = frozenset()) -> bool:
+    """Whether a context is content without the void hints ("in 3 own dropped": those in element 3)."""
+    where = outermost_of(context)
+    hints = {mark for mark in context if mark not in void and f"{where} {mark}" not in void}
+    if any(f"{place} {hint}" in hints for place in PLACES for hint in ("dropped", "comments")):
+        return False
+    return "main" in context or not any(f"{place} header" in hints for place in PLACES)
 
 
-def is_kept(block: list[Token]) -> bool:
-    linked = sum("link" in token.context for token in block)
-    return is_content(block[0].context) and 2 * linked <= len(block)
+def is_text(block: list[Token]) -> bool:
+    return 2 * sum("link" in token.context for token in block) <= len(block)
 
 
-def judge(blocks: list[list[Token]]) -> tuple[list[tuple[int, list[Token]]], bool]:
+def count(blocks: Iterable[list[Token]]) -> int:
+    return sum(map(len, blocks))
+
+
+def hints_without_meaning(blocks: list[list[Token]]) -> set[str]:
+    """Return the hints that do not count, for is_content() (specification, "Wrappers")."""
+    texts = [block for block in blocks if is_text(block)]
+    held: dict[str, list[list[Token]]] = {}
+    for block in blocks:
+        if where := outermost_of(block[0].context):
+            held.setdefault(where, []).append(block)
+    void: set[str] = set()
+    outside = count(block for block in texts if is_content(block[0].context))
+
+    def inside(those: list[list[Token]], without: set[str]) -> int:
+        shut = [b for b in those if is_text(b) and not is_content(b[0].context, void)]
+        return count(block for block in shut if is_content(block[0].context, void | without))
+
+    def more_than(those: list[list[Token]], share: float) -> bool:
+        return count(those) > share * count(blocks)
+
+    if held:
+        where = max(held, key=lambda where: count(held[where]))
+        those, own = held[where], {f"{where} {hint}" for hint in OWN}
+        context, within = those[-1][0].context, inside(those, own)
+        few = outside < 80
+        fits = (
+            ("own form" in context and more_than(those, 0.5))
+            or ("own comments" in context and more_than(those, 0.5) and few)
+            or (more_than(those, 0.75) and few)
+        )
+        if within > outside and fits:
+            void |= own
+            outside += within
+    commented = [
+        block
+        for block in blocks
+        if any(
+            mark in COMMENTS and f"{outermost_of(block[0].context)} {mark}" not in void
+            for mark in block[0].context
+        )
+    ]
+    if more_than(commented, 0.5) and inside(commented, COMMENTS) > outside and outside < 80:
+        void |= COMMENTS
+    return void
+
+
+def judge(blocks: list[list[Token]], void: set[str]) -> tuple[list[tuple[int, list[Token]]], bool]:
     """Return the kept blocks with their weights, and whether only what is inside counts."""
-    kept = [block for block in blocks if is_kept(block)]
+    kept = [block for block in blocks if is_text(block) and is_content(block[0].context, void)]
     inside = [block for block in kept if "main" in block[0].context]
     inside_tokens, all_tokens = sum(map(len, inside)), sum(map(len, blocks))
     only_inside = inside_tokens >= 80 and 100 * inside_tokens >= 15 * all_tokens
@@ -573,13 +646,14 @@ def fingerprint_blocks(
 
 def finish(page: Page, directory: bytes, key: Key) -> Reading:
     blocks = blocks_of(page.pieces)
-    judged, only_inside = judge(blocks)
+    void = hints_without_meaning(blocks)
+    judged, only_inside = judge(blocks, void)
     kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judged]
     value, check, features = fingerprint_blocks(kept, key)
     targets = {
         target_of(href, directory)
         for href, context in page.links
-        if is_content(context) and ("main" in context or not only_inside)
+        if is_content(context, void) and ("main" in context or not only_inside)
     }
     links = {token_hash(target, key) for target in targets if target is not None}
     text_bytes = sum(len(token.data) for block in blocks for token in block)

@@ -36,7 +36,7 @@ STOP_SECONDS = 180.0
 ANSWER_SECONDS = 120.0
 TRIES = 3  # a port that was free may be taken by the time the service binds it
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 
 _WITH_LIMITS = """
 import msgspec

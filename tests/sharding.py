@@ -26,7 +26,7 @@ from dedup.shards import Share, partition_of
 from dedup.values import PageFingerprint
 
 PARTITIONS = 8
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 WAIT_SECONDS = 60.0
 
 _numbers = count()

@@ -17,7 +17,7 @@ from dedup.store import Store, verify_store
 from dedup.store.transfer import export_lines, import_lines, survey
 from dedup.values import Document, PageFingerprint
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from dedup.errors import StoreDamaged
 from dedup.store import Store
 from dedup.values import Document, PageFingerprint
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 
 
 def document(key: str, value: int = 0, domain: str = "example.com", **fields: object) -> Document:

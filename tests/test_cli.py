@@ -518,7 +518,7 @@ def test_store_info(tmp_path):
     assert result.exit_code == 0
     head, row = result.stdout.splitlines()
     assert head.split()[:3] == ["namespace", "documents", "recipe"]
-    assert row.split()[:3] == ["spider", "3", "words-0-2"]
+    assert row.split()[:3] == ["spider", "3", "words-0-3"]
     (seen,) = json.loads(call("store", "info", "--json", tmp_path / "spider").stdout)["stores"]
     assert (seen["namespace"], seen["documents"], seen["tail_documents"]) == ("spider", 3, 3)
     assert seen["path"] == str(tmp_path / "spider")

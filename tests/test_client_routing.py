@@ -145,7 +145,7 @@ def test_all_but_the_home_are_told_that_they_are_not():
 @pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
 def test_who_answered_as_another_is_no_home(spare):
     """A near-duplicate is no verdict if the home failed and the spare was not asked as the home."""
-    page = PageFingerprint(1, 2, 3, 300, 4, "words-0-2")
+    page = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
     key = next(key for key in KEYS if partition(key) < 8)
     asked = Asked((b"X", b"TOKEN", "t"), "news", key, everybody=True, token="t")
     shares = (shard("0-7"), shard("0-15"))

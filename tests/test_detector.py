@@ -26,7 +26,7 @@ from dedup.names import document_key, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
 from dedup.values import PageFingerprint, Verdict
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 A, B, C = (f"http://example.com/{name}" for name in "abc")
 ONES = 2**64 - 1
 
@@ -97,7 +97,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         from dedup.values import PageFingerprint
         detector = dedup.detector.open(sys.argv[1])
         def reserve(key, value):
-            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-2")
+            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-3")
             return detector.reserve(page, key)
         detector.insert(reserve("http://example.com/a", 0))
         reserve("http://example.com/b", 2**64 - 1)

@@ -69,7 +69,7 @@ def test_a_batch_with_too_many_neighbours_is_refused(detector):
 def test_a_batch_of_another_recipe_is_refused(detector):
     """As a single probe is."""
     with pytest.raises(RecipeMismatch):
-        detector.probe_many([7], [0], "words-0-2.abcdef01")
+        detector.probe_many([7], [0], "words-0-3.abcdef01")
 
 
 def test_a_token_brings_back_its_verdict(detector):

@@ -23,7 +23,7 @@ from dedup.errors import RecipeMismatch, UsageError
 from dedup.recipes import recipe_of
 from dedup.values import Neighbour, PageFingerprint, Verdict
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 A, B, C = (f"http://example.com/{name}" for name in "abc")
 ONES = 2**64 - 1
 _names = (f"ns{number}" for number in count())
@@ -209,7 +209,7 @@ def test_promise_5_fingerprints_of_another_recipe_are_refused(detector):
     """probe and reserve raise RecipeMismatch naming both recipes."""
     other = page(recipe="words-0-0")
     for action in (detector.probe, lambda p: detector.reserve(p, A)):
-        with pytest.raises(RecipeMismatch, match=r"words-0-2.*words-0-0"):
+        with pytest.raises(RecipeMismatch, match=r"words-0-3.*words-0-0"):
             action(other)
 
 
@@ -217,7 +217,7 @@ def test_promise_5_a_namespace_keeps_its_recipe(opens):
     """A namespace with pages of one recipe is opened for no other: both are named."""
     accept(opens(), page(), A)
     keyed = recipe_of(secret="a secret")
-    with pytest.raises(RecipeMismatch, match=r"words-0-2"):
+    with pytest.raises(RecipeMismatch, match=r"words-0-3"):
         opens(secret="a secret").reserve(page(recipe=keyed.id), B)
 
 

@@ -12,13 +12,13 @@ from dedup.errors import EventInvalid, UsageError
 from dedup.events import RECORD_BYTES, Event, EventNewer, decode, encode, record_key
 from dedup.values import Document, PageFingerprint
 
-PAGE = PageFingerprint(0x0123456789ABCDEF, 0xFEDCBA9876543210, 255, 321, 12, "words-0-2")
+PAGE = PageFingerprint(0x0123456789ABCDEF, 0xFEDCBA9876543210, 255, 321, 12, "words-0-3")
 DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123)
 GOLDEN_KEY = "news\0http://example.com/ü?a=1".encode()
 GOLDEN_VALUE = (
     '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
     '"check":"fedcba9876543210","links":"00000000000000ff","features":321,"link_count":12,'
-    '"recipe":"words-0-2","domain":"example.com","ts":1700000000123}'
+    '"recipe":"words-0-3","domain":"example.com","ts":1700000000123}'
 ).encode()
 
 WORD = st.integers(0, 2**64 - 1)

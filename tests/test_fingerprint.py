@@ -55,7 +55,7 @@ def words(html: bytes | str) -> list[oracle.Block]:
     return [oracle.Block(*block) for block in main_words(html, encoding="utf-8")]
 
 
-def as_reading(page: oracle.Reading, recipe: str = "words-0-2") -> PageReading:
+def as_reading(page: oracle.Reading, recipe: str = "words-0-3") -> PageReading:
     """Return what the oracle found as the package gives it."""
     value, check, links, features, link_count, text_bytes, data_bytes, _ = page
     found = PageFingerprint(value, check, links, features, link_count, recipe)
@@ -325,7 +325,7 @@ def test_every_character_has_the_class_of_the_specification() -> None:
 
 def test_text_without_words_gives_0() -> None:
     """No features: everything is 0."""
-    assert fingerprint_text(" - . ") == PageFingerprint(0, 0, 0, 0, 0, "words-0-2")
+    assert fingerprint_text(" - . ") == PageFingerprint(0, 0, 0, 0, 0, "words-0-3")
 
 
 def test_markup_in_plain_text_is_text() -> None:
@@ -630,7 +630,7 @@ def test_navigation_has_no_part_in_links() -> None:
 
 def made(value: int = 0, check: int = 0, features: int = 100) -> PageFingerprint:
     """Return a fingerprint with these numbers."""
-    return PageFingerprint(value, check, 0, features, 0, "words-0-2")
+    return PageFingerprint(value, check, 0, features, 0, "words-0-3")
 
 
 @pytest.mark.parametrize(
@@ -707,7 +707,7 @@ def test_promise_7_hostile_pages_end(piece: str) -> None:
     """A megabyte of nothing but trouble is read to its end."""
     data = piece.encode()
     found = fingerprint(data * (2**20 // len(data)))
-    assert found.recipe == "words-0-2"
+    assert found.recipe == "words-0-3"
 
 
 def test_promise_7_a_large_hostile_page_ends() -> None:
@@ -783,7 +783,7 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     large = b"<article><p>" + b"word <a href=/y>" * 300_000
     after = [read_page(page) for page in (large, small, b"", small)]
     assert after[1] == after[3] == before
-    assert after[2] == PageReading(PageFingerprint(0, 0, 0, 0, 0, "words-0-2"), 0, 0)
+    assert after[2] == PageReading(PageFingerprint(0, 0, 0, 0, 0, "words-0-3"), 0, 0)
 
 
 def test_an_empty_page_has_no_words() -> None:
@@ -821,7 +821,7 @@ def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
 
 def test_a_recipe_may_be_given_by_id() -> None:
     """An id and its recipe are the same."""
-    assert fingerprint("a b", recipe="words-0-2") == fingerprint("a b", recipe=recipe_of())
+    assert fingerprint("a b", recipe="words-0-3") == fingerprint("a b", recipe=recipe_of())
 
 
 @pytest.mark.parametrize("make", [fingerprint, fingerprint_text])

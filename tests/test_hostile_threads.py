@@ -124,7 +124,7 @@ def test_a_store_is_exact_while_another_thread_inserts(tmp_path: Path) -> None:
     """Threads that look for near documents of a store see each stored one, while one inserts."""
     values, documents = clustered(600), []
     for i, value in enumerate(values):
-        page = PageFingerprint(value, i, 9, 300, 12, "words-0-2")
+        page = PageFingerprint(value, i, 9, 300, 12, "words-0-3")
         documents.append(Document(f"http://example.com/{i}", page, "example.com", 1.0))
     queries = values[:40]
     expected = {query: neighbours(values, query) for query in queries}

@@ -12,7 +12,7 @@ from dedup.values import PageFingerprint
 
 
 def page(value: int) -> PageFingerprint:
-    return PageFingerprint(value, 0, 0, 100, 0, "words-0-2")
+    return PageFingerprint(value, 0, 0, 100, 0, "words-0-3")
 
 
 def reserve(held: Reservations, key: str, value: int, now: float, seconds: float = 10) -> str:

@@ -162,7 +162,7 @@ def test_promise_1_nothing_is_lost_with_a_wrong_token(tmp_path):
 
 def test_promise_1_nothing_is_lost_with_pages_of_another_recipe(tmp_path, service):
     """A namespace of another recipe refuses the pages: each is kept and counted."""
-    made = PageFingerprint(1, 2, 3, 100, 0, "words-0-2")
+    made = PageFingerprint(1, 2, 3, 100, 0, "words-0-3")
     with dedup.open(url(service), namespace="other") as detector:
         detector.insert(detector.reserve(made, "http://example.com/"))
     settings = asks(url(service), DEDUP_NAMESPACE="other", DEDUP_SECRET="a secret")

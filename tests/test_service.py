@@ -264,17 +264,17 @@ def test_answers_are_a_scans(client, ns):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ("DEDUP.PROBE ns 12 34 RECIPE words-0-2", "16 hex digits"),
-        ("DEDUP.PROBE ns 0123456789abcdeg 0123456789abcdef RECIPE words-0-2", "16 hex digits"),
+        ("DEDUP.PROBE ns 12 34 RECIPE words-0-3", "16 hex digits"),
+        ("DEDUP.PROBE ns 0123456789abcdeg 0123456789abcdef RECIPE words-0-3", "16 hex digits"),
         ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef", "wrong number of arguments"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef NO words-0-2", "RECIPE is missing"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-2 FOO 1", "option"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-2 COUNT", "too few"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-2 COUNT x", "COUNT"),
-        ("DEDUP.PROBE .. 0123456789abcdef 0123456789abcdef RECIPE words-0-2", "namespace"),
-        ("DEDUP.PROBE ../x 0123456789abcdef 0123456789abcdef RECIPE words-0-2", "namespace"),
-        ("DEDUP.MPROBE ns RECIPE words-0-2 VALUES 0123456789abcdef", "pairs"),
-        ("DEDUP.MPROBE ns RECIPE words-0-2 0123456789abcdef 0123456789abcdef", "VALUES"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef NO words-0-3", "RECIPE is missing"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-3 FOO 1", "option"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-3 COUNT", "too few"),
+        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-3 COUNT x", "COUNT"),
+        ("DEDUP.PROBE .. 0123456789abcdef 0123456789abcdef RECIPE words-0-3", "namespace"),
+        ("DEDUP.PROBE ../x 0123456789abcdef 0123456789abcdef RECIPE words-0-3", "namespace"),
+        ("DEDUP.MPROBE ns RECIPE words-0-3 VALUES 0123456789abcdef", "pairs"),
+        ("DEDUP.MPROBE ns RECIPE words-0-3 0123456789abcdef 0123456789abcdef", "VALUES"),
         ("DEDUP.RESERVE ns key 0123456789abcdef", "wrong number of arguments"),
         ("DEDUP.FORGET ns", "wrong number of arguments"),
         ("DEDUP.NOTHING", "unknown command"),
@@ -298,7 +298,7 @@ def test_another_recipe_is_an_error(client, ns):
         arguments = page()[:-1] if command == "DEDUP.RESERVE" else ["0" * 16, "0" * 16, "RECIPE"]
         key = ["http://a/2"] if command == "DEDUP.RESERVE" else []
         with pytest.raises(redis.ResponseError, match="^RECIPE "):
-            client.execute_command(command, ns, *key, *arguments, "words-0-2.abcdef01")
+            client.execute_command(command, ns, *key, *arguments, "words-0-3.abcdef01")
 
 
 # ---------------------------------------------------------------------- what clients do at connection

@@ -15,7 +15,7 @@ from dedup.errors import UsageError
 from dedup.shards import Share, check_partitions, merged, partition_of
 from dedup.values import PageFingerprint, Verdict
 
-PAGE = PageFingerprint(1, 2, 3, 300, 4, "words-0-2")
+PAGE = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
 
 
 @given(st.binary(max_size=200), st.integers(1, 10_000))

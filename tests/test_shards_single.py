@@ -62,7 +62,7 @@ class OneAndMany:
             rng.choice([0, bits(20), ONES]),
             rng.choice([100, 100, 100, 100, 10]),
             rng.choice([0, 20]),
-            "words-0-2",
+            "words-0-3",
         )
 
     def home(self, key: str) -> int:

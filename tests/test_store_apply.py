@@ -95,7 +95,7 @@ APPLIER = """
     while True:
         changes = []
         for i in range(at, at + 50):
-            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-2")
+            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-3")
             key = f"http://example.com/{i % 3000}"
             changes.append((key, None if i % 7 == 6 else Document(key, page, "example.com", 1.5)))
         at += 50
@@ -143,7 +143,7 @@ def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
                 while True:
                     changes = []
                     for i in range(at, at + 500):
-                        page = PageFingerprint(i << 40, 7, 9, 300, 12, "words-0-2")
+                        page = PageFingerprint(i << 40, 7, 9, 300, 12, "words-0-3")
                         changes.append((str(i), Document(str(i), page, "example.com", 1.5)))
                     store.apply(changes, {0: at + 500})
                     at += 500
@@ -168,7 +168,7 @@ def test_damaged_offsets_are_named(tmp_path):
 
 # --------------------------------------------------------------------------------- the detector
 
-PAGE = PageFingerprint(spread(5), 77, 9, 300, 3, "words-0-2")
+PAGE = PageFingerprint(spread(5), 77, 9, 300, 3, "words-0-3")
 
 
 def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
@@ -180,9 +180,9 @@ def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
     [
         ("k", PAGE, True),
         ("other", PAGE, False),
-        ("k", PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-2"), False),
-        ("k", PageFingerprint(PAGE.value, 78, 9, 300, 3, "words-0-2"), False),
-        ("k", PageFingerprint(PAGE.value, 77, 1, 301, 4, "words-0-2"), True),
+        ("k", PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-3"), False),
+        ("k", PageFingerprint(PAGE.value, 78, 9, 300, 3, "words-0-3"), False),
+        ("k", PageFingerprint(PAGE.value, 77, 1, 301, 4, "words-0-3"), True),
     ],
 )
 def test_an_event_ends_the_reservation_with_its_key_value_and_check(tmp_path, key, page, ends):
@@ -220,9 +220,9 @@ def test_a_unique_page_sees_that_an_event_was_faster(tmp_path):
 def test_late_duplicates_of_the_log_are_counted(tmp_path):
     """Near, of another key, and with nothing new among the links; each of a raced pair once or twice."""
     with dedup.open(tmp_path) as detector:
-        near = PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-2")
-        far = PageFingerprint(spread(9), 77, 9, 300, 3, "words-0-2")
-        listing = PageFingerprint(PAGE.value, 77, 2**64 - 1, 300, 40, "words-0-2")
+        near = PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-3")
+        far = PageFingerprint(spread(9), 77, 9, 300, 3, "words-0-3")
+        listing = PageFingerprint(PAGE.value, 77, 2**64 - 1, 300, 40, "words-0-3")
         assert detector.apply([applied(PAGE, "a"), applied(far, "b")], {})[1] == 0
         assert detector.apply([applied(near, "c")], {}, judge=False)[1] == 0
         assert detector.apply([applied(near, "c")], {})[1] == 1

@@ -50,7 +50,7 @@ INSERTER = """
     s = Store.open(sys.argv[1])
     first = int(sys.argv[2])
     for i in range(first, first + 100_000):
-        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-2")
+        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-3")
         s.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
         print(i, flush=True)
 """

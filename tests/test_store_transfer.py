@@ -17,7 +17,7 @@ from dedup.store import Store, verify_store
 from dedup.store.transfer import decode_line, encode_line
 from dedup.values import Document, PageFingerprint
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 WORD = st.integers(0, 2**64 - 1)
 COUNT = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -94,7 +94,7 @@ typedef struct ndd_page {
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-2". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-3". Static. */
 const char *ndd_recipe(void);
 
 /* The version of the Unicode Character Database behind the word and case tables. Static. */

@@ -13,22 +13,9 @@ enum {
     MAIN_PERCENT = 15    /* and in percent of all tokens */
 };
 
-static int in_content(uint16_t context) {
-    if (context & IN_DROPPED) return 0;
-    return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
-}
-
-static int mostly_links(const struct block *block) {
-    return 2 * (uint64_t)block->link_tokens > block->tokens;
-}
-
-static int is_text(const struct block *block) {
-    return in_content(block->context) && !mostly_links(block);
-}
-
-static uint16_t weight_of(const struct block *block) {
+static uint32_t weight_of(const struct block *block) {
     if (block->tokens < WEIGHT_LEAST) return WEIGHT_LEAST;
-    return (uint16_t)(block->tokens < WEIGHT_MOST ? block->tokens : WEIGHT_MOST);
+    return (uint32_t)(block->tokens < WEIGHT_MOST ? block->tokens : WEIGHT_MOST);
 }
 
 /* Whether article and main elements hold enough of the page to leave out everything else. */
@@ -43,7 +30,7 @@ static int main_holds_the_text(const struct ndd_reader *reader) {
 
 /* A heading is worth what stands under it: as much as the next block that is none. */
 static void weigh_headings(struct ndd_reader *reader) {
-    uint16_t below = WEIGHT_LEAST;
+    uint32_t below = WEIGHT_LEAST;
     for (size_t i = reader->blocks.n; i > 0; i--) {
         struct block *block = &reader->blocks.at[i - 1];
         if (!(block->context & IN_HEADING)) below = block->weight > 0 ? block->weight : WEIGHT_LEAST;
@@ -59,20 +46,22 @@ static uint64_t tokens_kept(const struct ndd_reader *reader) {
     return kept;
 }
 
-/* The links outside the content go; lists of links stay, they are what a listing is. */
-static void keep_links(struct ndd_reader *reader, uint16_t needed) {
+/* The links outside the content go, as do those without a target; lists of links stay, they are what a
+ * listing is. */
+static void keep_links(struct ndd_reader *reader, uint32_t needed) {
     size_t links = 0;
     for (size_t i = 0; i < reader->links.n; i++) {
         const struct link *link = &reader->links.at[i];
-        if (in_content(link->context) && (link->context & needed) == needed) {
-            reader->links.at[links++] = *link;
-        }
+        uint64_t hash;
+        if (!in_content(link->context) || (link->context & needed) != needed) continue;
+        if (target_hash(reader, link->href, link->length, &hash)) reader->links.at[links++].hash = hash;
     }
     reader->links.n = links;
 }
 
 void blocks_weigh(struct ndd_reader *reader) {
-    uint16_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
+    wrappers_open(reader);
+    uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         struct block *block = &reader->blocks.at[i];
         int keep = is_text(block) && (block->context & needed) == needed;

@@ -5,6 +5,7 @@
  *     tags.c    a tag's name and attributes -> what they mean
  *     words.c   text -> tokens, gathered into blocks
  *     target.c  a link's href -> the bytes that stand for it
+ *     wrappers.c  which hints do not count, for nearly all of the page is inside
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
@@ -17,16 +18,28 @@
 
 #include "ndd.h"
 
-/* What holds at a place in the page; an element hands its context down to what it contains. In the
- * order of the TAG_ flags that give it. */
+/* What holds at a place in the page; an element hands its context down to what it contains. The first
+ * six in the order of the TAG_ flags that give them.
+ *
+ * dropped, header and comments are hints that what is inside is no main content. The element whose hint
+ * contains all others is the outermost one; hints inside of it are marked apart, for its own may turn out
+ * not to count (wrappers.c). Its number stands in the context from OUTERMOST_ONE up. */
 enum {
     IN_SKIPPED = 1 << 0,  /* not visible: hidden, or an element whose content is not text */
-    IN_DROPPED = 1 << 1,  /* navigation, forms, comments and the like */
+    IN_DROPPED = 1 << 1,  /* navigation, forms and the like */
     IN_MAIN = 1 << 2,     /* article or main */
     IN_HEADER = 1 << 3,
     IN_HEADING = 1 << 4,
     IN_LINK = 1 << 5,
-    IN_ANY = (1 << 6) - 1
+    IN_ANY = (1 << 6) - 1,
+    IN_COMMENTS = 1 << 6,
+    IN_FORM = 1 << 7, /* the outermost one is a form */
+    IN_OUTERMOST = IN_DROPPED | IN_HEADER | IN_COMMENTS | IN_FORM,
+    IN_DROPPED_INSIDE = 1 << 8,
+    IN_HEADER_INSIDE = 1 << 9,
+    IN_COMMENTS_INSIDE = 1 << 10,
+    OUTERMOST_ONE = 1 << 12,
+    OUTERMOST_MOST = (1 << 20) - 1 /* this one and all behind it have one number */
 };
 
 /* The text between two block-level tags. */
@@ -34,14 +47,18 @@ struct block {
     uint32_t first_token;
     uint32_t tokens;
     uint32_t link_tokens;
-    uint16_t context;   /* at its first token */
-    uint16_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
+    uint32_t context;   /* at its first token */
+    uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
 };
 
 struct link {
-    uint64_t hash;
-    uint16_t context;
+    union {
+        const uint8_t *href; /* in the page */
+        uint64_t hash;       /* of its target, once it is known to count (set by blocks.c) */
+    };
+    uint32_t length; /* of href */
+    uint32_t context;
 };
 
 #define LIST(type) struct { type *at; size_t n, room; }
@@ -64,8 +81,8 @@ struct ndd_reader {
     size_t directory_length;
 
     /* words.c: the token being read */
-    uint16_t context;       /* of the place the scan is at */
-    uint16_t token_context; /* of the token's first character */
+    uint32_t context;       /* of the place the scan is at */
+    uint32_t token_context; /* of the token's first character */
     uint8_t token[128 + 16];
     uint32_t token_length;
     uint32_t before;        /* the character before, in a run of a spaceless script: its UTF-8 */
@@ -94,11 +111,28 @@ void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
 void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
-/* target.c */
-void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n);
+/* target.c: the hash of a link's target; 0 for none. */
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
 
 /* blocks.c */
 void blocks_weigh(struct ndd_reader *reader);
+
+/* wrappers.c */
+void wrappers_open(struct ndd_reader *reader);
+
+static inline int in_content(uint32_t context) {
+    const uint32_t dropped = IN_DROPPED | IN_DROPPED_INSIDE | IN_COMMENTS | IN_COMMENTS_INSIDE;
+    if (context & dropped) return 0;
+    return !(context & (IN_HEADER | IN_HEADER_INSIDE)) || (context & IN_MAIN) != 0;
+}
+
+static inline int mostly_links(const struct block *block) {
+    return 2 * (uint64_t)block->link_tokens > block->tokens;
+}
+
+static inline int is_text(const struct block *block) {
+    return in_content(block->context) && !mostly_links(block);
+}
 
 /* repeats.c */
 void repeats_leave(struct ndd_reader *reader);

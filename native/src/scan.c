@@ -18,13 +18,14 @@
 struct element {
     uint64_t name;
     uint32_t flags;
-    uint16_t context;
+    uint32_t context;
 };
 
 struct scan {
     struct ndd_reader *reader;
     const uint8_t *end;
     uint32_t depth;
+    uint32_t outermost; /* elements with a hint that stand in none, so far */
     uint32_t too_deep; /* open elements that found no room */
     struct element stack[STACK_DEPTH];
 };
@@ -70,14 +71,28 @@ _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DR
                TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK,
                "marks of a context stand in the order of the flags of tags");
 
-static uint16_t context_of(uint16_t outer, uint32_t flags, const struct attributes *attributes) {
-    uint32_t context = outer | (flags / TAG_SKIP & IN_ANY);
+static uint32_t context_of(struct scan *scan, uint32_t flags, const struct attributes *attributes) {
+    uint32_t outer = scan->reader->context;
+    uint32_t context = flags / TAG_SKIP & IN_ANY;
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
         if (attributes->hidden) context |= IN_SKIPPED;
         if (attributes->dropped) context |= IN_DROPPED;
         if (attributes->main) context |= IN_MAIN;
+        if (attributes->comments) context |= IN_COMMENTS;
     }
-    return (uint16_t)context;
+    uint32_t hints = context & IN_OUTERMOST;
+    if (hints == 0 || outer & IN_SKIPPED) return outer | context;
+    if (outer & IN_OUTERMOST) {
+        context &= ~hints;
+        if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
+        if (hints & IN_HEADER) context |= IN_HEADER_INSIDE;
+        if (hints & IN_COMMENTS) context |= IN_COMMENTS_INSIDE;
+    } else {
+        if (flags & TAG_FORM) context |= IN_FORM;
+        if (scan->outermost < OUTERMOST_MOST) scan->outermost++;
+        context |= scan->outermost * OUTERMOST_ONE;
+    }
+    return outer | context;
 }
 
 /* The end of an element whose content is no markup: past its end tag, or the page's end. */
@@ -106,13 +121,13 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    struct attributes attributes = {0, 0, 0, 0, 0, NULL, 0};
+    struct attributes attributes = {0, 0, 0, 0, 0, 0, NULL, 0};
     const uint8_t *after = p + 1;
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
         int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & TAG_SCRIPT;
-        attributes.dropped = (context & IN_DROPPED) != 0;
+        attributes.comments = (context & IN_COMMENTS_INSIDE) != 0;
         after = tag_attributes(p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
@@ -129,9 +144,13 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
-    uint16_t context = context_of(reader->context, flags, &attributes);
-    if ((flags & TAG_LINK) && attributes.href != NULL && !(context & (IN_SKIPPED | IN_DROPPED))) {
-        reader_link(reader, attributes.href, attributes.href_length);
+    uint32_t context = context_of(scan, flags, &attributes);
+    int is_link = (flags & TAG_LINK) && attributes.href != NULL && !(context & IN_SKIPPED);
+    if (is_link && ROOM(reader, reader->links, 1)) {
+        struct link *link = &reader->links.at[reader->links.n++];
+        link->href = attributes.href;
+        link->length = (uint32_t)attributes.href_length;
+        link->context = context;
     }
     if (scan->depth == STACK_DEPTH) {
         scan->too_deep++;
@@ -216,6 +235,7 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.end = html + n;
     scan.depth = 0;
     scan.too_deep = 0;
+    scan.outermost = 0;
     const uint8_t *at = html;
     reader->context = 0;
     while (at < scan.end && reader->status == NDD_OK) {

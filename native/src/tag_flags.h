@@ -24,4 +24,5 @@ enum {
     TAG_TERMS = 1 << 18,
     TAG_PARAGRAPH = 1 << 19,
     TAG_SCRIPT = 1 << 20,
+    TAG_FORM = 1 << 21,
 };

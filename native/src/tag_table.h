@@ -68,7 +68,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [664] = {UINT64_C(0x70756f72676c6f63), 0x1}, /* colgroup */
     [680] = {UINT64_C(0x000000006b6e696c), 0x2}, /* link */
     [688] = {UINT64_C(0x0000000000726964), 0x10001}, /* dir */
-    [703] = {UINT64_C(0x000000006d726f66), 0x21}, /* form */
+    [703] = {UINT64_C(0x000000006d726f66), 0x200021}, /* form */
     [719] = {UINT64_C(0x0000726564616568), 0x81}, /* header */
     [759] = {UINT64_C(0x0000646e6567656c), 0x1}, /* legend */
     [764] = {UINT64_C(0x0000006564697361), 0x21}, /* aside */

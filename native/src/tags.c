@@ -112,7 +112,7 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
                       const uint8_t *end, struct attributes *found) {
     switch (n) {
     case 2:
-        if (!found->dropped && equals(name, n, "id") && has_comment_word(value, length, end)) found->dropped = 1;
+        if (!found->comments && equals(name, n, "id") && has_comment_word(value, length, end)) found->comments = 1;
         break;
     case 4:
         switch (small4(name)) {
@@ -135,7 +135,7 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
         break;
     case 5:
         if (small4(name) == NAME4('c', 'l', 'a', 's') && (name[4] | 0x20) == 's') {
-            if (!found->dropped && has_comment_word(value, length, end)) found->dropped = 1;
+            if (!found->comments && has_comment_word(value, length, end)) found->comments = 1;
         } else if (small4(name) == NAME4('s', 't', 'y', 'l') && (name[4] | 0x20) == 'e') {
             if (style_hides(value, length)) found->hidden = 1;
         }

@@ -31,7 +31,8 @@ static inline uint32_t tag_flags(uint64_t name) {
 /* What the attributes of a start tag said. */
 struct attributes {
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
-    int dropped;   /* a role of navigation, or a class or id word of comments */
+    int dropped;   /* a role of navigation */
+    int comments;  /* a class or id word of comments */
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */
     int closed;    /* ends with "/>" */
@@ -40,7 +41,7 @@ struct attributes {
 };
 
 /* Reads attributes from just behind a tag's name to behind its '>'. *found is all 0 before, or
- * already dropped: then no word of comments is looked for. What is not wanted is passed over, all but
+ * already comments: then no word of comments is looked for. What is not wanted is passed over, all but
  * closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
 const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);

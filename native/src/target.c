@@ -101,7 +101,7 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
     return length;
 }
 
-void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n) {
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
     uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES];
     const uint8_t *target = href;
     size_t length = n;
@@ -112,9 +112,9 @@ void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n) {
         target = whole;
         length = plain(href, n, whole);
     }
-    if (length == 0) return;
+    if (length == 0) return 0;
     size_t skip = scheme(target, length);
-    if (skip > 0 && !is_http(target, skip)) return;
+    if (skip > 0 && !is_http(target, skip)) return 0;
     target += skip;
     length -= skip;
     if (length >= 2 && target[0] == '/' && target[1] == '/') {
@@ -136,8 +136,6 @@ void reader_link(struct ndd_reader *reader, const uint8_t *href, size_t n) {
         length = without_volatile(target, length, kept);
         target = kept;
     }
-    if (!ROOM(reader, reader->links, 1)) return;
-    struct link *link = &reader->links.at[reader->links.n++];
-    link->hash = ndd_hash_token(target, length, reader->key);
-    link->context = reader->context;
+    *hash = ndd_hash_token(target, length, reader->key);
+    return 1;
 }

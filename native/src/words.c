@@ -37,7 +37,7 @@ static void keep_word(struct ndd_reader *reader, const uint8_t *token, size_t n)
     reader->words_kept.n += n + 1;
 }
 
-static int open_block(struct ndd_reader *reader, uint16_t context) {
+static int open_block(struct ndd_reader *reader, uint32_t context) {
     if (!ROOM(reader, reader->blocks, 1)) return 0;
     struct block *opened = &reader->blocks.at[reader->blocks.n++];
     memset(opened, 0, sizeof *opened);
@@ -50,7 +50,7 @@ static int open_block(struct ndd_reader *reader, uint16_t context) {
 }
 
 /* Adds a token of n bytes by its hash; 0 without memory. */
-static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, uint16_t context) {
+static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, uint32_t context) {
     reader->text_bytes += n;
     if (!ROOM(reader, reader->tokens, 1)) return 0;
     if (!reader->in_block && !open_block(reader, context)) return 0;
@@ -60,7 +60,7 @@ static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, u
 }
 
 /* Adds a token of up to 8 bytes, which stand in a number, the first lowest. */
-static inline void add_packed(struct ndd_reader *reader, uint64_t bytes, uint32_t n, uint16_t context) {
+static inline void add_packed(struct ndd_reader *reader, uint64_t bytes, uint32_t n, uint32_t context) {
     ndd_key key = reader->key;
     uint64_t hash = hash_last(bytes, 0, n, key.k0 ^ HASH_C0, key.k1 ^ HASH_C1, n);
     if (add_hash(reader, hash, n, context) && reader->keep_words) {

@@ -82,6 +82,28 @@ static void test_blocks(void) {
     CHECK(says("<b><nav></b>no</nav><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
 }
 
+/* What holds most of the page is none of what its hints say (tests/test_wrappers.py has every limit). */
+static void test_wrappers(void) {
+    CHECK(says("<p>x y</p><form><p>" TWENTY "</p><nav>no</nav></form>", "2\tx y\n20\t" TWENTY "\n"));
+    CHECK(says("<p>" TWENTY "</p><form><p>" TWENTY "</p></form>", "20\t" TWENTY "\n"));
+    CHECK(says("<div class=has-comments><p>" TWENTY "</p><div id=comments>no</div></div>", "20\t" TWENTY "\n"));
+    CHECK(says("<div class=reply><i class=comment><p>" TWENTY "</i></div><p class=reply>x y", "20\t" TWENTY "\n2\tx y\n"));
+    CHECK(read_page("<aside><p>" TWENTY "<a href=/1>x</a> <a href=/2>y</a><nav><a href=/3>no</a></aside>").link_count == 2);
+}
+
+/* So many outermost elements are told apart; all behind them count as one. */
+static void test_many_outermost(void) {
+    static const char nav[] = "<nav></nav>", text[] = "<nav>a b c d e f g h i j k l</nav><nav>m n o p q r s t u v w x</nav>";
+    size_t n = sizeof nav - 1, told_apart = (1 << 20) - 2, size = told_apart * n + sizeof text;
+    char *html = malloc(size);
+    CHECK(html != NULL);
+    for (size_t i = 0; i < told_apart; i++) memcpy(html + i * n, nav, n);
+    memcpy(html + told_apart * n, text, sizeof text);
+    CHECK(says(html, "12\ta b c d e f g h i j k l\n12\tm n o p q r s t u v w x\n"));
+    CHECK(says(html + n, "30\ta b c d e f g h i j k l\n30\tm n o p q r s t u v w x\n"));
+    free(html);
+}
+
 static void test_links(void) {
     ndd_page a = read_page("<a href='/x?b=1&sid=9'>x</a><a href=\"http://host/y;jsessionid=1?utm_source=z#f\">y</a>");
     ndd_page b = read_page("<a href=/x?b=1>x</a><a href=/y>y</a><a href=/x?b=1&amp;sid=77>again</a>"
@@ -203,6 +225,8 @@ int main(void) {
     ndd_reader_keep_words(reader, 1);
     test_words();
     test_blocks();
+    test_wrappers();
+    test_many_outermost();
     test_links();
     test_words_of_classes();
     test_counts();

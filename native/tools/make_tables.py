@@ -43,6 +43,7 @@ TAGS = {
     "TERMS": "dl",
     "PARAGRAPH": "p",
     "SCRIPT": "script",
+    "FORM": "form",
 }
 
 

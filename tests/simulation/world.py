@@ -16,7 +16,7 @@ from simulation.services import Service
 from simulation.sharded import ShardSpider, move_partitions
 from simulation.spiders import Spider, forget_some
 
-RECIPE = "words-0-2"
+RECIPE = "words-0-3"
 
 
 class Page(NamedTuple):
