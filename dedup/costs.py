@@ -41,7 +41,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rebuild_us: float = 75.0
     written_bytes: float = 45_000.0
     open_us: float = 3.6
-    stall_us: float = 1.0
+    stall_us: float = 0.12
     index_us: float = 0.16
     reserve_wire_bytes: float = 259.0
     away_wire_bytes: float = 339.0
