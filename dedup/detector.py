@@ -371,6 +371,12 @@ class Detector:
             ended = self._reservations.end(verdict.token, "released")
             return ended is not None and ended.expires > now
 
+    def withdraw(self, token: str) -> None:
+        """Release a token whose reservation has not come: one that comes later is refused."""
+        with self._lock:
+            self._check_open()
+            self._reservations.end(token, "released")
+
     def held(self, token: str) -> Verdict | None:
         """Return the verdict that a reservation was taken with, or None if it is not held here.
 

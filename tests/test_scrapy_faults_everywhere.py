@@ -42,7 +42,7 @@ UNUSED = {
     "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
     "Detector.give_up", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
     "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
-    "Documents.apply", "Documents.batch", "Documents.damaged", "Documents.file_bytes",
+    "Detector.withdraw", "Documents.apply", "Documents.batch", "Documents.damaged", "Documents.file_bytes",
     "Documents.get", "Documents.key_count", "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",

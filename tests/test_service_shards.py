@@ -166,7 +166,10 @@ def test_partitions_beyond_the_topic_end_the_service_with_the_count(kafka, tmp_p
 
 
 def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
-    """Though the answer was lost: the same answer again, nothing more taken; then it is given back."""
+    """Though the answer was lost: the same answer again, nothing more taken; then it is given back.
+
+    A RESERVE that its RELEASE has overtaken takes nothing.
+    """
     token = "5c1f0f3a-9be34a4c8d6c2ab4f1f7e6d0"
     page = {"key": "http://a/1", "value": "0" * 16, "check": "0" * 16, "links": "0" * 16}
     page |= {"features": 300, "link_count": 0, "token": token}
@@ -179,6 +182,11 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", token) == 1
         [again] = posted(service, "/v1/reserve", asked)["results"]
         assert "used before" in again["error"]["message"]
+        asked["pages"] = [page | {"token": "overtaken-" + token}]
+        assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", "overtaken-" + token) == 0
+        [late] = posted(service, "/v1/reserve", asked)["results"]
+        assert "used before" in late["error"]["message"]
+        assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
         for bad in ("short", "with a space in it", "x" * 65):
             with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
                 words = ["0" * 16] * 3 + [300, 0, "", "RECIPE", RECIPE, "TOKEN", bad]

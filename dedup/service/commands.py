@@ -31,6 +31,7 @@ from dedup.values import Document, Neighbour, PageFingerprint, Verdict
 
 __all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
 
+TOKEN_LENGTH = 64  # of those that clients make
 ANY_FEATURES = 2**32 - 1  # what a probe, which does not say, is taken to have
 
 
@@ -233,10 +234,17 @@ class Commands:
         return self.inserts.insert(namespace, detector, verdict)
 
     def release(self, namespace: str, key: str, token: str) -> bool:
-        """Give a reservation back; False if it is not held here."""
+        """Give a reservation back; False if it is not held here.
+
+        Its RESERVE may still be under way, on a connection that broke: then it is refused.
+        """
         detector = self._existing(namespace)
         verdict = None if detector is None else detector.held(token)
-        if detector is None or verdict is None:
+        if detector is None:
+            return False
+        if verdict is None:
+            if len(token) <= TOKEN_LENGTH:
+                detector.withdraw(token)
             return False
         self._same_key(verdict, key)
         released = detector.release(verdict)

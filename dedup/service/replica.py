@@ -37,7 +37,7 @@ __all__ = ["Replica"]
 
 CATCHING_UP_RECORDS = 20_000  # of one batch, before anyone is served
 SERVING_RECORDS = 1_000  # and after: a batch holds a namespace's lock for milliseconds
-NEAR_THE_END = 10_000  # records behind the log's end, and still called caught up
+NEAR_THE_END = 10_000  # records behind the log's end: time to ask where it is now
 MANIFEST_SECONDS = 10.0
 SNAPSHOT_DOCUMENTS = 100_000  # changed since the last: more would make opening slow
 SNAPSHOT_SHARE = 0.05  # of all documents, which a snapshot writes
@@ -89,6 +89,7 @@ class Replica:
         self._offsets: dict[int, int] = {}
         self._applied: dict[str, dict[int, int]] = {}  # what each namespace noted
         self._touched: set[str] = set()  # namespaces with changes that no manifest covers
+        self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
         self._caught_up = False
         self._failure: str = ""
         self._doing = ""  # what is done before the log is read
@@ -256,25 +257,33 @@ class Replica:
         batch = await reader.batch(1.0 if self._caught_up else 0.2)
         if batch:
             await self._apply(batch)
-        for partition, position in reader.positions.items():  # past records that are not for us
-            self._offsets[partition] = max(self._offsets.get(partition, 0), position)
+        self._move_past(reader)
         if not self._caught_up:
-            await self._see_whether_caught_up(reader)
+            await self._see_whether_caught_up(reader, idle=not batch)
         if self._caught_up and reader.alive and not self._lag(reader):
             self._current_at = time.monotonic()
         if time.monotonic() - self._manifest_at > MANIFEST_SECONDS:
             await self._note()
 
-    async def _see_whether_caught_up(self, reader: Reader) -> None:
-        """Caught up is who has what lay in the log a moment ago, as asked anew."""
-        if not reader.alive or self._lag(reader) > NEAR_THE_END:
+    def _move_past(self, reader: Reader) -> None:
+        """Count records that are not for us as applied."""
+        for partition, position in reader.positions.items():
+            self._offsets[partition] = max(self._offsets.get(partition, 0), position)
+
+    async def _see_whether_caught_up(self, reader: Reader, *, idle: bool) -> None:
+        """Caught up is who has all that lay in the log when it was asked for its end anew."""
+        if not reader.alive or (self._goal is None and self._lag(reader) > NEAR_THE_END):
             return
         try:
-            await reader.ask()
+            if self._goal is None or idle:  # what is left may be records that are not for us
+                await reader.ask()
+                self._move_past(reader)
         except Exception as error:
             log.debug("asking for the end of the log: %s", error)
             return
-        if self._lag(reader) <= min(NEAR_THE_END, sum(reader.ends.values()) // 10):
+        if self._goal is None:
+            self._goal = dict(reader.ends)
+        if all(self._offsets.get(partition, 0) >= end for partition, end in self._goal.items()):
             self._caught_up = True
             self._current_at = time.monotonic()
             reader.limit(SERVING_RECORDS)
