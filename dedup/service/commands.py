@@ -36,7 +36,12 @@ ANY_FEATURES = 2**32 - 1  # what a probe, which does not say, is taken to have
 
 
 class Inserts(Protocol):
-    """Where accepted pages go. What it returns is done (a value) or will be (a future)."""
+    """Where accepted pages go. What it returns is done (a value) or will be (a future).
+
+    commits  whether an insert is committed here, so that several can be at once
+    """
+
+    commits: bool
 
     def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> "Future[None] | None":
         """Make a page last."""
@@ -50,6 +55,8 @@ class Inserts(Protocol):
 
 class StoreInserts:
     """A service that stands alone: its own stores are all there is."""
+
+    commits = True
 
     def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
         """Commit it."""
@@ -232,6 +239,24 @@ class Commands:
             return None
         self.counts["insert"] += 1
         return self.inserts.insert(namespace, detector, verdict)
+
+    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str]]) -> None:
+        """Make reserved pages last, given by key and token, in one commit: where `inserts` commits.
+
+        Raises what insert() raises for one of them, and more; some may be inserted then. Whoever
+        asks inserts each by itself, which changes nothing for these.
+        """
+        detector = self._existing(namespace)
+        verdicts = []
+        for key, token in pages:
+            verdict = None if detector is None else detector.held(token)
+            if verdict is None:
+                raise Refused("NOTOKEN", "one of these reservations is not held here")
+            self._same_key(verdict, key)
+            verdicts.append(verdict)
+        assert detector is not None
+        detector.insert_many(verdicts)
+        self.counts["insert"] += len(verdicts)
 
     def release(self, namespace: str, key: str, token: str) -> bool:
         """Give a reservation back; False if it is not held here.

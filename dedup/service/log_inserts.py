@@ -22,6 +22,8 @@ __all__ = ["LogInserts"]
 class LogInserts:
     """Inserts of a service that follows a log."""
 
+    commits = False
+
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._tasks: set[asyncio.Task[Any]] = set()

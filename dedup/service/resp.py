@@ -1,11 +1,12 @@
 """The RESP port: a connection's bytes become commands, and the answers go back in their order.
 
-    bytes -> (bounds) -> hiredis parser -> runs of probes alike | single commands -> answers -> bytes
+    bytes -> (bounds) -> hiredis parser -> runs of commands alike | single ones -> answers -> bytes
 
 The rules kept here:
   - Nothing is taken from a connection without a bound: the length of a command, its elements, the
     time it takes, what is not yet answered, and what is not yet read by the other side.
-  - Probes of one read that are alike but for their values go into one native call.
+  - Probes of one read that are alike but for their values go into one native call; its inserts into
+    one commit, where they are committed here.
   - A connection gives way to the others after a few milliseconds of work.
   - What is not RESP ends the connection, with an error that says so. There are no inline commands:
     a browser cannot be made to speak to this port.
@@ -26,13 +27,13 @@ from dedup.service.commands import Commands, code, message
 from dedup.service.config import Limits
 from dedup.service.durations import Durations
 from dedup.service.logs import log_now_and_then
-from dedup.service.resp_commands import PROBE, Later, Plans, Session, probe, probes, run
+from dedup.service.resp_commands import PROBE, Later, Plans, Session, probe, run, run_together
 
 __all__ = ["Connection", "Connections"]
 
 log = logging.getLogger(__name__)
 
-RUN = 512  # probes in one native call
+RUN = 512  # probes in one native call, inserts in one commit
 SLICE_SECONDS = 0.005  # of work before other connections have their turn
 SHORT = 200  # bytes of a read that has no two probes
 WRITTEN = 1 << 17  # bytes of answers that are put together before they are written
@@ -232,16 +233,18 @@ class Connection(asyncio.Protocol):
         alike: list[list[bytes]] = []
         try:
             command = gets()
-            if trusted and _is_probe(command):
-                namespace, options = command[1], command[4:]
+            if trusted and self._session.together(command):
+                length, options = len(command), command[4:]
+                name, namespace = command[0], command[1]
                 while True:
                     alike.append(command)
                     command = gets()
                     if (
                         type(command) is not list
-                        or command[4:] != options  # as many, too
+                        or len(command) != length
+                        or command[4:] != options
                         or command[1] != namespace
-                        or command[0] != PROBE
+                        or command[0] != name
                         or len(alike) == RUN
                     ):
                         break
@@ -283,19 +286,19 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _run_alike(self, alike: list[list[bytes]]) -> None:
-        """Carry out probes that are alike but for their values."""
+        """Carry out commands that are alike at once."""
         count = len(alike)
         if count == 1:
             self._run_one(alike[0])
             return
         began = monotonic()
         try:
-            self._answer(b"".join(probes(self._session.plans, alike)))
+            self._answer(run_together(self._session, alike))
         except Exception:  # one of them at fault, or too much at once: each for itself
             self._singly.extend(alike)
             return
         everyone = self._all
-        everyone.asked[PROBE] += count
+        everyone.asked[alike[0][0]] += count
         everyone.durations.note(monotonic() - began, count)
 
     def _run_one(self, command: Any) -> None:

@@ -19,9 +19,10 @@ from dedup.service.namespaces import Refused
 from dedup.service.wire import NIL, OK, bulk, integer, options
 from dedup.values import Neighbour
 
-__all__ = ["PROBE", "Later", "Session", "run"]
+__all__ = ["INSERT", "PROBE", "Later", "Session", "probe", "run", "run_together"]
 
 PROBE = b"DEDUP.PROBE"
+INSERT = b"DEDUP.INSERT"
 PLANS = 4096  # kinds of probe (namespace and options) whose reading is remembered
 FAILURES = 3  # wrong tokens before a connection is closed
 
@@ -58,6 +59,15 @@ class Session:
         self._token = token
         self.trusted = token is None
         self._failures = 0
+        self._inserts_together = commands.inserts.commits
+
+    def together(self, command: Any) -> bool:
+        """Tell whether a command can be carried out with others that are alike."""
+        if type(command) is not list:
+            return False
+        if len(command) > 5:
+            return bool(command[0] == PROBE)
+        return self._inserts_together and len(command) == 4 and bool(command[0] == INSERT)
 
     def show(self, user: bytes, token: bytes) -> None:
         """Take a token for the right one, or raise Refused."""
@@ -126,6 +136,18 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     if command is None:
         raise UsageError(f"unknown command {_shown(arguments[0])}; see docs/protocol.md")
     return name, command(session, arguments)
+
+
+def run_together(session: Session, run_of: list[list[bytes]]) -> bytes:
+    """Carry out commands that are alike (Session.together) at once; return their answers.
+
+    Raises what one of them raises: then each is to be carried out by itself.
+    """
+    if run_of[0][0] == PROBE:
+        return b"".join(probes(session.plans, run_of))
+    pages = [(wire.text(command[2], "key"), wire.text(command[3], "token")) for command in run_of]
+    session.commands.insert_many(wire.text(run_of[0][1], "namespace"), pages)
+    return OK * len(run_of)
 
 
 # ------------------------------------------------------------------------------------- the work
@@ -384,7 +406,7 @@ _COMMANDS: dict[bytes, Callable[[Session, list[bytes]], bytes | Later]] = {
     PROBE: lambda session, arguments: probe(session.plans, arguments),
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
-    b"DEDUP.INSERT": _insert,
+    INSERT: _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
     b"DEDUP.INFO": _dedup_info,
