@@ -4,6 +4,9 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 TEST_FLAGS ?=
 
+# So many test files at a time; each process has a Kafka of its own. 0: in this process, one after the other.
+TEST_PROCESSES ?= 2
+
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
 
@@ -25,10 +28,10 @@ demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some ar
 	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
 test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
-	$(BIN)/python -m pytest $(TEST_FLAGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TEST_FLAGS)
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider \
+	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile \
 		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
 
 test-spark: $(VENV)/test-tools ## dedup.spark in local mode: installs Spark, and needs Java 17

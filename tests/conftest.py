@@ -11,7 +11,7 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import leftovers
 import pytest
@@ -110,6 +110,19 @@ def _collect_connections() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+# Where tests are divided among processes (pytest-xdist), figures travel from these to the one that prints.
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["figures"] = session.config.stash[FIGURES]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[FIGURES] += getattr(node, "workeroutput", {}).get("figures", [])
 
 
 def pytest_terminal_summary(

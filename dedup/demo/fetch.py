@@ -1,12 +1,15 @@
 """What is fetched from elsewhere, with patience: a mirror that does not answer is asked again.
 
-The rule kept here: TRIES tries and no more, with longer and longer pauses, and what the last of them
-said is there to be shown.
+The rules kept here: TRIES tries and no more, with longer and longer pauses, and what the last of them
+said is there to be shown. Processes of one user fetch one after the other: installers lock each other out.
 """
 
+import contextlib
+import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["fetched"]
@@ -24,10 +27,21 @@ def fetched(
     if there is no such program.
     """
     for left in reversed(range(TRIES)):
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=cwd, env=env
-        )
+        with _alone():
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, cwd=cwd, env=env
+            )
         if done.returncode == 0 or not left:
             return done
         time.sleep(PAUSE_SECONDS * 3 ** (TRIES - 1 - left))
     raise AssertionError
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Wait until nobody else of this user fetches."""
+    import fcntl
+
+    with (Path(tempfile.gettempdir()) / f"crawl-dedup-fetch-{os.getuid()}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
