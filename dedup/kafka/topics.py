@@ -18,6 +18,7 @@ __all__ = ["Topic", "describe_topic", "ensure_topic"]
 PARTITIONS = 8  # of a new log; they stay as many for ever, as keys are spread by their number
 BROKER_DEFAULT = -1  # of the replication factor
 READY_SECONDS = 15.0
+MISSING_SECONDS = 5.0
 
 _UNKNOWN_TOPIC, _TOPIC_EXISTS, _AUTHORIZATION = 3, 36, frozenset({29, 30, 31})
 
@@ -42,11 +43,17 @@ class Topic(msgspec.Struct, frozen=True):
 async def describe_topic(config: KafkaConfig, name: str | None = None) -> Topic | None:
     """Return what the cluster says of a topic (default: the log's); None if there is none.
 
+    A broker that comes back may not know its topics yet: it has to say so for MISSING_SECONDS.
     Raises KafkaUnavailable, and TopicUnfit if it may not be seen.
     """
     name = name or config.topic
+    until = time.monotonic() + MISSING_SECONDS
     async with _Admin(config) as admin:
-        return await _describe(admin, name)
+        while (  # noqa: ASYNC110  (Kafka has no such event)
+            topic := await _describe(admin, name)
+        ) is None and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+        return topic
 
 
 async def ensure_topic(
