@@ -14,7 +14,7 @@ export PIP_RETRIES ?= 8
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo demo-kafka test test-minimum test-spark test-native test-endian test-wheel test-pythons dist \
+.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist \
 	lint format fuzz soak soak-service bench bench-spark bench-tables docs clean
 .DELETE_ON_ERROR:
 
@@ -27,16 +27,12 @@ demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dr
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
-test: $(VENV)/test-tools test-native test-minimum ## every test, C and Python
+test: $(VENV)/test-tools $(VENV)/spark test-native test-minimum ## every test, C and Python
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TEST_FLAGS)
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
 	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile \
 		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
-
-test-spark: $(VENV)/test-tools ## dedup.spark in local mode: installs Spark, and needs Java 17
-	@$(BIN)/python -m pip install -q --no-build-isolation --editable '.[spark]'
-	$(BIN)/python -m pytest tests/test_spark.py $(TEST_FLAGS)
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
@@ -76,8 +72,7 @@ bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, batc
 	@for part in pages crawl tables batch scan service capacity fanout; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
 
-bench-spark: $(VENV)/installed ## judging a million fingerprints on one machine and in Spark; installs it
-	@$(BIN)/python -m pip install -q --no-build-isolation --editable '.[spark]'
+bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
 	@$(BIN)/dedup bench spark $(BENCH_FLAGS)
 
 bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
@@ -113,6 +108,11 @@ $(VENV)/installed: $(VENV)/made pyproject.toml $(NATIVE)
 
 $(VENV)/test-tools: $(VENV)/installed
 	@$(BIN)/python -m pip install -q --group test --group lint
+	@touch $@
+
+# What dedup.spark needs beyond it: the package itself is there.
+$(VENV)/spark: $(VENV)/installed
+	@$(BIN)/python -m pip install -q 'crawl-dedup[spark]'
 	@touch $@
 
 # A wheel of the native core as it is, the sources of the package as they stand.

@@ -3,16 +3,14 @@
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("pyspark")
-if shutil.which("java") is None:
-    pytest.skip("Spark needs Java", allow_module_level=True)
 
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -30,6 +28,7 @@ from scanning import (
     write_warc,
 )
 
+from dedup.demo.broker import find_java
 from dedup.pairs import find_clusters
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages, probe_fingerprints
 from dedup.spark.components import components, edges_within
@@ -38,8 +37,14 @@ from dedup.spark.schema import signed, unsigned
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pyspark and pandas
 
 
+@pytest.fixture(scope="module", autouse=True)
+def java():
+    """Where Java is, for every Spark that is started here; installed as for the brokers of Kafka."""
+    os.environ["JAVA_HOME"] = str(Path(find_java(install=True)).resolve().parent.parent)
+
+
 @pytest.fixture(scope="module")
-def spark():
+def spark(java):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
