@@ -14,7 +14,7 @@ export PIP_RETRIES ?= 8
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo demo-kafka test test-minimum test-native test-endian test-wheel test-pythons dist \
+.PHONY: help demo demo-kafka test test-minimum test-spark test-native test-endian test-wheel test-pythons dist \
 	lint format fuzz soak soak-service bench bench-spark bench-tables docs clean
 .DELETE_ON_ERROR:
 
@@ -27,12 +27,15 @@ demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dr
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
-test: $(VENV)/test-tools $(VENV)/spark test-native test-minimum ## every test, C and Python
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TEST_FLAGS)
+test: $(VENV)/test-tools test-native test-minimum test-spark ## every test, C and Python
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/test_spark.py $(TEST_FLAGS)
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
 	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile \
 		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
+
+test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_spark.py
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \

@@ -11,7 +11,7 @@ from dedup.demo import fetch
 def pauses(monkeypatch):
     """The seconds that were waited, none of them really."""
     waited = []
-    monkeypatch.setattr(fetch.time, "sleep", waited.append)
+    monkeypatch.setattr(fetch, "sleep", waited.append)
     return waited
 
 

@@ -8,9 +8,9 @@ import contextlib
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import sleep
 
 __all__ = ["fetched"]
 
@@ -33,7 +33,7 @@ def fetched(
             )
         if done.returncode == 0 or not left:
             return done
-        time.sleep(PAUSE_SECONDS * 3 ** (TRIES - 1 - left))
+        sleep(PAUSE_SECONDS * 3 ** (TRIES - 1 - left))
     raise AssertionError
 
 
