@@ -1,7 +1,6 @@
 """Benchmarks: they come to their end and report what they say they do. No figure is judged here."""
 
 import json
-import re
 import subprocess
 import sys
 
@@ -47,9 +46,7 @@ def test_crawl_takes_a_folder_of_pages(tmp_path):
         (tmp_path / f"{number}.html").write_bytes(page.encode(encoding))
     done = bench("crawl", "--quick", "--pages", str(tmp_path), "--work", "follow")
     assert done.returncode == 0, done.stderr
-    # a near-duplicate that is asked about while another is parsed, for long, is kept
-    said = r"3 pages of 0 KB \([12] near-duplicates?\), a spider that parses and"
-    assert re.match(said, done.stdout), done.stdout
+    assert done.stdout.startswith("3 pages of 0 KB (2 near-duplicates), a spider that parses and")
     assert "crawl with the add-on" in done.stdout
 
 

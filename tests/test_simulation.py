@@ -9,7 +9,7 @@ import pytest
 import simulation
 from seeds import seed_of
 
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "800"))
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "1000"))
 FIRST = seed_of("SIMULATION")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

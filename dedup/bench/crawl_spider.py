@@ -101,6 +101,7 @@ def _crawl(url: str, work: Work, folder: str, service: str | None, *, addon: boo
         settings |= {
             "ADDONS": {"dedup.scrapy.Addon": 500},
             "DEDUP_MODE": "tag",
+            "DEDUP_WAIT_SECONDS": 60,  # what is counted does not depend on how busy the machine is
             "DEDUP_PATH": folder,
             "DEDUP_SERVICE": service,
             "DEDUP_NAMESPACE": secrets.token_hex(8),  # of its own, with a service too
