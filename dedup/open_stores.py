@@ -9,15 +9,38 @@ each other's pages in flight. So each store is opened once, under its real path.
 import os
 import threading
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Protocol, Self, cast
 
 from dedup.reservations import Reservations
 from dedup.store import Store
+from dedup.values import Document
 
-__all__ = ["OpenStore", "give_back", "take"]
+__all__ = ["Accepted", "OpenStore", "give_back", "take"]
 
 RECENT = 64  # values inserted last that are compared one by one
+
+
+class Accepted(Protocol):
+    """Accepted documents, as far as judging needs them; a store is one."""
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a document with this key is held."""
+
+    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+        """Return the documents within distance k of a value, with their distances."""
+
+    def insert(self, document: Document) -> object:
+        """Take a document; one with the same key is replaced."""
+
+    def insert_many(self, documents: Sequence[Document]) -> object:
+        """Take documents in their order."""
 
 
 class OpenStore:
@@ -31,6 +54,11 @@ class OpenStore:
         self.users = 0
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
+
+    @classmethod
+    def over(cls, documents: Accepted) -> Self:
+        """Return the like of an open store that others have made, and close themselves."""
+        return cls("", cast("Store", documents))
 
     def note_inserted(self, values: list[int]) -> None:
         """Count inserts, and remember the last ones."""
