@@ -53,7 +53,6 @@ class Detector:
         self._shared = shared
         self._store = shared.store
         self._reservations = shared.reservations
-        self._lock = shared.lock
         self._clock = clock
         self._closed = False
 
@@ -73,6 +72,7 @@ class Detector:
         return cls(OpenStore.over(documents), recipe, policy, clock)
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,6 +80,7 @@ class Detector:
 
     def __len__(self) -> int:
         """Return the number of documents in the store."""
+        self._check_open()
         return len(self._store)
 
     @property
@@ -105,9 +106,8 @@ class Detector:
         """
         if page.recipe != self.recipe.id:
             same_recipe(self.recipe.id, page.recipe)
-        with self._lock:
-            if self._closed:
-                self._check_open()
+        with self._shared.lock:
+            self._check_open()
             found = self._store.near(page.value, self.policy.distance)
         return near_duplicates(page, domain or "", None, found, self.policy)
 
@@ -127,7 +127,7 @@ class Detector:
         """
         same_recipe(self.recipe.id, recipe)
         array = many(values, "values")
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             near = self._store.near_many(array, self.policy.distance, limit)
         found: dict[int, list[Neighbour]] = {}
@@ -165,13 +165,15 @@ class Detector:
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
         with exempt="in_flight".
 
-        Raises RecipeMismatch, UsageError for a key that is not valid Unicode or a token that was used
-        for something else, and what the store raises.
+        Raises RecipeMismatch, UsageError for a key that is no text, or not valid Unicode, or a token
+        that was used for something else, and what the store raises.
         """
         same_recipe(self.recipe.id, page.recipe)
+        if not isinstance(key, str):
+            raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
         if domain is None:
             domain = registrable_domain(url or key)
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             now = self._clock()
             if token is not None and (held := self._taken(token, key, page)) is not None:
@@ -214,7 +216,7 @@ class Detector:
         They are one transaction, unless some of them are near each other. After an error the first
         of them may have been inserted; inserting them again changes nothing.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return insert_verdicts(self._shared, verdicts, self.recipe, self.policy)
 
@@ -234,7 +236,7 @@ class Detector:
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             counts, documents = apply_changes(self._shared, changes, offsets)
             if not judge:
@@ -243,7 +245,7 @@ class Detector:
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition of the log that was applied; {}: none was."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._store.offsets()
 
@@ -254,14 +256,17 @@ class Detector:
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
         """Remove the documents of all partitions of the log but those held. See Store.give_up()."""
+        self._check_open()
         return self._store.give_up(held, partition_of, progress)
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""
+        self._check_open()
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
         """Write a snapshot of the table if so many documents changed since the last."""
+        self._check_open()
         self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
@@ -271,7 +276,7 @@ class Detector:
         """
         if verdict.token is None:
             return False
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             now = self._clock()
             ended = self._reservations.end(verdict.token, "released")
@@ -279,7 +284,7 @@ class Detector:
 
     def withdraw(self, token: str) -> None:
         """Release a token whose reservation has not come: one that comes later is refused."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             self._reservations.end(token, "released")
 
@@ -288,7 +293,7 @@ class Detector:
 
         An expired reservation is there until it is taken out.
         """
-        with self._lock:
+        with self._shared.lock:
             held = self._reservations.get(token)
         if held is None:
             return None
@@ -300,7 +305,7 @@ class Detector:
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
-        with self._lock:
+        with self._shared.lock:
             return self._reservations.ending(token)
 
     def pin(self, token: str) -> bool:
@@ -308,13 +313,13 @@ class Detector:
 
         For a page whose insert is on its way to the store by other means.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._reservations.pin(token)
 
     def get(self, key: str) -> Document | None:
         """Return the document with this key, or None. Raises StoreDamaged."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._store.get(key)
 
@@ -323,13 +328,13 @@ class Detector:
 
         A reservation of the key stays.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._store.forget(key)
 
     def info(self) -> dict[str, Any]:
         """Return what the detector's store is and holds, its policy, and the pages in flight."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             info = self._store.info()
             info |= {"in_flight": len(self._reservations)}
@@ -340,7 +345,7 @@ class Detector:
 
         Closing twice does nothing. Raises OSError if the last flush fails.
         """
-        with self._lock:
+        with self._shared.lock:
             if self._closed:
                 return
             self._closed = True
@@ -393,6 +398,11 @@ class Detector:
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
+        if self._shared.left:
+            raise UsageError(
+                f"the store {self._store.path} was opened before this process was forked, and stays "
+                "with the process that opened it: open it in one process only, after the fork"
+            )
 
 
 def open(
@@ -413,7 +423,9 @@ def open(
     The store lies at <target>/<namespace>. Options and errors are those of dedup.open(), which takes
     the URL of a service as well.
     """
-    name = os.fspath(target)
+    name = os.fsdecode(target)
+    if not name:
+        raise UsageError("target '' names no folder; the current one is '.'")
     if "://" in name:
         raise UsageError(f"target {name!r} is a URL; give a folder here, or use dedup.open()")
     check_namespace(namespace)

@@ -3,7 +3,8 @@
     take -> a detector's store, reservations and lock -> give_back: the last one closes the store
 
 The rule kept here: LMDB forbids a process to open a file twice, and two spiders of one process must see
-each other's pages in flight. So each store is opened once, under its real path.
+each other's pages in flight. So each store is opened once, under its real path. A forked process has
+no part in the stores of its parent.
 """
 
 import os
@@ -52,6 +53,7 @@ class OpenStore:
         self.reservations = Reservations(store.k)
         self.lock = threading.RLock()
         self.users = 0
+        self.left = False  # in a process forked since: the store is its parent's
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
 
@@ -97,5 +99,20 @@ def give_back(shared: OpenStore) -> None:
     with _stores_lock:
         shared.users -= 1
         if not shared.users:
-            del _stores[shared.place]
+            if not shared.left:
+                del _stores[shared.place]
             shared.store.close()
+
+
+def _leave() -> None:
+    """In a forked process: leave the stores to its parent, whose locks may be held by other threads."""
+    global _stores_lock  # noqa: PLW0603
+    _stores_lock = threading.Lock()
+    for shared in _stores.values():
+        shared.left = True
+        shared.lock = threading.RLock()
+    _stores.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave)
