@@ -8,8 +8,7 @@ import pytest
 from stores import document, spread
 
 from dedup.errors import StoreDamaged, UsageError
-from dedup.store import Store, verify_store
-from dedup.store import store as store_module
+from dedup.store import Store, give_up, removal, verify_store
 from dedup.store.records import key_digest
 
 COUNT = 4
@@ -31,7 +30,7 @@ class Ended(BaseException):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A store that has all partitions applied, and removes few documents at a time."""
-    monkeypatch.setattr(store_module, "PRUNE_BATCH", 40)
+    monkeypatch.setattr(removal, "BATCH", 40)
     with Store.open(tmp_path / "store") as store:
         documents = [document(key, value) for key, value in DOCUMENTS.items()]
         store.apply([(d.key, d) for d in documents], dict.fromkeys(range(COUNT), 25))
@@ -50,7 +49,7 @@ def test_only_documents_of_held_partitions_stay(folder):
     """In the file and in the table, and the next opening finds it so."""
     seen = []
     with Store.open(folder) as store:
-        removed = store.give_up({0, 2}, partition_of, lambda *progress: seen.append(progress))
+        removed = give_up(store, {0, 2}, partition_of, lambda *progress: seen.append(progress))
         assert removed == len(DOCUMENTS) - len(of({0, 2}))
         assert store.offsets() == {0: 25, 2: 25}
         assert held_by(store) == of({0, 2})
@@ -65,7 +64,7 @@ def test_what_is_held_is_not_looked_at(folder):
     """Nothing to give up: no document is read, and nothing written."""
     with Store.open(folder) as store:
         transaction = store._documents._state.transaction
-        assert store.give_up(range(COUNT), partition_of, lambda *_: pytest.fail("looked")) == 0
+        assert give_up(store, range(COUNT), partition_of, lambda *_: pytest.fail("looked")) == 0
         assert store._documents._state.transaction == transaction
 
 
@@ -85,7 +84,7 @@ def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
 
             store._documents._write = once_too_often
             with pytest.raises(Ended):
-                store.give_up({0, 2}, partition_of)
+                give_up(store, {0, 2}, partition_of)
             store._documents._write = write
         with Store.open(place) as store:
             offsets = store.offsets()
@@ -94,7 +93,7 @@ def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
             left = held_by(store)
             assert of(whole).keys() <= left.keys()
             assert (len(left) < len(DOCUMENTS)) == (step > 1)
-            store.give_up(held, partition_of)
+            give_up(store, held, partition_of)
             assert held_by(store) == of(whole & held)
             assert found_by_value(store) == of(whole & held).keys()
             assert store.offsets() == dict.fromkeys(whole & held, 25)
@@ -108,16 +107,16 @@ def test_a_document_that_is_not_filed_is_damage_and_its_batch_stays(folder):
         with store._documents._env.begin(write=True) as txn:
             txn.delete(key_digest(first), db=store._documents._keys)
         with pytest.raises(StoreDamaged, match="not filed under its key"):
-            store.give_up({0, 2}, partition_of)
+            give_up(store, {0, 2}, partition_of)
         assert held_by(store) == DOCUMENTS
 
 
 def test_closed_in_the_middle_the_next_start_goes_on(folder):
     """As a service does that is told to stop: what was removed is, the rest is there still."""
     with Store.open(folder) as store, pytest.raises(UsageError, match="is closed"):
-        store.give_up({0, 2}, partition_of, lambda *_: store.close())
+        give_up(store, {0, 2}, partition_of, lambda *_: store.close())
     with Store.open(folder) as store:
         assert store.offsets() == {0: 25, 1: 0, 2: 25, 3: 0}
         assert len(of({0, 2})) < len(store) < len(DOCUMENTS)
-        store.give_up({0, 2}, partition_of)
+        give_up(store, {0, 2}, partition_of)
         assert held_by(store) == of({0, 2})

@@ -26,7 +26,7 @@ def give_up(
 ) -> int:
     """Remove the documents of partitions that a share does not hold; return how many.
 
-    Cut short, the next call goes on with it, whatever is held by then. See Store.give_up().
+    Cut short, the next call goes on with it, whatever is held by then. See dedup.store.give_up().
     """
     return detector.give_up(
         share.partitions,
