@@ -347,8 +347,12 @@ class Detector:
         partition_of: Callable[[str], int],
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Remove the documents of all partitions of the log but those held. See Store.give_up()."""
+        """Give up all partitions of the log but those held. See Store.give_up()."""
         return self._store.give_up(held, partition_of, progress)
+
+    def give_up_more(self) -> int | None:
+        """Remove some documents of what was given up; None: all are gone. See Store.give_up_more()."""
+        return self._store.give_up_more()
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""

@@ -40,13 +40,13 @@ DROPPED = {"/b", "/gone-copy"}
 # Called by other programs only.
 UNUSED = {
     "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
-    "Detector.give_up", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
+    "Detector.give_up", "Detector.give_up_more", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
     "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
     "Detector.withdraw", "Documents.apply", "Documents.batch", "Documents.damaged", "Documents.file_bytes",
     "Documents.get", "Documents.key_count", "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
-    "Store.forget_before", "Store.get", "Store.give_up", "Store.info", "Store.insert_many", "Store.near_many",
+    "Store.forget_before", "Store.get", "Store.give_up", "Store.give_up_more", "Store.info", "Store.insert_many", "Store.near_many",
     "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.find",
     "Table.has", "Table.k", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",

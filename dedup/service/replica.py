@@ -25,7 +25,7 @@ from dedup.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, W
 from dedup.kafka.supervision import started
 from dedup.recipes import recipe_of
 from dedup.service.dead_letters import letters
-from dedup.service.holding import give_up_all, misplaced
+from dedup.service.holding import clear, give_up_all, misplaced
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from dedup.service.same_log import ADVICE, check_ends, check_unknown, missing
 from dedup.service.sorting import Changes, Sorted, of_recipe, sort_out
@@ -85,6 +85,7 @@ class Replica:
         self._manifest: Manifest | None = None
         self._reader: Reader | None = None
         self._letters: Writer | None = None
+        self._clearing: asyncio.Task[None] | None = None  # of what was given up
         self._stop = asyncio.Event()
         self._offsets: dict[int, int] = {}
         self._applied: dict[str, dict[int, int]] = {}  # what each namespace noted
@@ -102,6 +103,11 @@ class Replica:
     def ready(self) -> bool:
         """Whether it has caught up once, and has not failed since."""
         return self._caught_up and not self._failure
+
+    @property
+    def cleared(self) -> bool:
+        """Whether nothing is left of the partitions that were given up."""
+        return self._clearing is not None and self._clearing.done()
 
     def state(self) -> State:
         """Return where it stands now."""
@@ -163,6 +169,8 @@ class Replica:
                 return
             while not self._stop.is_set():
                 await self._step()
+                if self._clearing is not None and self._clearing.done():
+                    self._clearing.result()  # raises what it failed by
         except _Stopped:
             pass
         except Exception as error:
@@ -235,7 +243,8 @@ class Replica:
             self.counts["given_up"] = removed
         self._doing = ""
         for name, detector in self._views:
-            self._applied[name] = detector.offsets()
+            noted = detector.offsets()
+            self._applied[name] = {p: n for p, n in noted.items() if p in share.partitions}
         reader = Reader(
             self._config,
             self._topic,
@@ -285,9 +294,20 @@ class Replica:
             self._goal = dict(reader.ends)
         if all(self._offsets.get(partition, 0) >= end for partition, end in self._goal.items()):
             self._caught_up = True
+            self._clearing = asyncio.create_task(self._clear())
             self._current_at = time.monotonic()
             reader.limit(SERVING_RECORDS)
             log.info("the log is applied up to its end: %s", dict(self.counts))
+
+    async def _clear(self) -> None:
+        """Remove what was given up, now that the service answers."""
+        assert self.share is not None
+
+        def removed(name: str, count: int) -> None:
+            self.counts["given_up"] += count
+            self._touched.add(name)
+
+        await clear(list(self._views), self._path, self.share, removed)
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
         done = await asyncio.to_thread(sort_out, batch, self._applied_by)
@@ -441,6 +461,9 @@ class Replica:
             self._say_once("manifest", "%s was not written: %s", self._path / MANIFEST, error)
 
     async def _end(self) -> None:
+        if self._clearing is not None:
+            self._clearing.cancel()
+            await asyncio.gather(self._clearing, return_exceptions=True)
         if self._reader is not None:
             with contextlib.suppress(Exception):
                 await self._note()

@@ -25,6 +25,7 @@ from dedup.names import check_namespace
 from dedup.numbers import Array
 from dedup.recipes import Recipe, recipe_of, same_recipe
 from dedup.store.documents import Documents
+from dedup.store.leaving import Leaving
 from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
 from dedup.store.snapshot import load_table, save_table
@@ -37,6 +38,7 @@ __all__ = ["NEAR_LIMIT", "Applied", "Store", "TooMany", "agreed_recipe"]
 NEAR_LIMIT = 1000  # documents that near() answers at most
 FLUSH_SECONDS = 1.0
 PRUNE_BATCH = 4096  # documents removed in one transaction
+LEAVING_BATCH = 128  # the same while others are answered, which wait for it
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
@@ -99,6 +101,7 @@ class Store:
         self._lock = threading.RLock()
         self._saving = threading.Lock()  # taken before the other one: one snapshot at a time
         self._closed = False
+        self._leaving: Leaving | None = None  # documents that are not answered for any more
         self._table_fits = True
         self._snapshot = folder / "table.ndd"
         self._table, due = load_table(self._snapshot, documents, k)
@@ -180,7 +183,9 @@ class Store:
         """Tell whether a document with this key is stored."""
         with self._lock:
             self._check_open()
-            return isinstance(key, str) and self._documents.id_of(key) is not None
+            if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
+                return False
+            return self._leaving is None or not self._leaving.has(found, key)
 
     @property
     def k(self) -> int:
@@ -199,7 +204,8 @@ class Store:
     def get(self, key: str) -> Document | None:
         """Return the document with this key, or None. Raises StoreDamaged."""
         with self._lock:
-            self._check_open()
+            if self._leaving is not None and key not in self:
+                return None
             return self._documents.get(key)
 
     def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
@@ -219,10 +225,15 @@ class Store:
             if not matches:
                 return []
             found = self._documents.read([m.document for m in matches])
+            leaving = self._leaving
         for match, document in zip(matches, found, strict=True):
             if document.page.value != match.value:
                 raise self._unfit()
-        return [(document, m.distance) for m, document in zip(matches, found, strict=True)]
+        return [
+            (document, m.distance)
+            for m, document in zip(matches, found, strict=True)
+            if leaving is None or not leaving.has(m.document, document.key)
+        ]
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
@@ -255,7 +266,20 @@ class Store:
                     if (document.page.value ^ value).bit_count() != distance:
                         raise self._unfit()
                 answers[i] = list(zip(found[span], near[span], strict=True))
-        return answers
+            leaving = self._leaving
+        if leaving is None:
+            return answers
+        return {
+            i: stay
+            for i, answer in answers.items()
+            if (
+                stay := [
+                    each
+                    for each, document_id in zip(answer, ids[ends[i] : ends[i + 1]], strict=True)
+                    if not leaving.has(int(document_id), each[0].key)
+                ]
+            )
+        }
 
     def _unfit(self) -> StoreDamaged:
         return StoreDamaged(
@@ -339,13 +363,14 @@ class Store:
         partition_of: Callable[[str], int],
         progress: Progress | None = None,
     ) -> int:
-        """Remove the documents of every partition of the log but those held; return how many.
+        """Give up every partition of the log but those held; return how many documents went.
 
-        partition_of gives the partition of a document's key. First the partitions' offsets become 0,
-        then the documents go, batch by batch, then the offsets: whatever ends that, the next call
-        goes on with it, and it does so also for a partition that is held again by then, whose
-        documents are to be read from the log's beginning. progress is called with the documents
-        looked at and the documents in all. Raises as insert() does.
+        partition_of gives the partition of a document's key. The partitions' offsets become 0, and
+        from then on their documents are not answered for; give_up_more() removes them, after which the
+        offsets go, too. Whatever ends that, the next call goes on with it. If a partition is held
+        again by then, whose documents are to be read from the log's beginning, all that was given up
+        is removed on return instead; progress is then called with the documents looked at and the
+        documents in all. Raises as insert() does.
         """
         with self._lock:
             self._check_open()
@@ -354,12 +379,42 @@ class Store:
             if not given_up:
                 return 0
             self._documents.note_offsets(noted | dict.fromkeys(given_up, 0))
-        removed = self._forget_all(lambda d: partition_of(d.key) in given_up, progress)
+            leaving = Leaving(given_up, partition_of, self._documents.next_id)
+            if given_up.isdisjoint(held):
+                self._leaving = leaving
+                return 0
+        removed = self._forget_all(lambda i, d: leaving.has(i, d.key), progress)
         with self._lock:
             self._check_open()
-            left = {p: n for p, n in self._documents.offsets().items() if p not in given_up}
-            self._documents.note_offsets(left)
+            self._gone(leaving)
         return removed
+
+    def give_up_more(self) -> int | None:
+        """Remove some documents of partitions that were given up; return how many, None: all are gone.
+
+        It takes milliseconds, in which nobody else is answered. Raises as insert() does.
+        """
+        with self._lock:
+            self._check_open()
+            self._raise_flush_error()
+            leaving = self._leaving
+            if leaving is None:
+                return None
+            batch = self._documents.batch(leaving.first, LEAVING_BATCH)
+            going = [(i, document) for i, document in batch if leaving.has(i, document.key)]
+            self._remove(going)
+            if len(batch) < LEAVING_BATCH or batch[-1][0] >= leaving.before:
+                self._gone(leaving)
+            else:
+                leaving.first = batch[-1][0] + 1
+            return len(going)
+
+    def _gone(self, leaving: Leaving) -> None:
+        """Note that nothing is left of what was given up."""
+        noted = self._documents.offsets()
+        left = {p: n for p, n in noted.items() if p not in leaving.partitions}
+        self._documents.note_offsets(left)
+        self._leaving = None
 
     def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
         """Remove every document inserted before a time (Unix time); return how many.
@@ -368,9 +423,9 @@ class Store:
         not. progress is called with the documents looked at and the documents in all.
         Raises as insert() does.
         """
-        return self._forget_all(lambda d: d.inserted_seconds < seconds, progress)
+        return self._forget_all(lambda _, d: d.inserted_seconds < seconds, progress)
 
-    def _forget_all(self, of: Callable[[Document], bool], progress: Progress | None) -> int:
+    def _forget_all(self, of: Callable[[int, Document], bool], progress: Progress | None) -> int:
         """Remove every document of a kind, batch by batch; return how many."""
         first, done, removed = 0, 0, 0
         while True:
@@ -381,15 +436,19 @@ class Store:
                 if not batch:
                     return removed
                 first, done = batch[-1][0] + 1, done + len(batch)
-                going = [each for each in batch if of(each[1])]
-                if going:
-                    pairs = self._documents.remove_many(going)
-                    removed += len(pairs)
-                    with self._committed():
-                        for document_id, value in pairs:
-                            self._table.remove(value, document_id)
+                going = [each for each in batch if of(*each)]
+                self._remove(going)
+                removed += len(going)
                 if progress:
                     progress(done, len(self._documents) + removed)
+
+    def _remove(self, going: Sequence[tuple[int, Document]]) -> None:
+        """Remove documents as Documents.batch() has just returned them."""
+        if going:
+            pairs = self._documents.remove_many(going)
+            with self._committed():
+                for document_id, value in pairs:
+                    self._table.remove(value, document_id)
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
