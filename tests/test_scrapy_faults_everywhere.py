@@ -40,14 +40,15 @@ DROPPED = {"/b", "/gone-copy"}
 # Called by other programs only.
 UNUSED = {
     "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
-    "Detector.give_up", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
+    "Detector.give_up", "Detector.give_up_more", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
     "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
     "Detector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
-    "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.near_many", "Store.note_offsets",
-    "Store.offsets", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.find",
+    "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.leaving", "Store.near_many", "Store.offsets",
+    "Store.part_with", "Store.parted", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
+    "Table.__init__", "Table.find",
     "Table.has", "Table.k", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip

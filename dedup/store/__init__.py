@@ -1,14 +1,16 @@
 """The embedded store: what was accepted, on disk, in one folder to a namespace.
 
-    lock -> records -> structure -> documents -> flusher -> snapshot -> verify -> store -> removal
+    lock -> records -> structure -> documents -> flusher -> snapshot -> verify -> leaving -> store
+    -> removal
 
 lock keeps it to one process; records and structure are bytes and their checks; documents is the
 truth, in LMDB; flusher has it on the disk within a second; snapshot is the table on disk; verify
-looks it all over; store joins them; removal is of documents by the thousand.
+looks it all over; leaving is what a store has given up; store joins them all; removal is of
+documents by the thousand.
 """
 
 from dedup.store.applied import Applied
-from dedup.store.removal import forget_before, give_up
+from dedup.store.removal import forget_before, give_up, give_up_more
 from dedup.store.store import NEAR_LIMIT, Store, TooMany, agreed_recipe
 from dedup.store.verify import Report, verify_store
 
@@ -21,5 +23,6 @@ __all__ = [
     "agreed_recipe",
     "forget_before",
     "give_up",
+    "give_up_more",
     "verify_store",
 ]

@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -29,6 +29,7 @@ from dedup.recipes import Recipe, recipe_of, same_recipe
 from dedup.store.applied import Applied
 from dedup.store.documents import Documents
 from dedup.store.flusher import Flusher
+from dedup.store.leaving import Leaving
 from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
 from dedup.store.snapshot import load_table, save_table
@@ -103,6 +104,7 @@ class Store:
         self._lock = threading.RLock()
         self._saving = threading.Lock()  # taken before the other one: one snapshot at a time
         self._closed = False
+        self._leaving: Leaving | None = None  # documents that are not answered for any more
         self._table_fits = True
         self._snapshot = folder / "table.ndd"
         self._table, due = load_table(self._snapshot, documents, k)
@@ -181,7 +183,9 @@ class Store:
         """Tell whether a document with this key is stored."""
         with self._lock:
             self._check_open()
-            return isinstance(key, str) and self._documents.id_of(key) is not None
+            if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
+                return False
+            return self._leaving is None or not self._leaving.has(found, key)
 
     @property
     def k(self) -> int:
@@ -201,6 +205,8 @@ class Store:
         """Return the document with this key, or None. Raises StoreDamaged."""
         with self._lock:
             self._check_open()
+            if self._leaving is not None and key not in self:
+                return None
             return self._documents.get(key)
 
     def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
@@ -220,10 +226,15 @@ class Store:
             if not matches:
                 return []
             found = self._documents.read([m.document for m in matches])
+            leaving = self._leaving
         for match, document in zip(matches, found, strict=True):
             if document.page.value != match.value:
                 raise self._unfit()
-        return [(document, m.distance) for m, document in zip(matches, found, strict=True)]
+        return [
+            (document, m.distance)
+            for m, document in zip(matches, found, strict=True)
+            if leaving is None or not leaving.has(m.document, document.key)
+        ]
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
@@ -256,7 +267,20 @@ class Store:
                     if (document.page.value ^ value).bit_count() != distance:
                         raise self._unfit()
                 answers[i] = list(zip(found[span], near[span], strict=True))
-        return answers
+            leaving = self._leaving
+        if leaving is None:
+            return answers
+        return {
+            i: stay
+            for i, answer in answers.items()
+            if (
+                stay := [
+                    each
+                    for each, document_id in zip(answer, ids[ends[i] : ends[i + 1]], strict=True)
+                    if not leaving.has(int(document_id), each[0].key)
+                ]
+            )
+        }
 
     def _unfit(self) -> StoreDamaged:
         return StoreDamaged(
@@ -334,16 +358,34 @@ class Store:
             self._check_open()
             return self._documents.offsets()
 
-    def note_offsets(self, offsets: Mapping[int, int | None]) -> None:
-        """Note the next offset of partitions of the log; None takes a partition out."""
+    @property
+    def leaving(self) -> Leaving | None:
+        """What was given up and is not gone yet; None: nothing is left of it."""
         with self._lock:
             self._check_open()
-            noted = {**self._documents.offsets(), **offsets}
-            self._documents.note_offsets({p: n for p, n in noted.items() if n is not None})
+            return self._leaving
+
+    def part_with(self, partitions: Collection[int], partition_of: Callable[[str], int]) -> Leaving:
+        """Answer no more for documents of partitions of the log, whose next offsets become 0."""
+        with self._lock:
+            self._check_open()
+            noted = self._documents.offsets()
+            self._documents.note_offsets(noted | dict.fromkeys(partitions, 0))
+            self._leaving = Leaving(partitions, partition_of, self._documents.next_id)
+            return self._leaving
+
+    def parted(self) -> None:
+        """Note that what leaves is gone: its partitions have no offsets any more."""
+        with self._lock:
+            self._check_open()
+            assert self._leaving is not None
+            noted, gone = self._documents.offsets(), self._leaving.partitions
+            self._documents.note_offsets({p: n for p, n in noted.items() if p not in gone})
+            self._leaving = None
 
     def remove_next(
-        self, first: int, most: int, of: Callable[[Document], bool]
-    ) -> "Removed | None":
+        self, first: int, most: int, of: Callable[[int, Document], bool]
+    ) -> Removed | None:
         """Remove, of the next so many documents with id >= first, those of a kind; None at the end.
 
         One transaction, committed on return. Raises as insert() does.
@@ -354,7 +396,7 @@ class Store:
             batch = self._documents.batch(first, most)
             if not batch:
                 return None
-            going = [each for each in batch if of(each[1])]
+            going = [each for each in batch if of(*each)]
             if going:
                 pairs = self._documents.remove_many(going)
                 with self._committed():
