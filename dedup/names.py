@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from dedup.errors import UsageError
 
-__all__ = ["check_namespace", "document_key", "namespace_of", "registrable_domain"]
+__all__ = ["check_namespace", "document_key", "folder_of", "namespace_of", "registrable_domain"]
 
 NAMESPACE_LENGTH = 64
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -26,6 +26,13 @@ _PLAIN = re.compile(
     r"https?://[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){0,4}(?::[1-9][0-9]{0,3}|:[1-5][0-9]{4})?"
     r"/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?"
     r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
+)
+
+# And URLs whose host and folder stand where everybody sees them: no user, no brackets, nothing that
+# urlsplit would take out first.
+_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]*)?(?:[/?#]|\Z)")
+_FOLDER = re.compile(
+    r"https?://[A-Za-z0-9.:-]+(/(?:[^?#\t\r\n]*/)?)[^/?#\t\r\n]*(?:[?#]|\Z)", re.ASCII
 )
 
 
@@ -77,11 +84,24 @@ def registrable_domain(url: str) -> str:
     A host without a public suffix (an IP address, localhost, an intranet name) stands for itself,
     without its port.
     """
+    if plain := _HOST.match(url):  # as urlsplit() sees it, in a quarter of the time
+        return _domain_of_host(plain[1])
     try:
         host = urlsplit(url).hostname
     except ValueError:  # unbalanced brackets, and the like
         return ""
     return _domain_of_host(host) if host else ""
+
+
+def folder_of(url: str) -> str:
+    """Return the path of a URL up to its last slash; "/" for what cannot be taken apart."""
+    if plain := _FOLDER.match(url):
+        return plain[1]
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        path = ""
+    return path.rpartition("/")[0] + "/"
 
 
 @lru_cache(maxsize=16_384)

@@ -12,6 +12,7 @@ import textwrap
 import threading
 from itertools import count
 from unittest import mock
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -20,10 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from w3lib.url import canonicalize_url
 
 import dedup.detector
+import dedup.names
 import dedup.open_stores
 import dedup.reservations
 from dedup.errors import RecipeMismatch, StoreLocked, UsageError
-from dedup.names import document_key, namespace_of, registrable_domain
+from dedup.names import document_key, folder_of, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
 from dedup.store import verify_store
 from dedup.values import PageFingerprint, Verdict
@@ -526,6 +528,28 @@ def test_document_keys_are_what_w3lib_makes_of_a_url(scheme, host, port, path, q
             document_key(url)
     else:
         assert document_key(url) == expected
+
+
+SLOW = st.sampled_from(["http://", "https://", "HTTP://", " http://", "http:", "//", "http:///"])
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    begin=SLOW,
+    host=hosts,
+    rest=st.text("ab/?#:@[];%. \t\n\x00é-9", max_size=12),
+)
+def test_hosts_and_folders_are_what_urlsplit_makes_of_a_url(begin, host, rest):
+    """Those of URLs that are taken apart at first sight, and of all others."""
+    url = begin + host + rest
+    try:
+        split = urlsplit(url)
+        expected, folder = split.hostname or "", split.path.rpartition("/")[0] + "/"
+    except ValueError:
+        expected, folder = "", "/"
+    assert folder_of(url) == folder
+    with mock.patch.object(dedup.names, "_domain_of_host", lambda host: host):
+        assert registrable_domain(url) == expected
 
 
 @pytest.mark.parametrize(
