@@ -211,7 +211,7 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
                 costs.away_us + probe_us(n, k, costs),
                 command.away_us,
             ),
-            Check("RELEASE", n, k, "us of CPU", costs.release_us, command.release_us),
+            Check("RELEASE", n, k, "us of CPU", costs.release_us, command.told_us),
         ]
     return found
 
@@ -291,7 +291,7 @@ def costs_of(result: CapacityBench) -> Costs:
         given |= {
             "reserve_us": max(0.0, command.reserve_us - search),
             "away_us": max(0.0, command.away_us - search),
-            "release_us": command.release_us,
+            "release_us": command.told_us,
             "reserve_wire_bytes": command.reserve_bytes - command.key_bytes,
             "away_wire_bytes": command.away_bytes - command.key_bytes,
             "release_wire_bytes": command.release_bytes - command.key_bytes,
