@@ -267,7 +267,9 @@ ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, nd
     if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);
     if (status == NDD_OK) status = ndd_table_open_as(k, preset, &loaded);
     if (status == NDD_OK) {
-        status = numbers_reserve(&loaded->values, saved.values_count);
+        uint64_t room = table_spare(loaded, saved.values_count);
+        status = numbers_reserve(&loaded->values, room);
+        if (status != NDD_OK) status = numbers_reserve(&loaded->values, saved.values_count);
         if (status == NDD_OK) status = documents_reserve(&loaded->documents, loaded->values.capacity);
         if (status == NDD_OK) status = load_body(loaded, &saved, &words);
         if (status == NDD_OK) status = ndd_table_reserve(loaded, saved.values_count);
