@@ -30,6 +30,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "design.c"
 #include "design_costs.c"
 #include "keying.c"
+#include "pair_sort.c"
 #include "radix.c"
 #include "segment.c"
 #include "segment_write.c"
@@ -447,7 +448,7 @@ static const char *broken(uint8_t *bytes, uint64_t size, const uint8_t *at, uint
 #define NAMES(what, at, number) CHECK(strcmp(broken(bytes, size, at, number), what) == 0)
 
 static uint64_t count_values(const struct pairs *pairs) {
-    struct counts counts;
+    struct pair_counts counts;
     CHECK(count_pairs(pairs->values, pairs->documents, pairs->n, &counts));
     return counts.values;
 }

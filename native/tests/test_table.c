@@ -42,6 +42,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "keying.c"
 #include "memory.c"
 #include "numbers.c"
+#include "pair_sort.c"
 #include "pairs.c"
 #include "radix.c"
 #include "table_crowd.c"
@@ -50,6 +51,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "table.c"
 #include "table_format.c"
 #include "table_lines.c"
+#include "table_list.c"
 #include "table_probe.c"
 #include "trie.c"
 #undef malloc
