@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #define SCANNED 512 /* so many values are compared sooner than a design is looked for */
+#define MANY_MORE 16 /* many more values are a part of so many */
 #define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
 #define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
 #define AHEAD_BEYOND 6 /* and what lies beyond their lines */
@@ -105,18 +106,23 @@ static void grow_index(ndd_table *table) {
     table->index_limit = limit;
 }
 
+/* Room in the arrays for one value more: half as much again, or, where the pairs on their way are many,
+ * for as many as these will come to. */
+static ndd_status grow_values(ndd_table *table) {
+    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    if (soon > count + count / MANY_MORE) {
+        (void)numbers_reserve(&table->values, table_spare(table, soon)); /* or else for one */
+    }
+    return numbers_make_room(&table->values);
+}
+
 /* Room for one value more, in the arrays and by the design. */
 static ndd_status make_room(ndd_table *table) {
-    uint64_t count = table->values.count, soon;
-    if (count == table->values.capacity) {
-        soon = values_soon(table, 0);
-        if (soon > count) (void)numbers_reserve(&table->values, table_spare(table, soon)); /* or else for one */
-        ndd_status status = numbers_make_room(&table->values);
-        if (status != NDD_OK) return status;
-    }
-    ndd_status status = documents_reserve(&table->documents, table->values.capacity);
+    ndd_status status = NDD_OK;
+    if (table->values.count == table->values.capacity) status = grow_values(table);
+    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
     if (status != NDD_OK) return status;
-    if (count >= table->index_limit) grow_index(table);
+    if (table->values.count >= table->index_limit) grow_index(table);
     return NDD_OK;
 }
 

@@ -581,6 +581,25 @@ static void test_inserts_after_a_load_or_a_large_insert_make_nothing_anew(void) 
     }
 }
 
+/* Calls of any size make the arrays grow seldom: what they cost is shared by many inserts. */
+static void test_small_calls_do_not_make_a_table_grow_often(void) {
+    enum { N = 60000, EACH = 200 };
+    static uint64_t values[N], documents[N];
+    make_values(0, values, N);
+    for (uint32_t preset = NDD_AUTO; preset <= NDD_FAST; preset++) {
+        ndd_table *table;
+        uint64_t inserted, grown = 0;
+        CHECK(ndd_table_open_as(3, (ndd_preset)preset, &table) == NDD_OK);
+        for (size_t i = 0; i < N; i += EACH) {
+            uint32_t capacity = table->values.capacity;
+            CHECK(ndd_table_insert(table, values + i, documents, EACH, &inserted) == NDD_OK);
+            grown += i >= N / 4 && table->values.capacity != capacity;
+        }
+        CHECK(grown <= 5 && table->index_made <= 12);
+        ndd_table_close(table);
+    }
+}
+
 /* --------------------------------------------------------------------------------- refusals */
 
 static void put_sums(uint8_t *bytes, size_t size) {
@@ -971,6 +990,7 @@ int main(void) {
     test_one_value_may_have_very_many_documents();
     test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved();
     test_inserts_after_a_load_or_a_large_insert_make_nothing_anew();
+    test_small_calls_do_not_make_a_table_grow_often();
     test_every_flipped_bit_and_every_cut_is_refused();
     test_bytes_with_right_checksums_and_wrong_content_are_refused();
     test_arguments_outside_what_is_stated_are_refused();
