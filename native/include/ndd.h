@@ -400,6 +400,10 @@ typedef struct ndd_block {
 ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
                           size_t capacity, uint32_t *count);
 
+/* The same of a segment, whose values are all compared when the one block table has a key of no bits. */
+ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
+                                  uint32_t *count);
+
 typedef enum ndd_codec {
     NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */
     NDD_HUFFMAN = 1,      /* the paper's, section 3.2: blocks of 1024 bytes */
