@@ -130,11 +130,11 @@ KILLED = """
     from dedup.kafka import kafka_config
     from dedup.service import replica
     from dedup.service.namespaces import Namespaces
-    from dedup.store import store
+    from dedup.store import removal
     from dedup.store.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    store.PRUNE_BATCH = store.LEAVING_BATCH = 40
+    removal.BATCH = removal.LEAVING_BATCH = 40
     replica.MANIFEST_SECONDS = 1e9
 
     def fatal(step):

@@ -32,7 +32,8 @@ def give_up(
 ) -> int:
     """Have a store give up the partitions that a share does not hold; return how many documents went.
 
-    Mostly none yet: what is given up is not answered for, and clear() removes it. See Store.give_up().
+    Mostly none yet: what is given up is not answered for, and clear() removes it. See
+    dedup.store.give_up().
     """
     return detector.give_up(
         share.partitions,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from dedup.reservations import Reservation
-from dedup.store import Store
+from dedup.store import removal
 from dedup.store.leaving import Leaving
 from simulation.log import Reader
 from simulation.services import give_up, here
@@ -71,9 +71,9 @@ def run(
             mock.patch(f"{replica}.asyncio.to_thread", here),
             mock.patch(f"{replica}.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
-            mock.patch("dedup.store.store.PRUNE_BATCH", 1),
-            mock.patch("dedup.store.store.LEAVING_BATCH", 1),
-            mock.patch.object(Store, "give_up", give_up(world, Store.give_up)),
+            mock.patch("dedup.store.removal.BATCH", 1),
+            mock.patch("dedup.store.removal.LEAVING_BATCH", 1),
+            mock.patch("dedup.detector.give_up", give_up(world, removal.give_up)),
             broken(mutation),
         ):
             await world.run()

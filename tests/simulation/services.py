@@ -178,7 +178,7 @@ def at_once(work: Coroutine[Any, Any, None]) -> None:
 
 
 def give_up(world: "World", real: Callable[..., int]) -> Callable[..., int]:
-    """Return Store.give_up() that a crash may cut short after every step."""
+    """Return give_up() that a crash may cut short after every step."""
     kept: dict[Path, dict[int, int]] = {}
 
     def chance() -> None:
