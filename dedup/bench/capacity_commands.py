@@ -60,10 +60,10 @@ class CommandFigures(msgspec.Struct, frozen=True):
     reserve_wall_mean_us: float
     reserve_bytes: float
     away_us: float
-    told_us: float
     away_bytes: float
     insert_bytes: float
     release_bytes: float
+    told_us: float | None = None
 
 
 class LogFigures(msgspec.Struct, frozen=True):
