@@ -164,7 +164,7 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
     ]
     found += [
         Check(
-            "a probe, of a batch",
+            "a probe, at most",
             one.documents,
             one.k,
             "us",
