@@ -201,13 +201,6 @@ def test_the_listing_guard_looks_at_every_match(detector):
     assert (verdict.status, verdict.of) == ("near_duplicate", B)
 
 
-def test_a_page_said_to_have_no_domain_matches_nothing_in_site_scope(tmp_path):
-    """An empty domain is not looked up in the key."""
-    with dedup.detector.open(tmp_path, scope="site") as detector:
-        accept(detector, page(), "http://www.example.co.uk/a")
-        assert detector.reserve(page(), "http://example.co.uk/b", domain="").status == "unique"
-
-
 def test_pages_without_a_domain_do_not_match_each_other_in_site_scope(tmp_path):
     """No domain is not a common domain."""
     with dedup.detector.open(tmp_path, scope="site") as detector:

@@ -19,7 +19,7 @@ from dedup.client.link import ReplyError
 from dedup.client.service import Service
 from dedup.errors import ServiceUnavailable, UsageError
 from dedup.fingerprint import fingerprint
-from dedup.names import registrable_domain
+from dedup.names import site_of
 from dedup.policy import Policy
 from dedup.recipes import Recipe
 from dedup.values import Neighbour, PageFingerprint, Verdict
@@ -83,8 +83,7 @@ class AsyncServiceDetector:
         verdict that unjudged() gives.
         """
         self._check_open()
-        if domain is None:
-            domain = registrable_domain(url or key)
+        domain = site_of(key, url, domain)
         service, token, alone = self._service, new_token(), self._service.alone
         answers: list[asyncio.Future[Any]] = []
         if alone is not None:
@@ -112,8 +111,7 @@ class AsyncServiceDetector:
 
         It can be inserted like others.
         """
-        domain = registrable_domain(url or key) if domain is None else domain
-        return fault_verdict(page, key, domain)
+        return fault_verdict(page, key, site_of(key, url, domain))
 
     async def insert(self, verdict: Verdict) -> bool:
         """Make a page last: it was processed. Acknowledged by the service on return.
