@@ -11,6 +11,7 @@ command: redis.asyncio takes 15 times the CPU time with 16 commands under way.
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -54,14 +55,24 @@ class Link(asyncio.Protocol):
         self._waiting.append(future)
         return future
 
+    def ask_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[Any]]:
+        """Send all of some commands, or none; as ask() does."""
+        if len(self._waiting) + len(commands) > WAITING_LIMIT:
+            raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
+        self._check_open()
+        return [self.ask(data) for data in commands]
+
     def tell(self, data: bytes) -> None:
         """Send a command whose answer nobody needs. Raises ServiceUnavailable."""
         self._send(data)
         self._waiting.append(data)
 
-    def _send(self, data: bytes) -> None:
+    def _check_open(self) -> None:
         if self.lost.done() or self._transport is None:
             raise ServiceUnavailable("the connection is closed")
+
+    def _send(self, data: bytes) -> None:
+        self._check_open()
         if len(self._waiting) >= WAITING_LIMIT:
             raise ServiceUnavailable(f"{WAITING_LIMIT} commands wait for an answer")
         if not self._out:
