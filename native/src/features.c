@@ -42,13 +42,13 @@ static int set_open(struct ndd_reader *reader, struct hash_set *set, size_t most
     set->hashes = hashes;
     set->next = 1;
     set->mask = slots - 1;
-    set->seed = hash_mix((uint64_t)(uintptr_t)reader ^ reader->key.k0);
+    set->seed = hash_mix((uint64_t)(uintptr_t)reader ^ reader->key.k0) | 1;
     return 1;
 }
 
 /* A hash's own slot. */
 static inline size_t set_own(const struct hash_set *set, uint64_t hash) {
-    return (size_t)hash_fold(hash ^ set->seed, HASH_C1) & set->mask;
+    return (size_t)(hash * set->seed >> 32) & set->mask;
 }
 
 /* What stands in a hash's own slot: its number, which it gets if the slot is empty, or another's. */

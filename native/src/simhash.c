@@ -26,16 +26,19 @@ static void ripple(uint64_t *plane, uint64_t carry) {
     }
 }
 
-void bit_counter_add8(struct bit_counter *counter) {
-    uint64_t *plane = counter->plane;
-    const uint64_t *h = counter->pending;
+/* Adds eight words to the three lowest planes; what is carried out of them counts eight. */
+static inline uint64_t add8(uint64_t *plane, const uint64_t *h) {
     uint64_t twos_a = carry_save(&plane[0], h[0], h[1]);
     uint64_t twos_b = carry_save(&plane[0], h[2], h[3]);
     uint64_t fours_a = carry_save(&plane[1], twos_a, twos_b);
     twos_a = carry_save(&plane[0], h[4], h[5]);
     twos_b = carry_save(&plane[0], h[6], h[7]);
     uint64_t fours_b = carry_save(&plane[1], twos_a, twos_b);
-    ripple(&plane[3], carry_save(&plane[2], fours_a, fours_b));
+    return carry_save(&plane[2], fours_a, fours_b);
+}
+
+void bit_counter_add8(struct bit_counter *counter) {
+    ripple(&counter->plane[3], add8(counter->plane, counter->pending));
     counter->waiting = 0;
 }
 
@@ -63,7 +66,13 @@ uint64_t bit_counter_majority(struct bit_counter *counter, uint64_t added) {
 uint64_t ndd_simhash(const uint64_t *hashes, size_t n) {
     struct bit_counter counter;
     memset(&counter, 0, sizeof counter);
-    for (size_t i = 0; i < n; i++) bit_counter_add(&counter, hashes[i]);
+    size_t i = 0;
+    for (; n - i >= 64; i += 64) { /* how far a carry ripples is chance: let it do so once in 64 */
+        uint64_t eights[8];
+        for (size_t j = 0; j < 8; j++) eights[j] = add8(counter.plane, hashes + i + 8 * j);
+        ripple(&counter.plane[6], add8(&counter.plane[3], eights));
+    }
+    for (; i < n; i++) bit_counter_add(&counter, hashes[i]);
     return bit_counter_majority(&counter, n);
 }
 

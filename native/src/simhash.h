@@ -21,13 +21,6 @@ static inline void bit_counter_add(struct bit_counter *counter, uint64_t hash) {
     if (counter->waiting == 8) bit_counter_add8(counter);
 }
 
-/* Adds a hash if yes is 1 and not if it is 0, without a branch on that. */
-static inline void bit_counter_add_if(struct bit_counter *counter, uint64_t hash, uint32_t yes) {
-    counter->pending[counter->waiting] = hash;
-    counter->waiting += yes;
-    if (counter->waiting == 8) bit_counter_add8(counter);
-}
-
 /* The simhash of all hashes added, so many of them. */
 uint64_t bit_counter_majority(struct bit_counter *counter, uint64_t added);
 
