@@ -29,6 +29,7 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->set.room * sizeof *reader->set.at +
            reader->set_weights.room * sizeof *reader->set_weights.at +
            reader->slots.room * sizeof *reader->slots.at +
+           reader->waits.room * sizeof *reader->waits.at +
            reader->words_kept.room + reader->words_shown.room;
 }
 
@@ -41,6 +42,7 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->set);
     DROP(reader->set_weights);
     DROP(reader->slots);
+    DROP(reader->waits);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
 }
