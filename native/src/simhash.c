@@ -9,6 +9,9 @@
 
 #include "bits.h"
 #include "chunk.h"
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#include <immintrin.h>
+#endif
 
 /* Full adder on 64 lanes: a + b + *low = 2 * result + *low. */
 static inline uint64_t carry_save(uint64_t *low, uint64_t a, uint64_t b) {
@@ -143,11 +146,43 @@ static uint64_t simhash_lanes(const uint64_t *hashes, const uint32_t *weights, s
 }
 #endif
 
+#if defined(NDD_CHUNKS) && defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define NDD_MASKS 1
+/* simhash_lanes() where a hash's bits can be the mask of an addition. Registers of 256 bits: those of 512
+ * slow down the processors that had them first. */
+__attribute__((target("avx512bw,avx512vl")))
+static uint64_t simhash_masks(const uint64_t *hashes, const uint32_t *weights, size_t n) {
+    uint64_t sum[64] = {0}, total = 0, value = 0;
+    for (size_t i = 0; i < n;) {
+        __m256i lanes[4];
+        for (int j = 0; j < 4; j++) lanes[j] = _mm256_setzero_si256();
+        for (size_t stop = n - i < LANE_ROUND ? n : i + LANE_ROUND; i < stop; i++) {
+            total += weights[i];
+            __m256i weight = _mm256_set1_epi16((short)weights[i]);
+            for (int j = 0; j < 4; j++) {
+                lanes[j] = _mm256_mask_add_epi16(lanes[j], (__mmask16)(hashes[i] >> 16 * j), lanes[j], weight);
+            }
+        }
+        uint16_t round[64];
+        memcpy(round, lanes, sizeof round);
+        for (int j = 0; j < 64; j++) sum[j] += round[j];
+    }
+    for (int j = 0; j < 64; j++) value |= (uint64_t)(sum[j] > total / 2) << j;
+    return value;
+}
+#endif
+
 ndd_status ndd_simhash_weighted(const uint64_t *hashes, const uint32_t *weights, size_t n,
                                 uint64_t *value) {
     if (n > (size_t)1 << 31) return NDD_TOO_LARGE;
     uint32_t used = 0;
     for (size_t i = 0; i < n; i++) used |= weights[i];
+#ifdef NDD_MASKS
+    if (used <= LANE_WEIGHT && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        *value = simhash_masks(hashes, weights, n);
+        return NDD_OK;
+    }
+#endif
 #ifdef NDD_CHUNKS
     if (used <= LANE_WEIGHT) {
         *value = simhash_lanes(hashes, weights, n);
