@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pytest
 from services import Serving
 
@@ -328,7 +329,7 @@ def test_the_listing_guard_keeps_new_links(detector, inserted):
 
 
 def test_site_scope_matches_only_within_a_registrable_domain(opens):
-    """In the scope "site" a copy elsewhere, or without a domain, is unique."""
+    """In the scope "site" a copy elsewhere, or without a domain, is unique; an empty one is not known."""
     detector = opens(scope="site")
     accept(detector, page(), "http://www.example.co.uk/a")
     flying = detector.reserve(page(ONES), "http://www.example.co.uk/c")
@@ -338,6 +339,9 @@ def test_site_scope_matches_only_within_a_registrable_domain(opens):
         ("a key of one's own", {}, "unique"),
         ("a key of one's own", {"url": "http://example.co.uk/"}, "near_duplicate"),
         ("a key of one's own", {"domain": "example.co.uk"}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"domain": ""}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"url": "no URL"}, "near_duplicate"),
+        ("a key of one's own", {"domain": "", "url": "http://example.co.uk/"}, "near_duplicate"),
     ):
         verdict = detector.reserve(page(), key, **options)
         assert (verdict.status, key, options) == (status, key, options)
@@ -471,6 +475,8 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
         ("reservation_seconds", "600"),
         ("namespace", "../x"),
         ("secret", ""),
+        ("secret", 5),
+        ("recipe", 5),
     ],
 )
 def test_a_wrong_argument_names_itself(opens, argument, value):
@@ -501,6 +507,29 @@ def test_a_key_that_is_no_text_is_refused(detector):
     with pytest.raises(UsageError, match="Unicode"):
         accept(detector, page(), "http://example.com/\ud800")
     assert len(detector) == 0
+
+
+@pytest.mark.parametrize("key", [None, 5, b"http://example.com/a"])
+def test_a_key_of_another_type_is_refused(detector, key):
+    """So that it is not judged, and then cannot be inserted."""
+    with pytest.raises(UsageError, match="document key"):
+        detector.reserve(page(), key, domain="")
+
+
+def test_fingerprints_may_be_numpys(detector):
+    """A page put together from an array's numbers is stored and found like any other."""
+    made = page(np.uint64(ONES), np.uint64(2**63), links=np.uint64(7))
+    accept(detector, made, A)
+    assert detector.reserve(made, B).of == A
+    assert detector.reserve(page(ONES, 2**63), C).of == A
+
+
+def test_options_may_be_numpys(opens):
+    """An integer of numpy is a whole number."""
+    detector = opens(distance=np.int64(3), total_distance=np.uint8(10))
+    accept(detector, page(0), A)
+    assert detector.reserve(page(bits(4)), B).status == "unique"
+    assert detector.reserve(page(bits(3)), C).of == A
 
 
 def test_secrets_key_the_recipe(opens):
