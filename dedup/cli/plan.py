@@ -14,15 +14,15 @@ import msgspec
 from click.core import ParameterSource
 
 from dedup.cli import terminal
+from dedup.cli.units import scaled_text, size_text, time_text
 from dedup.errors import UsageError
 from dedup.plan import Design, fewest_tables, memory_bytes
 from dedup.plan import plan as plan_designs
 
-__all__ = ["plan", "size_text", "time_text"]
+__all__ = ["plan"]
 
 PAPER_DISTANCE = 3
 WIDTH = 64
-UNITS = ("", "K", "M", "G", "T", "P", "E")
 HEADERS = (
     "design",
     "tables",
@@ -211,27 +211,4 @@ def _fewest(distance: int) -> str:
 
 
 def _candidates(number: float) -> str:
-    return _scaled(number, 1024) if number >= 1024 else f"{number:.3g}"
-
-
-def size_text(number: float) -> str:
-    """Return bytes in the largest unit: "1.25 TiB"."""
-    return f"{_scaled(number, 1024)}{'i' if number >= 1024 else ''}B"
-
-
-def time_text(ns: float) -> str:
-    """Return nanoseconds in the largest unit below a minute: "13.3 us"."""
-    for unit, most in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
-        if ns < most:
-            return f"{ns * 1e3 / most:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
-
-
-def _scaled(number: float, base: int) -> str:
-    """Return a number in the largest unit of which there is at least one: "256 K"."""
-    power = 0
-    while number >= base and power < len(UNITS) - 1:
-        number /= base
-        power += 1
-    text = f"{number:.4g}" if number >= 100 else f"{number:.3g}"
-    return f"{text} {UNITS[power]}"
+    return scaled_text(number, 1024) if number >= 1024 else f"{number:.3g}"

@@ -12,7 +12,7 @@ import msgspec
 
 from dedup.capacity import Cluster, Crawl, Machine, capacity
 from dedup.cli import terminal
-from dedup.cli.plan import size_text, time_text
+from dedup.cli.units import size_text, time_text
 from dedup.costs import MACHINE, MEASURED, read_costs
 from dedup.errors import UsageError
 from dedup.plan import memory_bytes
