@@ -4,6 +4,7 @@ The rule kept here: bytes go to the core as they are wherever that is right. A p
 when it is not UTF-8, and then once (dedup.encodings).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
@@ -265,8 +266,14 @@ def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any
     return page
 
 
+# A URL whose path is plain to see: nothing that urlsplit takes out, refuses, or ends a host with.
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:-]+(/[A-Za-z0-9._~%+,;=:@!$&'()*/-]*)?(?:[?#]|\Z)")
+
+
 def _directory(url: str) -> bytes:
     """Return the path of a URL up to its last slash; b"/" for what cannot be taken apart."""
+    if plain := _PLAIN_URL.match(url):  # as most are; urlsplit takes ten times as long
+        return (plain[1] or "").rpartition("/")[0].encode() + b"/"
     try:
         path = urlsplit(url).path
     except ValueError:  # unbalanced brackets, and the like

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import oracle
@@ -18,6 +19,7 @@ from dedup.errors import RecipeMismatch, UsageError
 from dedup.fingerprint import (
     Block,
     PageReading,
+    _directory,
     distance,
     fingerprint,
     fingerprint_text,
@@ -843,3 +845,33 @@ def test_fingerprints_of_everything_are_64_bits(make: Callable[[str], PageFinger
     found = make("one two <a href=/x>three</a>")
     assert all(0 <= number <= ALL for number in (found.value, found.check, found.links))
     assert found.features >= 3 and found.link_count >= 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h",
+        "http://h/",
+        "https://h:80/a/b/c.html?d=/e/#/f/",
+        "http://h?a/b",
+        "http://h/a;b/c%20d/(e)/",
+        "http://user:pass@h/a/b",
+        "http://h/a b/c",
+        "http://h/\u00e4/b",
+        "http://h/a/\tb/c\n",
+        "http://h/[a]/b",
+        "http://[::1]/a/b",
+        "http://[/a/b",
+        "HTTP://H/A/b",
+        "//h/a/b",
+        "a/b",
+        "",
+    ],
+)
+def test_a_pages_directory_is_that_of_its_urls_path(url: str) -> None:
+    """The short way for plain URLs finds what urllib does."""
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        path = ""
+    assert _directory(url) == path.rpartition("/")[0].encode() + b"/"
