@@ -117,7 +117,7 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 11)
     page, domain = wire.page(arguments[3:11])
-    given = options("RESERVE", arguments[11:])
+    given, token = wire.reserve_options(arguments[11:])
     verdict = session.commands.reserve(
         wire.text(arguments[1], "namespace"),
         wire.text(arguments[2], "key"),
@@ -126,10 +126,12 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         given.asked,
         exempt=given.exempt,
         guard=given.guard,
-        token=given.token,
+        token=token,
         home=given.home,
     )
     nil = NIL[session.protocol]
+    if verdict.status == "unique" and verdict.token is not None:  # most are, at most shards
+        return wire.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
     return wire.array(
         (
             bulk(verdict.status.encode()),
