@@ -22,7 +22,7 @@ Cell = str | int | float
 Bar = tuple[str, int] | tuple[str, int, str]
 
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
-_SHARE = re.compile(r"[0-9.]+ %|-")
+_NUMBER = re.compile(r"[0-9.,]+( %)?|-")
 
 # Each of two texts has a colour of its own, A red and B green, over light and dark alike; on a narrow
 # screen they stand one below the other, and tables too wide for it scroll by themselves.
@@ -49,7 +49,7 @@ code { font: .85em ui-monospace, monospace; }
 td code { overflow-wrap: normal; white-space: nowrap; }
 td.number, th.number { text-align: right; white-space: nowrap; width: 1%; }
 td.number:not(:last-child), th.number:not(:last-child) { padding-right: 1.5rem; }
-td:first-child { min-width: 7rem; }
+td:first-child:not(.number) { min-width: 7rem; }
 td.part { padding-left: 1.2rem; }
 td.bar { min-width: 8rem; width: 50%; }
 td.bar span { background: var(--bar); border-radius: .2rem; display: block; height: .9rem;
@@ -163,7 +163,7 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table; numbers and shares ("12.3 %") stand to the right."""
+    """Return a table; numbers, also such as "12.3 %", stand to the right."""
     listed = [list(row) for row in rows]
     numbers = [
         bool(listed) and all(_is_number(row[i]) for row in listed) for i in range(len(headers))
@@ -262,7 +262,7 @@ def _cell(tag: str, value: Cell, right: bool, more: str = "") -> str:
 
 
 def _is_number(value: Cell) -> bool:
-    return not isinstance(value, str) or _SHARE.fullmatch(value) is not None
+    return not isinstance(value, str) or _NUMBER.fullmatch(value) is not None
 
 
 def _shown(value: Cell) -> str:

@@ -183,7 +183,7 @@ def _groups(journal: Journal) -> str:
     groups = sorted(journal.groups.items(), key=lambda item: (-item[1].count, item[0]))
     shown = [_group(key, group) for key, group in groups[: GROUPS_SHOWN + GROUPS_FOLDED]]
     if folds := shown[GROUPS_SHOWN:]:
-        shown[GROUPS_SHOWN:] = [folded(f"{len(folds):,} more", *folds)]
+        shown[GROUPS_SHOWN:] = [folded(count(len(folds), "more page"), *folds)]
     if not groups:
         return section("Groups of near-duplicates", "<p>There are none.</p>")
     text = "The pages with the most near-duplicates, with examples of them."
@@ -228,13 +228,13 @@ def _hosts(journal: Journal) -> str:
             host.judged,
             host.near_duplicates,
             _percent(host.near_duplicates, host.judged),
-            "look at it" if name in suspicious else "",
+            *(("look at it" if name in suspicious else "",) if suspicious else ()),
         )
         for name, host in hosts[:HOSTS_SHOWN]
     ]
     left_out = len(hosts) - HOSTS_SHOWN
     more = f"{count(left_out, 'more host')} not shown." if left_out > 0 else ""
-    headers = ("host", "judged", "near-duplicates", "share", "")
+    headers = ("host", "judged", "near-duplicates", "share", *([""] if suspicious else ()))
     return section("Hosts", table(headers, rows), text=more)
 
 
@@ -242,7 +242,7 @@ def _reasons(counts: Mapping[str, Any]) -> str:
     rows = sorted(
         (reason[7:], n) for reason, n in counts.items() if reason.startswith("exempt/") and n
     )
-    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n) for reason, n in rows]
+    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
     distances = _distances(counts)
     return "\n".join(
         (
