@@ -83,6 +83,39 @@ def opened(browser: Browser, service: Serving, width: int = 1280, scheme: str = 
     return page
 
 
+# Of each element with a text of its own: its colour over the colours behind it, as WCAG counts it.
+CONTRASTS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const laid = (colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const [colour, opacity] of colours) {
+      canvas.globalAlpha = opacity; canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => rgb.map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const faint = [];
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility() || e.matches("option, script, noscript")) continue;
+    const above = [];
+    let opacity = 1;
+    for (let up = e; up; up = up.parentElement) {
+      above.unshift(up);
+      opacity *= Number(getComputedStyle(up).opacity);
+    }
+    const behind = [[dark ? "#121212" : "#ffffff", 1], ...above.map((up) => [getComputedStyle(up).backgroundColor, 1])];
+    const [a, b] = [laid([...behind, [getComputedStyle(e).color, opacity]]), laid(behind)].map(light);
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) faint.push(`${e.tagName} ${e.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`);
+  }
+  return faint;
+}"""
+
+
 def fact(page: Page, name: str) -> str:
     return page.locator(f"#facts div:has(dt:text-is('{name}')) dd").inner_text()
 
@@ -94,10 +127,15 @@ def test_the_figures_are_those_of_the_service(browser, service):
     assert fact(page, "documents") == f"{ORIGINALS + 1}"
     assert fact(page, "near-duplicates") == f"{COPIES}"
     assert fact(page, "judged") == f"{ORIGINALS + COPIES + 1}"
-    row = page.locator("#distances tr:has(td:text-is('1 bits')) td.number")
+    row = page.locator("#distances tr:has(td:text-is('1 bit')) td.number")
     assert row.inner_text() == f"{COPIES}"
     hosts = page.locator("#hosts tbody tr").all_inner_texts()
     assert hosts[0].split()[:3] == ["copies.example", f"{COPIES}", f"{COPIES}"]
+    expect(page.locator("#hosts .warned")).to_contain_text(
+        "Over 60 % near-duplicates: copies.example"
+    )
+    expect(page.locator("#namespaces tbody tr")).to_have_count(1)
+    assert fact(page, "oldest snapshot") == "none yet"
     assert page.locator("#hot tbody tr").first.inner_text().split()[-1] == "12"
     expect(page.locator("#rates svg path")).to_have_count(6)
     assert not page.errors
@@ -182,6 +220,33 @@ def test_everything_is_reached_by_keyboard(browser, service):
             page.evaluate("document.activeElement.id || document.activeElement.textContent")
         )
     assert {"what", "where", "within", "Look up", EVIL} <= reached
+
+
+def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
+    """What is in focus is still there, and in focus, after the figures were asked for again."""
+    page = opened(browser, service)
+    page.locator("#hot a").first.focus()
+    with page.expect_response("**/v1/overview"):
+        pass
+    with page.expect_response("**/v1/overview"):  # the one before it has been drawn
+        pass
+    assert page.evaluate("document.activeElement.textContent") == EVIL
+    page.keyboard.press("Enter")
+    expect(page.locator("#found h3").first).to_have_text(EVIL)
+    assert page.evaluate("document.activeElement.id") == "found"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(browser, service, scheme):
+    """Every text has a contrast of 4.5 or more (WCAG 2.2, 1.4.3), every control a name."""
+    page = opened(browser, service, scheme=scheme)
+    page.fill("#what", "http://site1.example/1")
+    page.press("#what", "Enter")
+    expect(page.locator("#found .bits")).to_be_visible()
+    assert page.evaluate(CONTRASTS) == []
+    controls = page.locator("input:visible, select:visible, button:visible")
+    for control in controls.all():
+        assert control.evaluate("c => c.labels?.length > 0 || c.textContent.trim() !== ''")
 
 
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):

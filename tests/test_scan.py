@@ -450,9 +450,8 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     show = command._progress()
-    now[0] = 10.0
     show(Progress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
-    now[0] = 20.0
+    now[0] = 20.0  # seconds
     show(Progress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
     line = capsys.readouterr().err.split("\r")[-1]
     assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line

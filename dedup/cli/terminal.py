@@ -150,6 +150,7 @@ def _widths(columns: Sequence[Sequence[str | Bar]]) -> list[int]:
     if room is None:
         return widths
     least = [_least(column, width) for column, width in zip(columns, widths, strict=True)]
+    least[-1] = min(least[-1], 4)  # nothing is broken there
     too_much = sum(widths) + 2 * (len(widths) - 1) - room
     while too_much > 0:
         slack = [(width, i) for i, width in enumerate(widths) if width > least[i]]
@@ -277,8 +278,11 @@ def progress(label: str) -> Callable[[int, int], None] | None:
 
     def show(done: int, total: int) -> None:
         of = f" of {total:,} ({100 * done // total} %)" if total else ""
-        ends = total and done >= total
-        status.show(f"{label}: {done:,}{of}{rate.text(done, total)}", at_once=bool(ends))
+        ends = total > 0 and done >= total
+        figures = f": {done:,}{of}{rate.text(done, total)}"
+        room = max(8, shutil.get_terminal_size((80, 24)).columns - 1 - len(figures))
+        name = label if len(label) <= room else f"...{label[3 - room :]}"
+        status.show(f"{name}{figures}", at_once=ends)
         if ends:
             status.clear()
 
