@@ -87,10 +87,12 @@ class _Commands(click.Group):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Do what click does; of a wrong usage say in two lines what it is, and what to do next."""
-        if not options.pop("standalone_mode", True):
-            return super().main(*args, standalone_mode=False, **options)
+        alone = options.get("standalone_mode", True)
+        options["standalone_mode"] = False
+        if not alone:
+            return super().main(*args, **options)
         try:
-            code = super().main(*args, standalone_mode=False, **options)
+            code = super().main(*args, **options)
         except click.UsageError as error:
             if isinstance(error, _HELP):
                 error.show()
