@@ -5,10 +5,7 @@
 The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
 which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
 
-Two fingerprints are near-duplicates when the distance of their values is at most `distance`, that
-and the distance of their checks together at most `total_distance`, and neither has fewer than
-`min_features` features; in the scope "site" their documents also share a registrable domain.
-
+When two pages are near-duplicates is in rules.py; how a page is made to last, in inserts.py.
 Detectors of one process that open the same store share it, and the pages in flight with it.
 """
 
@@ -16,52 +13,24 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, Self
 
 import msgspec
-import numpy as np
 
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
+from dedup.inserts import Seen, apply_changes, count_late, insert_verdicts
 from dedup.names import check_namespace, registrable_domain
 from dedup.numbers import Numbers, many
-from dedup.open_stores import OpenStore, give_back, take
+from dedup.open_stores import Accepted, OpenStore, give_back, take
 from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
 from dedup.reservations import Ending
-from dedup.store import Applied, Store, agreed_recipe
+from dedup.rules import guarded, near_duplicates, with_a_say
+from dedup.store import Applied, agreed_recipe
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
-__all__ = ["Accepted", "Detector", "open"]
-
-
-class Accepted(Protocol):
-    """Accepted documents, as far as judging needs them; a store is one."""
-
-    @property
-    def k(self) -> int:
-        """The greatest distance near() finds, in bits."""
-
-    def __contains__(self, key: object) -> bool:
-        """Tell whether a document with this key is held."""
-
-    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
-        """Return the documents within distance k of a value, with their distances."""
-
-    def insert(self, document: Document) -> object:
-        """Take a document; one with the same key is replaced."""
-
-    def insert_many(self, documents: Sequence[Document]) -> object:
-        """Take documents in their order."""
-
-
-class _Seen(NamedTuple):
-    """What a page was when it was reserved, by which policy, and after how many inserts."""
-
-    status: Status
-    reason: str
-    policy: Policy
-    inserts: int
+__all__ = ["Detector", "open"]
 
 
 class Detector:
@@ -84,7 +53,6 @@ class Detector:
         self._shared = shared
         self._store = shared.store
         self._reservations = shared.reservations
-        self._lock = shared.lock
         self._clock = clock
         self._closed = False
 
@@ -101,9 +69,10 @@ class Detector:
         They must find distances up to the policy's, and are closed by who made them. Of the methods
         those that judge are for it: probe, reserve, insert, insert_many and release.
         """
-        return cls(OpenStore("", cast("Store", documents)), recipe, policy, clock)
+        return cls(OpenStore.over(documents), recipe, policy, clock)
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -111,6 +80,7 @@ class Detector:
 
     def __len__(self) -> int:
         """Return the number of documents in the store."""
+        self._check_open()
         return len(self._store)
 
     @property
@@ -136,11 +106,10 @@ class Detector:
         """
         if page.recipe != self.recipe.id:
             same_recipe(self.recipe.id, page.recipe)
-        with self._lock:
-            if self._closed:
-                self._check_open()
+        with self._shared.lock:
+            self._check_open()
             found = self._store.near(page.value, self.policy.distance)
-        return self._near_duplicates(page, domain or "", None, found) if found else []
+        return near_duplicates(page, domain or "", None, found, self.policy)
 
     def probe_many(
         self,
@@ -158,13 +127,13 @@ class Detector:
         """
         same_recipe(self.recipe.id, recipe)
         array = many(values, "values")
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             near = self._store.near_many(array, self.policy.distance, limit)
         found: dict[int, list[Neighbour]] = {}
         for i, documents in near.items():
             page = PageFingerprint(int(array[i]), checks[i], 0, 2**32 - 1, 0, recipe)
-            if neighbours := self._near_duplicates(page, domain or "", None, documents):
+            if neighbours := near_duplicates(page, domain or "", None, documents, self.policy):
                 found[i] = neighbours
         return found
 
@@ -196,13 +165,15 @@ class Detector:
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
         with exempt="in_flight".
 
-        Raises RecipeMismatch, UsageError for a key that is not valid Unicode or a token that was used
-        for something else, and what the store raises.
+        Raises RecipeMismatch, UsageError for a key that is no text, or not valid Unicode, or a token
+        that was used for something else, and what the store raises.
         """
         same_recipe(self.recipe.id, page.recipe)
+        if not isinstance(key, str):
+            raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
         if domain is None:
             domain = registrable_domain(url or key)
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             now = self._clock()
             if token is not None and (held := self._taken(token, key, page)) is not None:
@@ -213,13 +184,13 @@ class Detector:
                 return Verdict("exempt", "short", key, None, None, None, page, None, domain)
             if home and (key in self._store or self._reservations.holds(key, now)):
                 return self._accept("refetch", "", key, page, domain, now, token, home)
-            inserted = self._inserted(page, domain, key)
+            inserted = self._stored(page, domain, key)
             in_flight = self._in_flight(page, domain, key, now, home)
             if not inserted and not in_flight:
                 return self._accept("unique", "", key, page, domain, now, token, home)
             if guard:
-                inserted = self._guarded(page, inserted)
-                in_flight = self._guarded(page, in_flight)
+                inserted = guarded(page, inserted, self.recipe)
+                in_flight = guarded(page, in_flight, self.recipe)
             if not inserted and not in_flight:
                 return self._accept("exempt", "new_links", key, page, domain, now, token, home)
         status: Status = "near_duplicate" if inserted else "pending"
@@ -245,61 +216,9 @@ class Detector:
         They are one transaction, unless some of them are near each other. After an error the first
         of them may have been inserted; inserting them again changes nothing.
         """
-        late: list[bool] = []
-        batch: list[Verdict] = []
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
-            for verdict in verdicts:
-                if batch and self._are_near(verdict, batch):
-                    self._insert_batch(batch)
-                    batch = []
-                due = self._is_due(verdict)
-                late.append(due and verdict.status == "unique" and self._late(verdict))
-                if due:
-                    batch.append(verdict)
-            self._insert_batch(batch)
-        return late
-
-    def _is_due(self, verdict: Verdict) -> bool:
-        """Whether insert() has something to do. Raises what insert() raises before it begins."""
-        token, page = verdict.token, verdict.page
-        if token is None:
-            raise UsageError(
-                f"the verdict on {verdict.key!r} ({verdict.status}) has no token: it cannot be "
-                "inserted"
-            )
-        same_recipe(self.recipe.id, page.recipe)
-        held = self._reservations.get(token)
-        if held is not None and (held.key, held.page) != (verdict.key, page):
-            raise UsageError(
-                f"token {token!r} belongs to {held.key!r}, not to this page of {verdict.key!r}"
-            )
-        ending = self._reservations.ending(token)
-        if ending == "released":
-            raise UsageError(f"{verdict.key!r} was released: reserve it again to insert it")
-        return ending != "inserted"
-
-    def _are_near(self, verdict: Verdict, batch: list[Verdict]) -> bool:
-        """Whether a page must see those of a batch in the store before it can be judged."""
-        value, k = verdict.page.value, self.policy.distance
-        return any(
-            (value ^ other.page.value).bit_count() <= k or verdict.token == other.token
-            for other in batch
-        )
-
-    def _insert_batch(self, batch: list[Verdict]) -> None:
-        if not batch:
-            return
-        now = time.time()
-        documents = [Document(v.key, v.page, v.domain, now) for v in batch]
-        if len(documents) == 1:
-            self._store.insert(documents[0])
-        else:
-            self._store.insert_many(documents)
-        self._shared.note_inserted([v.page.value for v in batch])
-        for verdict in batch:
-            assert verdict.token is not None
-            self._reservations.end(verdict.token, "inserted")
+            return insert_verdicts(self._shared, verdicts, self.recipe, self.policy)
 
     def apply(
         self,
@@ -317,27 +236,16 @@ class Detector:
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
-            counts = self._store.apply(changes, offsets)
-            if len(self._reservations):
-                for key, document in changes:
-                    if document is not None:
-                        self._reservations.end_same(key, document.page, "inserted")
-            last = [document for document in dict(changes).values() if document is not None]
-            self._shared.note_inserted([document.page.value for document in last])
-            late = 0
-            if judge and last:
-                values = np.array([document.page.value for document in last], np.uint64)
-                for i, found in self._store.near_many(values, self.policy.distance).items():
-                    page, domain, key = last[i].page, last[i].domain, last[i].key
-                    near = self._near_duplicates(page, domain, key, found)
-                    late += bool(self._guarded(page, near))
-            return counts, late
+            counts, documents = apply_changes(self._shared, changes, offsets)
+            if not judge:
+                return counts, 0
+            return counts, count_late(self._shared, documents, self.recipe, self.policy)
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition of the log that was applied; {}: none was."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._store.offsets()
 
@@ -348,14 +256,17 @@ class Detector:
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
         """Remove the documents of all partitions of the log but those held. See Store.give_up()."""
+        self._check_open()
         return self._store.give_up(held, partition_of, progress)
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""
+        self._check_open()
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
         """Write a snapshot of the table if so many documents changed since the last."""
+        self._check_open()
         self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
@@ -365,7 +276,7 @@ class Detector:
         """
         if verdict.token is None:
             return False
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             now = self._clock()
             ended = self._reservations.end(verdict.token, "released")
@@ -373,7 +284,7 @@ class Detector:
 
     def withdraw(self, token: str) -> None:
         """Release a token whose reservation has not come: one that comes later is refused."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             self._reservations.end(token, "released")
 
@@ -382,19 +293,19 @@ class Detector:
 
         An expired reservation is there until it is taken out.
         """
-        with self._lock:
+        with self._shared.lock:
             held = self._reservations.get(token)
         if held is None:
             return None
         seen = held.judged
-        assert isinstance(seen, _Seen)
+        assert isinstance(seen, Seen)
         return Verdict(
             seen.status, seen.reason, held.key, None, None, None, held.page, token, held.domain
         )
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
-        with self._lock:
+        with self._shared.lock:
             return self._reservations.ending(token)
 
     def pin(self, token: str) -> bool:
@@ -402,13 +313,13 @@ class Detector:
 
         For a page whose insert is on its way to the store by other means.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._reservations.pin(token)
 
     def get(self, key: str) -> Document | None:
         """Return the document with this key, or None. Raises StoreDamaged."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._store.get(key)
 
@@ -417,13 +328,13 @@ class Detector:
 
         A reservation of the key stays.
         """
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             return self._store.forget(key)
 
     def info(self) -> dict[str, Any]:
         """Return what the detector's store is and holds, its policy, and the pages in flight."""
-        with self._lock:
+        with self._shared.lock:
             self._check_open()
             info = self._store.info()
             info |= {"in_flight": len(self._reservations)}
@@ -434,7 +345,7 @@ class Detector:
 
         Closing twice does nothing. Raises OSError if the last flush fails.
         """
-        with self._lock:
+        with self._shared.lock:
             if self._closed:
                 return
             self._closed = True
@@ -466,15 +377,15 @@ class Detector:
             domain,
             now=now,
             seconds=self.policy.reservation_seconds,
-            judged=_Seen(status, reason, self.policy, self._shared.inserts),
+            judged=Seen(status, reason, self.policy, self._shared.inserts),
             token=token,
             home=home,
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
-    def _inserted(self, page: PageFingerprint, domain: str, key: str | None) -> list[Neighbour]:
+    def _stored(self, page: PageFingerprint, domain: str, key: str) -> list[Neighbour]:
         found = self._store.near(page.value, self.policy.distance)
-        return self._near_duplicates(page, domain, key, found) if found else []
+        return near_duplicates(page, domain, key, found, self.policy) if found else []
 
     def _in_flight(
         self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
@@ -482,61 +393,16 @@ class Detector:
         found = self._reservations.near(page.value, self.policy.distance, now)
         if not found:
             return []
-        # the home of the smaller key decides; a page that was accepted counts at its own
-        counting = [
-            (other, distance)
-            for other, distance in found
-            if other.accepted or (home if key < other.key else other.home)
-        ]
-        return self._near_duplicates(page, domain, key, counting)
-
-    def _near_duplicates(
-        self,
-        page: PageFingerprint,
-        domain: str,
-        key: str | None,
-        found: list[tuple[Any, int]],
-    ) -> list[Neighbour]:
-        """Of documents or reservations within k, those that count, nearest first."""
-        policy = self.policy
-        if page.features < policy.min_features:
-            return []
-        neighbours = []
-        for other, distance in found:
-            check_distance = (page.check ^ other.page.check).bit_count()
-            if (
-                other.key != key
-                and distance + check_distance <= policy.total_distance
-                and other.page.features >= policy.min_features
-                and (policy.scope == "global" or (domain and other.domain == domain))
-            ):
-                links_distance = (page.links ^ other.page.links).bit_count()
-                neighbours.append(
-                    Neighbour(other.key, distance, check_distance, links_distance, other.domain)
-                )
-        return sorted(neighbours, key=lambda n: (n.distance, n.check_distance, n.key))
-
-    def _guarded(self, page: PageFingerprint, neighbours: list[Neighbour]) -> list[Neighbour]:
-        """The listing guard: of a page with enough links, those with other ones do not count."""
-        if not self.recipe.guarded(page.features, page.link_count):
-            return neighbours
-        return [n for n in neighbours if n.links_distance <= self.recipe.guard_distance]
-
-    def _late(self, verdict: Verdict) -> bool:
-        """Whether a near-duplicate of a page that was unique has been inserted since."""
-        held = self._reservations.get(verdict.token or "")
-        seen = None if held is None else held.judged
-        if isinstance(seen, _Seen) and seen.status == "unique" and seen.policy is self.policy:
-            # it was not there when the page was reserved: only what came since can be near
-            k = self.policy.distance
-            if not self._shared.near_since(seen.inserts, verdict.page.value, k):
-                return False
-        found = self._inserted(verdict.page, verdict.domain, verdict.key)
-        return bool(self._guarded(verdict.page, found))
+        return near_duplicates(page, domain, key, with_a_say(key, home, found), self.policy)
 
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
+        if self._shared.left:
+            raise UsageError(
+                f"the store {self._store.path} was opened before this process was forked, and stays "
+                "with the process that opened it: open it in one process only, after the fork"
+            )
 
 
 def open(
@@ -554,21 +420,12 @@ def open(
 ) -> Detector:
     """Open a detector on an embedded store, which is made where it is missing.
 
-    target               the folder; the store lies at <target>/<namespace>
-    distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
-    total_distance       greatest sum of the distances of value and check, 0 to 128 bits
-    min_features         pages with fewer features are exempt; the recipe's by default
-    scope                "global", or "site": only pages of the same registrable domain match
-    secret               keys the recipe; a store made with a secret is opened without it for
-                         judging, and with it for making fingerprints
-    recipe               an existing store keeps its own, a new one takes the newest
-    reservation_seconds  how long a page may be in flight
-    clock                seconds that never go back
-
-    Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, and OSError
-    with the path if the folder cannot be used.
+    The store lies at <target>/<namespace>. Options and errors are those of dedup.open(), which takes
+    the URL of a service as well.
     """
-    name = os.fspath(target)
+    name = os.fsdecode(target)
+    if not name:
+        raise UsageError("target '' names no folder; the current one is '.'")
     if "://" in name:
         raise UsageError(f"target {name!r} is a URL; give a folder here, or use dedup.open()")
     check_namespace(namespace)

@@ -15,7 +15,11 @@ def replace_file(path: Path, content: memoryview) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    fd = os.open(beside, flags, 0o666)
+    try:
+        fd = os.open(beside, flags, 0o666)
+    except OSError as error:
+        error.filename = os.fspath(path)  # which the caller knows
+        raise
     try:
         try:
             while content:

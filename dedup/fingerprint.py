@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from dedup.encodings import as_utf8, guessed_utf8
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.native import check, ffi, lib
-from dedup.numbers import Numbers, many, pointer
+from dedup.numbers import Numbers, many, number, pointer
 from dedup.recipes import Recipe, recipe_of, same_recipe
 from dedup.values import PageFingerprint
 
@@ -134,8 +134,11 @@ def near_duplicate(a: PageFingerprint, b: PageFingerprint) -> bool:
 
 
 def distance(a: int, b: int) -> int:
-    """Return the Hamming distance of two fingerprints in bits, 0 to 64."""
-    return (a ^ b).bit_count()
+    """Return the Hamming distance of two fingerprints in bits, 0 to 64.
+
+    Raises UsageError for what is no integer from 0 to 2**64 - 1.
+    """
+    return (number(a, "a") ^ number(b, "b")).bit_count()
 
 
 def simhash(hashes: Numbers, weights: ArrayLike | None = None) -> int:

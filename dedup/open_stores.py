@@ -3,21 +3,45 @@
     take -> a detector's store, reservations and lock -> give_back: the last one closes the store
 
 The rule kept here: LMDB forbids a process to open a file twice, and two spiders of one process must see
-each other's pages in flight. So each store is opened once, under its real path.
+each other's pages in flight. So each store is opened once, under its real path. A forked process has
+no part in the stores of its parent.
 """
 
 import os
 import threading
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Protocol, Self, cast
 
 from dedup.reservations import Reservations
 from dedup.store import Store
+from dedup.values import Document
 
-__all__ = ["OpenStore", "give_back", "take"]
+__all__ = ["Accepted", "OpenStore", "give_back", "take"]
 
 RECENT = 64  # values inserted last that are compared one by one
+
+
+class Accepted(Protocol):
+    """Accepted documents, as far as judging needs them; a store is one."""
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a document with this key is held."""
+
+    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+        """Return the documents within distance k of a value, with their distances."""
+
+    def insert(self, document: Document) -> object:
+        """Take a document; one with the same key is replaced."""
+
+    def insert_many(self, documents: Sequence[Document]) -> object:
+        """Take documents in their order."""
 
 
 class OpenStore:
@@ -29,8 +53,14 @@ class OpenStore:
         self.reservations = Reservations(store.k)
         self.lock = threading.RLock()
         self.users = 0
+        self.left = False  # in a process forked since: the store is its parent's
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
+
+    @classmethod
+    def over(cls, documents: Accepted) -> Self:
+        """Return the like of an open store that others have made, and close themselves."""
+        return cls("", cast("Store", documents))
 
     def note_inserted(self, values: list[int]) -> None:
         """Count inserts, and remember the last ones."""
@@ -69,5 +99,20 @@ def give_back(shared: OpenStore) -> None:
     with _stores_lock:
         shared.users -= 1
         if not shared.users:
-            del _stores[shared.place]
+            if not shared.left:
+                del _stores[shared.place]
             shared.store.close()
+
+
+def _leave() -> None:
+    """In a forked process: leave the stores to its parent, whose locks may be held by other threads."""
+    global _stores_lock  # noqa: PLW0603
+    _stores_lock = threading.Lock()
+    for shared in _stores.values():
+        shared.left = True
+        shared.lock = threading.RLock()
+    _stores.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave)

@@ -37,6 +37,8 @@ def open(target: str | os.PathLike[str], **options: Any) -> "Detector | ServiceD
     clock                seconds that never go back
     timeout_seconds      services only: how long to wait for one's answer; 0.5 by default
 
+    A store stays with the process that opened it: one forked later is refused, and opens its own.
+
     Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, OSError with
     the path if the folder cannot be used, and ServiceUnavailable.
     """
@@ -65,4 +67,4 @@ async def open_async(target: str, **options: Any) -> "AsyncServiceDetector":
 
 
 def _is_service(target: str | os.PathLike[str]) -> bool:
-    return os.fspath(target).startswith(("redis://", "rediss://"))
+    return os.fsdecode(target).startswith(("redis://", "rediss://"))

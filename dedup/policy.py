@@ -4,6 +4,7 @@ The rule kept here: an option that is outside what is allowed names itself, its 
 allowed, before anything is opened.
 """
 
+from numbers import Integral
 from typing import Literal, get_args
 
 import msgspec
@@ -60,9 +61,9 @@ def policy_of(
 ) -> Policy:
     """Return the policy of checked options; None stands for the recipe's own value."""
     return Policy(
-        recipe.distance if distance is None else distance,
-        recipe.total_distance if total_distance is None else total_distance,
-        recipe.min_features if min_features is None else min_features,
+        int(recipe.distance if distance is None else distance),
+        int(recipe.total_distance if total_distance is None else total_distance),
+        int(recipe.min_features if min_features is None else min_features),
         scope,
         float(reservation_seconds),
     )
@@ -71,7 +72,7 @@ def policy_of(
 def _check_number(name: str, value: object, low: int, high: int, unit: str) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
         raise UsageError(
             f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
         )

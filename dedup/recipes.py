@@ -58,8 +58,11 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     An id that names its secret can be looked up without it, for its distances.
 
     Raises RecipeMismatch when the id is unknown or the secret is not the one the id names, and
-    UsageError for an empty secret.
+    UsageError for an empty secret, or one that is no text.
     """
+    for name, given in (("recipe", recipe_id), ("secret", secret)):
+        if given is not None and not isinstance(given, str):
+            raise UsageError(f"{name} {given!r} is not allowed: a text")
     wanted = recipe_id or NEWEST
     base, _, mark = wanted.partition(".")
     if base in _RETIRED:

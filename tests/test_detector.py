@@ -3,6 +3,7 @@
 What every detector keeps, embedded or behind a service, is in test_detectors.py.
 """
 
+import os
 import random
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import dedup.reservations
 from dedup.errors import RecipeMismatch, StoreLocked, UsageError
 from dedup.names import document_key, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
+from dedup.store import verify_store
 from dedup.values import PageFingerprint, Verdict
 
 RECIPE = "words-0-3"
@@ -341,6 +343,90 @@ def test_a_wrong_argument_leaves_nothing_open(tmp_path, argument, value):
         dedup.detector.open(tmp_path, **{argument: value})
     assert argument == "secret" or repr(value) in str(caught.value)
     dedup.detector.open(tmp_path).close()
+
+
+FORKED = """
+    import os, sys, dedup
+    from dedup.values import PageFingerprint
+
+    def page(n):
+        return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, 0, 0, 100, 0, "words-0-3")
+
+    detector = dedup.open(sys.argv[1])
+    held = detector.reserve(page(1), "http://example.com/1")
+    child = os.fork()
+    if child == 0:
+        for action in (
+            lambda: detector.insert(held),
+            lambda: detector.release(held),
+            lambda: detector.reserve(page(2), "http://example.com/2"),
+            lambda: len(detector),
+            lambda: dedup.open(sys.argv[1]),
+        ):
+            try:
+                print("child", action())
+            except dedup.DedupError as error:
+                print(type(error).__name__, "forked" in str(error))
+        detector.close()
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    for n in range(2, 5):
+        detector.insert(detector.reserve(page(n), f"http://example.com/{n}"))
+    detector.insert(held)
+    print(len(detector))
+    detector.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_store_stays_with_the_process_that_opened_it(tmp_path):
+    """One forked later is refused by name, and leaves nothing of its own in the store."""
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORKED), tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert ran.stdout.splitlines() == ["UsageError True"] * 4 + ["StoreLocked False", "4"]
+    assert verify_store(tmp_path, "default").problems == []
+
+
+def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
+    """What asks the store of them is refused too."""
+    with dedup.detector.open(tmp_path):
+        detector = dedup.detector.open(tmp_path)
+        detector.close()
+        for action in (
+            detector.__len__,
+            detector.__enter__,
+            detector.sync,
+            lambda: detector.snapshot(1),
+            lambda: detector.give_up((), len),
+        ):
+            with pytest.raises(UsageError, match="closed"):
+                action()
+
+
+def test_an_empty_target_is_no_folder():
+    """It would be the current one, by way of a variable that is not set."""
+    with pytest.raises(UsageError, match="names no folder"):
+        dedup.detector.open("")
+
+
+def test_a_folder_may_be_named_by_bytes(tmp_path):
+    """As anything that names a path in Python."""
+    with dedup.detector.open(os.fsencode(tmp_path)) as detector:
+        assert len(detector) == 0
+
+
+@pytest.mark.parametrize("wrong", [page(5, -1), page(5, links=2**64), page(5, check=2**64)])
+def test_a_fingerprint_out_of_range_is_not_inserted(detector, wrong):
+    """What is no 64-bit number never reaches the store."""
+    with pytest.raises(UsageError, match="64"):
+        accept(detector, wrong, A)
+    assert len(detector) == 0
 
 
 def test_a_url_is_no_folder():

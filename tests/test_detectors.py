@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pytest
 from services import Serving
 
@@ -471,6 +472,8 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
         ("reservation_seconds", "600"),
         ("namespace", "../x"),
         ("secret", ""),
+        ("secret", 5),
+        ("recipe", 5),
     ],
 )
 def test_a_wrong_argument_names_itself(opens, argument, value):
@@ -501,6 +504,29 @@ def test_a_key_that_is_no_text_is_refused(detector):
     with pytest.raises(UsageError, match="Unicode"):
         accept(detector, page(), "http://example.com/\ud800")
     assert len(detector) == 0
+
+
+@pytest.mark.parametrize("key", [None, 5, b"http://example.com/a"])
+def test_a_key_of_another_type_is_refused(detector, key):
+    """So that it is not judged, and then cannot be inserted."""
+    with pytest.raises(UsageError, match="document key"):
+        detector.reserve(page(), key, domain="")
+
+
+def test_fingerprints_may_be_numpys(detector):
+    """A page put together from an array's numbers is stored and found like any other."""
+    made = page(np.uint64(ONES), np.uint64(2**63), links=np.uint64(7))
+    accept(detector, made, A)
+    assert detector.reserve(made, B).of == A
+    assert detector.reserve(page(ONES, 2**63), C).of == A
+
+
+def test_options_may_be_numpys(opens):
+    """An integer of numpy is a whole number."""
+    detector = opens(distance=np.int64(3), total_distance=np.uint8(10))
+    accept(detector, page(0), A)
+    assert detector.reserve(page(bits(4)), B).status == "unique"
+    assert detector.reserve(page(bits(3)), C).of == A
 
 
 def test_secrets_key_the_recipe(opens):

@@ -259,6 +259,19 @@ def test_distance_counts_differing_bits(a: int, b: int) -> None:
     assert distance(a, b) == distance(b, a) == sum((a >> i ^ b >> i) & 1 for i in range(64))
 
 
+@pytest.mark.parametrize("wrong", [-1, 2**64, 1.5, "a", None, True])
+def test_distance_is_of_64_bit_integers(wrong: Any) -> None:
+    """Anything else is named and refused: a signed number has other bits."""
+    with pytest.raises(UsageError, match="64"):
+        distance(0, wrong)
+
+
+def test_distance_of_numpys_integers_is_an_int() -> None:
+    """As they come out of an array."""
+    assert type(bits := distance(np.uint64(2**63), np.uint8(1))) is int
+    assert bits == 2
+
+
 # ----------------------------------------------------------------------------------------- text
 
 

@@ -46,7 +46,7 @@ UNUSED = {
     "Documents.get", "Documents.key_count", "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
-    "Store.forget_before", "Store.get", "Store.give_up", "Store.info", "Store.insert_many", "Store.near_many",
+    "Store.forget_before", "Store.get", "Store.give_up", "Store.info", "Store.insert_many", "Store.leave", "Store.near_many",
     "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.find",
     "Table.has", "Table.k", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",

@@ -234,8 +234,8 @@ def error_of(message: str) -> DedupError:
 def _encoded(key: str) -> bytes:
     try:
         return key.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"the key {key!r} is not valid Unicode: {error.reason}") from None
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise UsageError(f"document key {key!r} is not valid Unicode text: {error}") from None
 
 
 def _number(value: str) -> Any:

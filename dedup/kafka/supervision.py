@@ -41,12 +41,15 @@ async def started(
     """Call start() until it returns, with growing pauses; return what it returned.
 
     start must leave nothing behind when it raises. Without a bound it is tried for ever: cancel it.
-    Raises KafkaUnavailable when the time is over; errors of this package at once.
+    Raises KafkaUnavailable when the time is over, in the middle of a try too; errors of this package
+    at once.
     """
     began, pause = time.monotonic(), FIRST_WAIT_SECONDS
+    until = None if within_seconds is None else asyncio.get_running_loop().time() + within_seconds
     while True:
         try:
-            return await start()
+            async with asyncio.timeout_at(until):
+                return await start()
         except DedupError:
             raise
         except Exception as error:

@@ -3,7 +3,8 @@
     prepare (which log?) -> the stores are opened -> start -> ready once caught up -> stop
 
 The rule kept here: readiness does not flap. Once caught up, the service answers from what it has,
-and says `stale` while Kafka is away; only a log that cannot be followed any further ends that.
+and says `stale` while Kafka is away, over a restart too; only a log that cannot be followed any further
+ends that.
 """
 
 import asyncio
@@ -37,8 +38,8 @@ class Follower:
         """Partitions of the log are those that are held here, "0-3,6" say; None: all."""
         self._namespaces = namespaces
         self.writer = Writer(config)
-        self.inserts = LogInserts(self.writer)
         self.replica = Replica(config, namespaces, path, share=partitions, rebuild=rebuild)
+        self.inserts = LogInserts(self.writer, lambda: self.replica.is_known)
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
@@ -49,6 +50,7 @@ class Follower:
     async def catch_up(self) -> None:
         """Follow the log from now on; return once it was caught up with.
 
+        While Kafka is away, what was caught up with before this start is enough.
         Raises what ends Replica.run() before that.
         """
         self._task = asyncio.create_task(self.replica.run())

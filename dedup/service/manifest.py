@@ -1,7 +1,7 @@
 """Which log a folder of stores is the view of, and how far all of it is on disk.
 
     <path>/log.json = {"format", "cluster_id", "topic", "topic_id", "partitions", "offsets",
-                        "namespaces", "checksum"}
+                        "namespaces", "caught_up", "checksum"}
 
 Each store notes its own offsets in its own transactions (docs/store-format.md); the manifest says
 who the log is, and from where on it has to be read again after any end, a power cut included.
@@ -14,6 +14,7 @@ import os
 from collections.abc import Collection
 from hashlib import blake2b
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +28,10 @@ FORMAT = 1
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The log, {partition: offset from which on it has to be read}, and each namespace's offsets."""
+    """The log, {partition: offset from which on it has to be read}, and each namespace's offsets.
+
+    caught_up  whether the stores once had all that the log held: they are a view, not a part of one
+    """
 
     cluster_id: str
     topic: str
@@ -35,15 +39,20 @@ class Manifest(msgspec.Struct, frozen=True):
     partitions: int
     offsets: dict[int, int]
     namespaces: dict[str, dict[int, int]]
+    caught_up: bool = False
 
     @classmethod
     def of(
-        cls, topic: Topic, offsets: dict[int, int], namespaces: dict[str, dict[int, int]]
+        cls,
+        topic: Topic,
+        offsets: dict[int, int],
+        namespaces: dict[str, dict[int, int]],
+        *,
+        caught_up: bool = False,
     ) -> "Manifest":
         """Return the manifest of a topic."""
-        return cls(
-            topic.cluster_id, topic.name, topic.topic_id, topic.partitions, offsets, namespaces
-        )
+        identity = topic.cluster_id, topic.name, topic.topic_id, topic.partitions
+        return cls(*identity, offsets, namespaces, caught_up)
 
     def only(self, partitions: Collection[int]) -> "Manifest":
         """Return the manifest of one who reads these partitions of the log only."""
@@ -54,6 +63,7 @@ class Manifest(msgspec.Struct, frozen=True):
                 name: {p: n for p, n in each.items() if p in partitions}
                 for name, each in self.namespaces.items()
             },
+            caught_up=self.caught_up and set(partitions) <= self.offsets.keys(),
         )
 
     def without(self, gone: Collection[str]) -> "Manifest":
@@ -61,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True):
         if not gone:
             return self
         left = {name: each for name, each in self.namespaces.items() if name not in gone}
-        return msgspec.structs.replace(self, offsets={}, namespaces=left)
+        return msgspec.structs.replace(self, offsets={}, namespaces=left, caught_up=False)
 
     def other_log(self, topic: Topic) -> str:
         """Return what tells a topic from this log, in words; "" if it is the same."""
@@ -88,6 +98,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: int
     offsets: dict[int, int]
     namespaces: dict[str, dict[int, int]]
+    caught_up: Literal[True] | msgspec.UnsetType = msgspec.UNSET  # earlier releases did not say
     checksum: str = ""
 
 
@@ -110,7 +121,13 @@ def read_manifest(folder: Path) -> Manifest | None:
             "--rebuild"
         ) from error
     return Manifest(
-        file.cluster_id, file.topic, file.topic_id, file.partitions, file.offsets, file.namespaces
+        file.cluster_id,
+        file.topic,
+        file.topic_id,
+        file.partitions,
+        file.offsets,
+        file.namespaces,
+        file.caught_up is True,
     )
 
 
@@ -124,6 +141,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         manifest.partitions,
         dict(sorted(manifest.offsets.items())),
         {name: dict(sorted(each.items())) for name, each in sorted(manifest.namespaces.items())},
+        True if manifest.caught_up else msgspec.UNSET,
     )
     data = msgspec.json.encode(msgspec.structs.replace(file, checksum=_checksum(file)))
     new = folder / f".{MANIFEST}.tmp"

@@ -69,6 +69,7 @@ class Service:
         self.http_connections = HttpConnections(app, config.limits)
         self.stop = asyncio.Event()
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
+        self._following = False  # the log: from then on that says whether this is ready
         self._failed: BaseException | None = None
 
     def health(self) -> Health:
@@ -143,17 +144,21 @@ class Service:
             self._stores = asyncio.ensure_future(asyncio.to_thread(self.namespaces.open_all))
             await asyncio.shield(self._stores)
             if self.follower is not None:
-                self.commands.not_ready = "the log is being read"
+                self.commands.not_ready = self.follower.not_ready
+                self._following = True
                 await self.follower.catch_up()
         except Exception as error:
             self._failed = error
             self.stop.set()
             return
         self.commands.not_ready = None
+        stale = "" if self.follower is None else self.follower.stale
         log.info(
-            "ready: %d namespaces were opened in %.1f s",
+            "ready%s: %d namespaces were opened in %.1f s%s",
+            ", but stale" if stale else "",
             len(self.namespaces),
             time.monotonic() - began,
+            f". {stale}" if stale else "",
         )
 
     async def _watch(self) -> None:
@@ -163,7 +168,7 @@ class Service:
             self.connections.end_overdue(now)
             self.http_connections.end_overdue(now)
             self._sample(now)
-            if self.follower is not None and self.commands.not_ready is None:
+            if self.follower is not None and self._following and not self.stop.is_set():
                 self.commands.not_ready = self.follower.not_ready
 
     def _sample(self, now: float) -> None:

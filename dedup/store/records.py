@@ -10,6 +10,7 @@ docs/store-format.md specifies the fields and their order.
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from operator import index
 from typing import Annotated
 
 import msgspec
@@ -75,7 +76,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     transaction: int = 0
 
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
 _decode = msgspec.msgpack.Decoder(_Record).decode
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(State).decode
@@ -99,11 +100,11 @@ def unpack_number(data: bytes) -> int:
 def key_digest(key: str) -> bytes:
     """Return the 16 bytes under which a document key is filed (a URL may be too long for LMDB).
 
-    Raises UsageError for a key that is not valid Unicode.
+    Raises UsageError for a key that is no text, or not valid Unicode.
     """
     try:
         return blake2b(key.encode(), digest_size=16).digest()
-    except UnicodeEncodeError as error:
+    except (UnicodeEncodeError, AttributeError) as error:
         raise UsageError(f"document key {key!r} is not valid Unicode text") from error
 
 

@@ -12,7 +12,9 @@ docs/store-format.md describes the files.
 import contextlib
 import errno
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -40,6 +42,8 @@ PRUNE_BATCH = 4096  # documents removed in one transaction
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
+
+_opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
 class TooMany(UsageError):
@@ -104,6 +108,7 @@ class Store:
         self._table, due = load_table(self._snapshot, documents, k)
         if due:
             self._save()
+        _opened.add(self)
         self._dirty = threading.Event()
         self._end = threading.Event()
         self._flush_error: Exception | None = None
@@ -475,6 +480,12 @@ class Store:
         if self._closed:
             raise UsageError(f"the store {self.path} is closed")
 
+    def leave(self) -> None:
+        """In a forked process: be closed. The store is its parent's, as are the locks held there."""
+        self._lock, self._saving = threading.RLock(), threading.Lock()
+        self._closed = True
+        self._folder_lock.close()  # the parent has it still
+
     def _tail(self) -> int:
         documents = self._documents
         return documents.next_id - documents.snapshot_note + documents.removed_count
@@ -530,3 +541,12 @@ def _counted(changes: Sequence[tuple[str, Document | None]], known: set[str]) ->
             known.add(key)
             inserted += 1
     return Applied(inserted, replaced, forgotten)
+
+
+def _leave() -> None:
+    for store in _opened:
+        store.leave()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave)
