@@ -81,9 +81,7 @@ class Reader:
     def read(self, page: Path) -> None:
         """Do what the page says."""
         for block in blocks(page):
-            text = re.sub(
-                rf"\b({'|'.join(PORTS)})\b", lambda port: self.ports[port[0]], block.text
-            )
+            text = re.sub(rf"\b({'|'.join(PORTS)})\b", lambda port: self.ports[port[0]], block.text)
             if block.language == "console":
                 for line in text.splitlines():
                     if line.startswith("$ "):
