@@ -27,7 +27,7 @@ from dedup.policy import Policy, Scope, check_options, policy_of
 from dedup.recipes import Recipe, same_recipe
 from dedup.reservations import Ending
 from dedup.rules import guarded, near_duplicates, with_a_say
-from dedup.store import Applied, agreed_recipe
+from dedup.store import Applied, agreed_recipe, give_up, give_up_more
 from dedup.values import Document, Neighbour, PageFingerprint, Status, Verdict
 
 __all__ = ["Detector", "open"]
@@ -255,9 +255,14 @@ class Detector:
         partition_of: Callable[[str], int],
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Remove the documents of all partitions of the log but those held. See Store.give_up()."""
+        """Give up all partitions of the log but those held. See dedup.store.give_up()."""
         self._check_open()
-        return self._store.give_up(held, partition_of, progress)
+        return give_up(self._store, held, partition_of, progress)
+
+    def give_up_more(self) -> int | None:
+        """Remove some documents of what was given up; None: all are gone. See dedup.store."""
+        self._check_open()
+        return give_up_more(self._store)
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""

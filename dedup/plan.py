@@ -1,6 +1,7 @@
 """Which tables for so many documents: every sensible design, what it costs, and which to take.
 
-    documents, k -> the paper's designs, and dedup.Table's own -> tables, bytes, candidates, time
+    documents, k -> the paper's designs, and those of dedup.Table and of segments
+                 -> tables, bytes, candidates, time
 
 The paper is Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling" (WWW 2007). Its
 designs (section 3.1) cut the 64 bits into r blocks and have a table for each choice of r - k of them
@@ -19,6 +20,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, reduce
 from operator import or_
+from typing import Any
 
 import msgspec
 
@@ -49,8 +51,9 @@ SET_BYTES = 16  # of a distinct value in the set that a dedup.Table keeps
 class Design(msgspec.Struct, frozen=True):
     """One way to find what lies within k, for the number of documents that was asked about.
 
-    kind              "paper" (dedup.permuted.PermutedTables) or "ours" (dedup.Table)
-    preset            ours: the preset of dedup.Table that has it; paper: None
+    kind              "paper" (dedup.permuted.PermutedTables), "ours" (dedup.Table), or "segment"
+                      (dedup.segments: immutable, on disk)
+    preset            ours: the preset of dedup.Table that has it; else None
     name              the design in words
     tables            how many tables of all documents
     blocks            how many blocks the 64 bits are cut into, at the first level
@@ -59,9 +62,9 @@ class Design(msgspec.Struct, frozen=True):
     keys              how many places a probe looks at, in all tables
     candidates        expected fingerprints compared in the table that has most, by one probe
     bytes             memory of the tables, documents aside
-    compressed_bytes  the same as dedup.compressed has it ("elias-fano"); ours: None
+    compressed_bytes  the same as dedup.compressed has it ("elias-fano"); of the others None
     latency_ns        estimated time of a probe, among many, on one core
-    parts             ours: tables of at most 2**31 - 2 values among which documents are divided
+    parts             not the paper's: tables of at most 2**31 - 2 values, among which documents are divided
     recommended       the one to take, of those that fit in the memory; at most one of a plan
     """
 
@@ -82,18 +85,20 @@ class Design(msgspec.Struct, frozen=True):
 
 
 def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design]:
-    """Return the sensible designs for a number of documents: the paper's, then those of our presets.
+    """Return the sensible designs for a number of documents: the paper's, our presets', a segment's.
 
     Of the paper's designs, those are sensible than which none has a prefix as long in fewer tables;
     up to the first that leaves 8 candidates or fewer, and up to 128 tables. Of the presets, those
-    that differ. Both begin with what takes most memory. documents is at least 1;
+    that differ. Both begin with what takes most memory. A segment is mapped from disk and counts as if
+    all of it were in memory, for which its time holds. documents is at least 1;
     k is in bits, 0 .. 15; memory in bytes, or as "16G", "512M". Without it there is no limit. The
     recommended design is the smallest of those that fit and take at most a fifth more time than the
     fastest of these; when none fits, none is recommended. Raises UsageError.
     """
     n, k = _documents(documents), _distance(k)
     limit = None if memory is None else memory_bytes(memory)
-    designs = [*reversed([_paper(n, k, levels) for levels in _sensible(n, k)]), *_ours(n, k)]
+    papers = [_paper(n, k, levels) for levels in _sensible(n, k)]
+    designs = [*reversed(papers), *_ours(n, k), *_of_segments(n, k)]
     fitting = [design for design in designs if limit is None or design.bytes <= limit]
     fastest = min((design.latency_ns for design in fitting), default=0.0)
     near = [design for design in fitting if design.latency_ns <= NEARLY_AS_FAST * fastest]
@@ -249,40 +254,57 @@ def _of_preset(n: int, k: int, preset: str) -> Design:
     blocks, count = ffi.new("ndd_block[64]"), ffi.new("uint32_t *")
     check(lib.ndd_design_get(each, k, PRESETS[preset], blocks, len(blocks), count), "planning")
     found = [blocks[i] for i in range(count[0])]
-    values = SET_BYTES * each
-    if not found:
-        return Design(
-            kind="ours",
-            name="compare with all",
-            tables=parts,
-            blocks=1,
-            levels=(1,),
-            prefix_bits=(0, 0),
-            keys=parts,
-            candidates=float(each),
-            bytes=parts * values,
-            compressed_bytes=None,
-            latency_ns=parts * each * COMPARE,
-            preset=preset,
-            parts=parts,
-        )
+    if found:
+        design = _of_blocks(f"dedup.Table {preset}", "ours", found, each, parts)
+        own = design.bytes + parts * SET_BYTES * each
+        return msgspec.structs.replace(design, preset=preset, bytes=own)
+    return Design(
+        kind="ours",
+        name="compare with all",
+        tables=parts,
+        blocks=1,
+        levels=(1,),
+        prefix_bits=(0, 0),
+        keys=parts,
+        candidates=float(each),
+        bytes=parts * SET_BYTES * each,
+        compressed_bytes=None,
+        latency_ns=parts * each * COMPARE,
+        preset=preset,
+        parts=parts,
+    )
+
+
+def _of_segments(n: int, k: int) -> list[Design]:
+    """Return the design of a segment of so many; none when it would compare with all."""
+    parts = -(-n // TABLE_VALUES)
+    each = -(-n // parts)
+    blocks, count = ffi.new("ndd_block[64]"), ffi.new("uint32_t *")
+    check(lib.ndd_segment_design_get(each, k, blocks, len(blocks), count), "planning")
+    found = [blocks[i] for i in range(count[0])]
+    if not any(block.bits for block in found):
+        return []
+    return [_of_blocks("segment on disk", "segment", found, each, parts)]
+
+
+def _of_blocks(name: str, kind: str, found: list[Any], each: int, parts: int) -> Design:
+    """Return the design of so many parts that have these block tables, of so many values each."""
     keys = [_flipped(block.flips.bit_count(), block.threshold) for block in found]
     cut = _cut_blocks([block.mask for block in found])
     flips = "no flips" if sum(keys) == len(keys) else f"{sum(keys)} keys by flips"
     return Design(
-        kind="ours",
-        name=f"dedup.Table {preset}, {flips}" + (f", {parts} parts" if parts > 1 else ""),
+        kind=kind,
+        name=f"{name}, {flips}" + (f", {parts} parts" if parts > 1 else ""),
         tables=parts * len(found),
         blocks=cut,
         levels=(cut,),
         prefix_bits=(min(block.bits for block in found), max(block.bits for block in found)),
         keys=parts * sum(keys),
         candidates=max(key * each / 2**block.bits for key, block in zip(keys, found, strict=True)),
-        bytes=parts * (values + round(sum(block.bytes for block in found))),
+        bytes=parts * round(sum(block.bytes for block in found)),
         compressed_bytes=None,
         latency_ns=parts
         * sum(key * block.visit_ns for key, block in zip(keys, found, strict=True)),
-        preset=preset,
         parts=parts,
     )
 

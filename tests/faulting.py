@@ -50,9 +50,9 @@ FUNCTIONS = {
     "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.scrapy.spider": "own_urls",
     "dedup.store.documents": (
-        "read_structure encode_record decode_record encode_state decode_state key_digest "
-        "record_checksum key_sum pack_number unpack_number wrote"
+        "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
     ),
+    "dedup.store.file": "read_structure encode_state decode_state wrote",
     "dedup.store.snapshot": "read_snapshot",
     "dedup.store.store": "load_table save_table same_recipe agreed_recipe check_namespace",
 }
@@ -60,6 +60,7 @@ CLASSES = {
     "dedup.detector": "Detector",
     "dedup.reservations": "Reservations",
     "dedup.store.documents": "Documents",
+    "dedup.store.file": "DocumentsFile",
     "dedup.store.lock": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.table": "Table",

@@ -11,6 +11,7 @@ import dedup.events
 import dedup.fingerprint
 import dedup.service.resp
 import dedup.store.documents
+import dedup.store.file
 import dedup.store.records
 import dedup.store.snapshot
 import dedup.store.structure

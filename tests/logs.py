@@ -152,4 +152,5 @@ async def drained(config: KafkaConfig, path: Path, **options: object) -> dict[st
     async with following(config, path, **options) as replica:
         await until_drained(replica)
         await until(lambda: replica.ready, replica)
+        await until(lambda: replica.cleared, replica)
     return dict(replica.counts)

@@ -190,6 +190,13 @@ def test_neighbours_of_several_are_in_order_and_each_once():
     assert [found.key for found in neighbours_of_all(answers)] == ["a", "b", "d", "c"]
 
 
+def test_of_what_several_say_of_one_key_the_nearest_stands():
+    """Services that differ on a document, as one lags behind: the nearest, whoever answered last."""
+    nearer, farther = near("a", 1, 2), near("a", 1, 5)
+    assert neighbours_of_all([[nearer], [near("b", 0), farther]]) == [near("b", 0), nearer]
+    assert neighbours_of_all([[near("b", 0), farther], [nearer]]) == [near("b", 0), nearer]
+
+
 def test_facts_of_several_are_added_up():
     """Documents are; pages in flight, which each service has, and all else, are not."""
     one = {"documents": 3, "in_flight": 2, "recipe": "r", "distance": 6}

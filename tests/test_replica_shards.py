@@ -130,11 +130,12 @@ KILLED = """
     from dedup.kafka import kafka_config
     from dedup.service import replica
     from dedup.service.namespaces import Namespaces
-    from dedup.store import store
+    from dedup.store import removal
     from dedup.store.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    store.PRUNE_BATCH = 40
+    removal.BATCH = removal.LEAVING_BATCH = 40
+    replica.MANIFEST_SECONDS = 1e9
 
     def fatal(step):
         def killed_before(*arguments):
@@ -143,7 +144,6 @@ KILLED = """
             return step(*arguments)
         return killed_before
 
-    replica.Reader = None  # not so far: the log itself is not read
     replica.write_manifest = fatal(replica.write_manifest)
     Documents.note_offsets = fatal(Documents.note_offsets)
     Documents.remove_many = fatal(Documents.remove_many)

@@ -40,14 +40,15 @@ DROPPED = {"/b", "/gone-copy"}
 # Called by other programs only.
 UNUSED = {
     "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
-    "Detector.give_up", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
+    "Detector.give_up", "Detector.give_up_more", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
     "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
-    "Detector.withdraw", "Documents.apply", "Documents.batch", "Documents.damaged", "Documents.file_bytes",
-    "Documents.get", "Documents.key_count", "Documents.name", "Documents.note_offsets", "Documents.offsets",
+    "Detector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
-    "Store.forget_before", "Store.get", "Store.give_up", "Store.info", "Store.insert_many", "Store.leave", "Store.near_many",
-    "Store.offsets", "Store.snapshot", "Store.sync", "Store.verify", "Table.__init__", "Table.find",
+    "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.leaving", "Store.near_many", "Store.offsets",
+    "Store.part_with", "Store.parted", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
+    "Table.__init__", "Table.find",
     "Table.has", "Table.k", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
@@ -56,7 +57,7 @@ UNUSED = {
 # that cannot be written is written another time. A warning in the log says so.
 HARMLESS_AT_OPENING = {"Table.load"}
 # Fails in a thread of its own, at any time: the next insert says so.
-FLUSHED = "Documents.sync"
+FLUSHED = "DocumentsFile.sync"
 NAMED = "scrapy.session.namespace_of"  # called where the namespace is the spider's name
 
 KINDS = itertools.cycle(faulting.KINDS)
@@ -115,7 +116,7 @@ def crawl(folder, site, made, plan):
     setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
     setup += "dedup.store.store.TAIL_AT_CLOSE = 1\n"
     # a crawl that takes longer than another flushes no more often: calls are the same in all
-    setup += "dedup.store.store.FLUSH_SECONDS = 3600\n"
+    setup += "dedup.store.flusher.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
     setup += "import dedup.scrapy.session\ndedup.scrapy.session.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()

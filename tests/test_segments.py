@@ -16,10 +16,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-import dedup.segments.logical as logical
+import dedup.segments.folder as folder_of_files
 from dedup.errors import StoreDamaged, StoreLocked, UsageError
 from dedup.segments import Segment, SegmentedTable, write_segment
 from dedup.segments.manifest import NAME, read_manifest
+from dedup.segments.pairs import held
 from dedup.table import Match, Table
 
 ALL = 2**64 - 1
@@ -265,13 +266,13 @@ def test_what_came_back_while_it_was_merged_away_is_there(tmp_path, monkeypatch)
     table.insert(3, 3)
     assert table.remove(1, 1)
     table.flush()
-    written = logical.write_segment
+    written = folder_of_files.write_segment
 
     def meanwhile(*arguments):
         assert table.insert(1, 1)
         return written(*arguments)
 
-    monkeypatch.setattr(logical, "write_segment", meanwhile)
+    monkeypatch.setattr(folder_of_files, "write_segment", meanwhile)
     table.merge()
     monkeypatch.undo()
     assert table.probe(1, 1) == [Match(1, 1, 0)]
@@ -455,7 +456,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
             documents = np.arange(acknowledged * 100, dtype=np.uint64)
             documents = documents[documents % np.uint64(10) > 0]
             values = documents * np.uint64(0x9E3779B97F4A7C15)
-            assert np.all(logical._held(table._segments, values, documents))
+            assert np.all(held(table._segments, values, documents))
             assert all(len(table.probe(int(value))) >= 1 for value in values[-200:])
             gone = np.arange(0, acknowledged * 100, 10, dtype=np.uint64)
             alive = {
@@ -469,11 +470,11 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
 
 
 STEPS = [
-    "segments.logical.write_segment",
+    "segments.folder.write_segment",
     "segments.segment.replace_file",
-    "segments.logical.write_manifest",
+    "segments.folder.write_manifest",
     "segments.manifest.replace_file",
-    "segments.logical.SegmentedTable._delete",
+    "segments.folder.Folder.delete",
 ]
 
 KILLED = """
@@ -484,8 +485,8 @@ table = SegmentedTable(sys.argv[1])
 table.insert_many(range(1000, 1300), range(300))
 if sys.argv[3] == "merge":
     table.flush()
-module, *names = sys.argv[2].rsplit(".", 1) if "Table._" not in sys.argv[2] else (
-    "segments.logical", "SegmentedTable", "_delete")
+module, *names = sys.argv[2].rsplit(".", 1) if "Folder." not in sys.argv[2] else (
+    "segments.folder", "Folder", "delete")
 place = importlib.import_module("dedup." + module)
 for name in names[:-1]:
     place = getattr(place, name)

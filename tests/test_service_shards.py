@@ -15,6 +15,7 @@ from logs import document, inserts, log_config, murmur2, write
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from services import RECIPE, Serving
+from sharding import until
 
 from dedup.cli import main
 from dedup.events import record_key
@@ -85,7 +86,7 @@ def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
             a.options += ["--partitions", "0-1"]
             a.start()
             assert found(a, numbers) == of[0] | of[1]
-            assert any("were removed" in line for line in a.log)
+            until(lambda: any("were removed" in line for line in a.log))
             a.kill()
             a.start()
             assert found(a, numbers) == of[0] | of[1]

@@ -9,7 +9,7 @@ from stores import RECIPE, document, fill, spread
 
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.recipes import recipe_of
-from dedup.store import Store, documents, store, verify_store
+from dedup.store import Store, documents, file, store, verify_store
 
 # ------------------------------------------------------------------------ documents in and out
 
@@ -159,7 +159,7 @@ def test_a_closed_store_says_so(tmp_path):
 
 def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
     """A full map is enlarged and the insert that met it is stored."""
-    monkeypatch.setattr(documents, "MAP_BYTES", 128 * 1024)
+    monkeypatch.setattr(file, "MAP_BYTES", 128 * 1024)
     fill(tmp_path, 3000)
     assert (tmp_path / "default" / "documents.mdb").stat().st_size > 256 * 1024
     report = verify_store(tmp_path)

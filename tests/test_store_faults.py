@@ -8,12 +8,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import pytest
 from stores import document, fill, is_sound, replace, run, spread
 
 from dedup.errors import DedupError, StoreDamaged, StoreLocked
-from dedup.store import Store, documents, verify_store
+from dedup.store import Store, verify_store
+from dedup.store import file as documents_file
 from dedup.store.structure import read_structure
 
 # --------------------------------------------------------------------------------- processes
@@ -136,8 +138,8 @@ def test_a_flush_that_fails_is_told_to_the_next_insert(tmp_path, monkeypatch, ca
         s.insert(document("a"))
         assert failed.wait(120)
         monkeypatch.setattr(s._documents, "sync", sync)
-        while s._flush_error is None:
-            pass
+        while s._flusher._error is None:
+            time.sleep(0.01)
         with pytest.raises(OSError, match="Input/output"):
             s.insert(document("b"))
         s.insert(document("b"))
@@ -252,7 +254,7 @@ def test_another_format_says_the_way_over(tmp_path, monkeypatch, version, upgrad
     """A store of a newer or older format is refused with both numbers and what to do; it is not
     called damaged, and not a byte of it changes, whoever looks at it."""
     file = tmp_path / "default" / "documents.mdb"
-    monkeypatch.setattr(documents, "FORMAT", version)
+    monkeypatch.setattr(documents_file, "FORMAT", version)
     Store.open(tmp_path).close()
     monkeypatch.undo()
     before = file.read_bytes()

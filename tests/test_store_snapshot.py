@@ -147,9 +147,7 @@ def test_promise_6_a_kill_between_the_steps_of_a_snapshot(tmp_path, caplog, step
             s.forget(f"http://example.com/{i}")
             page = PageFingerprint(i, 7, 9, 300, 12, "words-0-3")
             s.insert(Document(f"http://example.com/{i + 100}", page, "example.com", 1700000000.5))
-        s._end.set()
-        s._dirty.set()
-        s._flusher.join()
+        s._flusher.end()
         module, *names, last = sys.argv[2].split(".")
         place = importlib.import_module("dedup." + module)
         for name in names:

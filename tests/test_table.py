@@ -2,11 +2,13 @@
 
 import errno
 import os
+import random
 import re
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+import dedup.table
 from dedup.errors import DedupError, StoreDamaged, UsageError
 from dedup.pairs import find_all, find_clusters
 from dedup.table import Match, Table
@@ -770,6 +773,67 @@ def test_all_pairs_do_not_change_their_input() -> None:
 
 
 # -------------------------------------------------------------------------------------- memory
+
+
+class _Meddling:
+    """A table's lock, after each turn of which something happens to the table."""
+
+    def __init__(self, turns: Turns, meddle: Callable[[], None]) -> None:
+        self._turns, self._meddle, self._off = turns, meddle, False
+        self.writing, self.reading = turns.writing, self
+
+    def __enter__(self) -> None:
+        self._turns.reading.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._turns.reading.__exit__(*error)
+        if not self._off:
+            self._off = True
+            self._meddle()
+            self._off = False
+
+
+def test_what_is_saved_by_parts_has_all_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs that are removed and inserted between the parts may be in it or not; all others are."""
+    monkeypatch.setattr(dedup.table, "LIST_STEP", 16)
+    draw = random.Random(7)
+    table = Table(3)
+    first = {(draw.getrandbits(64), draw.randrange(5)) for _ in range(400)}
+    first |= {(value, document + 9) for value, document in list(first)[:40]}
+    for pair in first:
+        table.insert(*pair)
+    gone: set[tuple[int, int]] = set()
+    came: set[tuple[int, int]] = set()
+    turns: list[int] = []
+
+    def meddle() -> None:
+        turns.append(len(table))
+        for pair in draw.sample(sorted(first - gone), 3):
+            assert table.remove(*pair)
+            gone.add(pair)
+        for _ in range(draw.randrange(6)):
+            pair = (draw.getrandbits(64), 99)
+            came.add(pair)
+            assert table.insert(*pair)
+
+    table._lock = _Meddling(table._lock, meddle)  # type: ignore[assignment]
+    (tmp_path / "t").write_bytes(table.saved(5, by_parts=True))
+    loaded = Table.load(tmp_path / "t")
+    pairs = set(zip(*(array.tolist() for array in loaded.pairs()), strict=True))
+    assert len(turns) > 15
+    assert first - gone <= pairs <= first | came
+    assert loaded.note == 5
+
+
+def test_saved_by_parts_or_not_a_table_at_rest_gives_the_same_bytes() -> None:
+    """As one table has one saved form."""
+    table = Table(3)
+    assert bytes(table.saved(3)) == bytes(table.saved(3, by_parts=True))
+    table.insert_many([5, 5, 9, 2**64 - 1] * 2, [3, 1, 0, 2**64 - 1] * 2)
+    assert bytes(table.saved(3)) == bytes(table.saved(3, by_parts=True))
+
 
 GROWS = """
 import re, sys

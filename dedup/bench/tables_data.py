@@ -19,7 +19,7 @@ __all__ = ["GENERATED", "Data", "brute_force", "check_data", "flipped", "make_da
 GENERATED = ("uniform", "clustered", "demo")
 
 _QUERIES = 1 << 20  # so many that no cache holds what they touch in a large table
-_INSERTS = 10_000
+_MOST_INSERTED = 10_000  # in a round, of data of which there is no more
 _SIZES = {"uniform": 1_000_000, "clustered": 1_000_000, "demo": 20_000}
 _LARGEST_CLUSTER = 1_000
 _CLUSTER_EXPONENT = 2.0
@@ -58,7 +58,8 @@ def make_data(kind: str, size: int | None, rounds: int, k: int) -> Data:
            demo: the fingerprints of the demo site's pages; probed are pages that are not stored
            a file: a decimal fingerprint a line; probed are those that are not stored
     size   how many to store; None: a million, 20,000 of the demo's, or four fifths of a file
-    rounds how often some are inserted later: 10,000, or a hundredth of the size if that is less
+    rounds how often some are inserted later: a twentieth of the size; of the demo and of a file
+           10,000, or a hundredth of the size if that is less
 
     Raises UsageError if there are not as many, OSError if a file cannot be read.
     """
@@ -66,7 +67,8 @@ def make_data(kind: str, size: int | None, rounds: int, k: int) -> Data:
     found = _read(Path(kind)) if kind not in GENERATED else None
     if size is None:
         size = len(found) * 4 // 5 if found is not None else _SIZES[kind]
-    each = min(_INSERTS, max(1, size // 100))
+    endless = found is None and kind != "demo"
+    each = max(1, size // 20 if endless else min(_MOST_INSERTED, size // 100))
     later, probed = rounds * each, max(64, min(_QUERIES, size))
     if kind == "uniform":
         values = rng.integers(0, 2**64, size + later, dtype=np.uint64)

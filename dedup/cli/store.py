@@ -21,7 +21,7 @@ from dedup.cli import terminal
 from dedup.cli.store_folders import SNAPSHOT, Seen, check_documents, each
 from dedup.cli.store_report import report
 from dedup.cli.store_transfer import export, import_
-from dedup.store import Store, verify_store
+from dedup.store import Store, forget_before, verify_store
 
 __all__ = ["store"]
 
@@ -133,7 +133,7 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
             pruned, left = count_before(folder, before)
         else:
             with Store.open(folder.parent, folder.name, create=False) as opened:
-                pruned = opened.forget_before(before, terminal.progress(str(folder)))
+                pruned = forget_before(opened, before, terminal.progress(str(folder)))
                 left = len(opened)
         named = {"path": str(folder), "namespace": folder.name}
         return named | {"pruned": pruned, "documents": left}

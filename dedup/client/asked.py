@@ -183,8 +183,10 @@ def neighbours_of_all(answers: Sequence[list[Neighbour]]) -> list[Neighbour]:
     """Return the neighbours in several answers, nearest first, each key once, at most 1000."""
     if len(answers) == 1:
         return answers[0]
-    by_key = {found.key: found for answer in answers for found in answer}
-    return sorted(by_key.values(), key=_nearness)[:PROBE_COUNT]
+    nearest: dict[str, Neighbour] = {}
+    for found in sorted((found for answer in answers for found in answer), key=_nearness):
+        nearest.setdefault(found.key, found)  # a replica may not know yet that it changed
+    return list(nearest.values())[:PROBE_COUNT]
 
 
 def _nearness(found: Neighbour) -> tuple[int, int, str]:

@@ -5,7 +5,10 @@
 
     segment.py    one file: written once, proven when it is opened, searched where it is
     manifest.py   which files make up the table, replaced in one step
+    folder.py     those files: opened, written, deleted
     logical.py    SegmentedTable: insert, remove, probe, flush, merge
+    together.py   one answer of what the places found
+    pairs.py      pairs as arrays, on their way from place to place
 
 docs/tables.md, "Larger than memory", explains it; docs/segment-format.md is the format.
 """

@@ -21,41 +21,31 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.answers import Found, Matches, ProbedMany
-from dedup.errors import StoreDamaged, UsageError
+from dedup.answers import Matches, ProbedMany
+from dedup.errors import UsageError
 from dedup.numbers import Array, Numbers, many, number
-from dedup.segments.manifest import (
-    Listed,
-    Manifest,
-    checksum_of,
-    is_part,
-    read_manifest,
-    write_manifest,
-)
-from dedup.segments.segment import Segment, write_segment
-from dedup.store.lock import FolderLock
+from dedup.segments.folder import Folder
+from dedup.segments.pairs import Pairs, held, pair, table_of, take_out
+from dedup.segments.segment import Segment
+from dedup.segments.together import alive, in_order, together, without
 from dedup.table import Table, limit_number
 from dedup.turns import Turns
 
 __all__ = ["SegmentedStats", "SegmentedTable"]
 
 MAX_DISTANCE = 15
-DEFAULT_DISTANCE = 3
 SEGMENT_DOCUMENTS = 4_000_000  # in the table when it is written by itself
 WAITING = 2  # so many times as many, and an insert waits for the disk
 RATIO = 3  # a segment smaller than so many times all newer ones is merged with them
 REMOVED_SHARE = 4  # when one document in so many is removed, all segments are merged
 
 log = logging.getLogger("dedup.segments")
-
-Pairs = tuple[Array, Array]  # values and documents
-NONE: Pairs = (np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
 class SegmentedStats(msgspec.Struct, frozen=True):
@@ -114,73 +104,19 @@ class SegmentedTable:
         self._most = number(segment_documents, "segment_documents")
         if self._most == 0:
             raise UsageError("segment_documents is 0; it must be an int from 1 up")
-        self._folder = Path(path)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(self._folder / "lock")
-        try:
-            self._open(k)
-        except BaseException:
-            self._lock.close()
-            raise
+        self._folder = Folder(Path(path), k)
+        self._segments = self._folder.segments
+        self._removed = table_of(self._folder.removed)
+        self._k = self._folder.manifest.k if k is None else k
+        self._table = Table(self._k)
+        self._frozen: _Frozen | None = None
+        self._changed = False  # since the last flush
         self._turns = Turns()  # reading: who probes; writing: who moves pairs from place to place
         self._changing = threading.Lock()  # who inserts or removes
         self._working = threading.Lock()  # who writes files
         self._executor = ThreadPoolExecutor(1, "dedup-segments")
         self._job: Future[None] | None = None
         self._closed = False
-
-    def _open(self, k: int | None) -> None:
-        manifest = read_manifest(self._folder)
-        parts = [path for path in self._folder.iterdir() if is_part(path)]
-        if manifest is None:
-            if any(path.suffix == ".ndd" for path in parts):
-                raise StoreDamaged(f"{self._folder}: there are segments, but no manifest.json")
-            manifest = Manifest(k=DEFAULT_DISTANCE if k is None else k)
-            write_manifest(self._folder, manifest)
-        if k is not None and k > manifest.k:
-            raise UsageError(
-                f"k is {k}; {self._folder} was made for distances up to {manifest.k}: "
-                "make another table, for a larger k"
-            )
-        self._manifest = manifest
-        self._next = manifest.next  # no number is used twice, though a file of it came to nothing
-        self._k = manifest.k if k is None else k
-        self._segments = tuple(self._load(listed) for listed in manifest.segments)
-        self._persisted = self._load_removed(manifest.removed)
-        self._removed = Table(0)
-        self._removed.insert_many(*self._persisted)
-        self._table = Table(self._k)
-        self._frozen: _Frozen | None = None
-        self._changed = False  # since the last flush
-        for path in parts:
-            if path.name not in manifest.files():
-                path.unlink()
-
-    def _load(self, listed: Listed) -> Segment:
-        path = self._folder / listed.name
-        try:
-            segment = Segment(path)
-        except FileNotFoundError as error:
-            raise StoreDamaged(f"{path}: the manifest lists it, and it is missing") from error
-        if _listing(segment) != listed:
-            raise StoreDamaged(f"{path}: it is not the file that the manifest lists")
-        if segment.k < self._manifest.k:
-            raise StoreDamaged(f"{path}: it was made for distances up to {segment.k} only")
-        return segment
-
-    def _load_removed(self, listed: Listed | None) -> Pairs:
-        if listed is None:
-            return NONE
-        path = self._folder / listed.name
-        try:
-            pairs = Table.load(path, 0).pairs()
-        except FileNotFoundError as error:
-            raise StoreDamaged(f"{path}: the manifest lists it, and it is missing") from error
-        if (len(pairs[0]), checksum_of(path)) != (listed.documents, listed.checksum):
-            raise StoreDamaged(f"{path}: it is not the file that the manifest lists")
-        if not np.all(_held(self._segments, *pairs)):
-            raise StoreDamaged(f"{path}: it holds what is in no segment")
-        return pairs
 
     # ------------------------------------------------------------------------------------ contents
 
@@ -192,7 +128,7 @@ class SegmentedTable:
     @property
     def note(self) -> int:
         """The note of the last flush() that gave one: what the files cover, as the caller counts."""
-        return self._manifest.note
+        return self._folder.manifest.note
 
     def __len__(self) -> int:
         """Return the number of documents: pairs (value, document)."""
@@ -232,10 +168,10 @@ class SegmentedTable:
         with self._changing:
             self._must_be_open()
             self._changed = True
-            added, held = 0, self._held(value_array, document_array)
-            if np.any(held):
-                added = self._bring_back(value_array[held], document_array[held])
-                value_array, document_array = value_array[~held], document_array[~held]
+            added, older = 0, self._held(value_array, document_array)
+            if np.any(older):
+                added = self._bring_back(value_array[older], document_array[older])
+                value_array, document_array = value_array[~older], document_array[~older]
             added += self._table.insert_many(value_array, document_array)
         if len(self._table) >= self._most:
             self._start()
@@ -247,7 +183,7 @@ class SegmentedTable:
         with self._changing:
             self._must_be_open()
             gone = self._table.remove(value, document)
-            if not gone and self._held(*_pair(value, document))[0]:
+            if not gone and self._held(*pair(value, document))[0]:
                 with self._turns.writing:
                     gone = self._removed.insert(value, document)
             self._changed = self._changed or gone
@@ -255,16 +191,16 @@ class SegmentedTable:
 
     def _held(self, values: Array, documents: Array) -> npt.NDArray[np.bool_]:
         """Return for each pair whether a segment, or the table on its way to one, has it."""
-        held = _held(self._segments, values, documents)
+        there = held(self._segments, values, documents)
         if self._frozen is not None:
-            held |= self._frozen.table.has(values, documents)
-        return held
+            there |= self._frozen.table.has(values, documents)
+        return there
 
     def _bring_back(self, values: Array, documents: Array) -> int:
         """Make removed pairs count again; return how many there were."""
         with self._turns.writing:
             dead = self._removed.has(values, documents)
-            return _take_out(self._removed, values[dead], documents[dead])
+            return take_out(self._removed, values[dead], documents[dead])
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
@@ -279,12 +215,10 @@ class SegmentedTable:
                 older += matches
                 cut = cut or matches.cut
             if older and len(self._removed):
-                values, documents = zip(*((m.value, m.document) for m in older), strict=True)
-                dead = self._removed.has(_array(values), _array(documents))
-                older = Matches(m for m, gone in zip(older, dead, strict=True) if not gone)
+                older = alive(older, self._removed)
         if older:
             found += older
-            found.sort(key=lambda match: (match.distance, match.document, match.value))
+            in_order(found)
         found.cut = most > 0 and (cut or len(found) > most)
         if most:
             del found[most:]
@@ -300,8 +234,8 @@ class SegmentedTable:
             if self._frozen is not None:
                 older.append(self._frozen.table.find(queries, wide))
             if len(self._removed):
-                older = [_without(found, self._removed) for found in older]
-        return _together([newest, *older], most).probed()
+                older = [without(found, self._removed) for found in older]
+        return together([newest, *older], most).probed()
 
     # -------------------------------------------------------------------------------------- on disk
 
@@ -317,8 +251,8 @@ class SegmentedTable:
             self._must_be_open()
             self._write_frozen()  # what an earlier flush had to leave
             with self._changing, self._turns.writing:
-                wanted = self._manifest.note if given is None else given
-                if not self._changed and wanted == self._manifest.note:
+                wanted = self._folder.manifest.note if given is None else given
+                if not self._changed and wanted == self._folder.manifest.note:
                     return
                 self._frozen = _Frozen(self._table, self._removed.pairs(), wanted)
                 self._table, self._changed = Table(self._k), False
@@ -331,7 +265,7 @@ class SegmentedTable:
         """
         with self._working:
             self._must_be_open()
-            if len(self._segments) > 1 or len(self._persisted[0]):
+            if len(self._segments) > 1 or len(self._folder.removed[0]):
                 self._merge(0)
 
     def close(self) -> None:
@@ -347,7 +281,7 @@ class SegmentedTable:
             with self._working, self._changing:
                 self._closed = True
             self._executor.shutdown()
-            self._lock.close()
+            self._folder.close()
 
     def __enter__(self) -> Self:
         return self
@@ -357,22 +291,20 @@ class SegmentedTable:
 
     def _must_be_open(self) -> None:
         if self._closed:
-            raise UsageError(f"the table {self._folder} is closed")
+            raise UsageError(f"the table {self._folder.path} is closed")
 
     def _write_frozen(self) -> None:
         """Make a segment of the frozen table, list it, and take it into use."""
         frozen = self._frozen
         if frozen is None:
             return
-        segments, listed = list(self._segments), list(self._manifest.segments)
+        segments = list(self._segments)
         if len(frozen.table):
-            segment = self._write(*frozen.table.pairs())
-            segments.append(segment)
-            listed.append(_listing(segment))
-        before = self._list(listed, frozen.removed, frozen.note)
+            segments.append(self._folder.write(*frozen.table.pairs()))
+        before = self._folder.take(segments, frozen.removed, frozen.note)
         with self._changing, self._turns.writing:
             self._segments, self._frozen = tuple(segments), None
-        self._delete(before)
+        self._folder.delete(before)
 
     def _merge(self, start: int) -> None:
         """Make one segment of those from `start` on, without what the manifest has as removed."""
@@ -381,55 +313,23 @@ class SegmentedTable:
         values = np.concatenate([part[0] for part in parts])
         documents = np.concatenate([part[1] for part in parts])
         del parts
-        dead = _table_of(self._persisted).has(values, documents)
+        dead = table_of(self._folder.removed).has(values, documents)
         dropped = values[dead], documents[dead]
         values, documents = values[~dead], documents[~dead]
-        segments, listed = list(self._segments[:start]), list(self._manifest.segments[:start])
+        segments = list(self._segments[:start])
         if len(values):
-            segment = self._write(values, documents)
-            segments.append(segment)
-            listed.append(_listing(segment))
+            segments.append(self._folder.write(values, documents))
         del values, documents
-        elsewhere = ~_table_of(dropped).has(*self._persisted)
-        persisted = self._persisted[0][elsewhere], self._persisted[1][elsewhere]
-        before = self._list(listed, persisted, self._manifest.note)
+        elsewhere = ~table_of(dropped).has(*self._folder.removed)
+        removed = self._folder.removed[0][elsewhere], self._folder.removed[1][elsewhere]
+        before = self._folder.take(segments, removed, self._folder.manifest.note)
         with self._changing, self._turns.writing:
             self._segments = tuple(segments)
             gone = self._removed.has(*dropped)
-            _take_out(self._removed, dropped[0][gone], dropped[1][gone])
+            take_out(self._removed, dropped[0][gone], dropped[1][gone])
             # What came back since the flush lies nowhere now.
             self._table.insert_many(dropped[0][~gone], dropped[1][~gone])
-        self._delete(before)
-
-    def _write(self, values: Array, documents: Array) -> Segment:
-        path = self._folder / self._name("segment")
-        write_segment(path, values, documents, self._manifest.k)
-        return Segment(path)
-
-    def _name(self, what: str) -> str:
-        self._next += 1
-        return f"{what}-{self._next - 1:08d}.ndd"
-
-    def _list(self, listed: list[Listed], removed: Pairs, note: int) -> Manifest:
-        """Replace the manifest, with the removed pairs in a file of their own; return the one before."""
-        before = self._manifest
-        removed_file = None
-        if len(removed[0]):
-            path = self._folder / self._name("removed")
-            _table_of(removed).save(path)
-            removed_file = Listed(path.name, len(removed[0]), checksum_of(path))
-        manifest = Manifest(before.k, note, self._next, tuple(listed), removed_file)
-        write_manifest(self._folder, manifest)
-        self._manifest, self._persisted = manifest, removed
-        return before
-
-    def _delete(self, before: Manifest) -> None:
-        """Delete the files that are listed no longer; those that cannot be go when it is opened."""
-        for name in before.files() - self._manifest.files():
-            try:
-                (self._folder / name).unlink(missing_ok=True)
-            except OSError:
-                continue
+        self._folder.delete(before)
 
     # ------------------------------------------------------------------------------- in the background
 
@@ -454,96 +354,16 @@ class SegmentedTable:
                 if start is not None:
                     self._merge(start)
         except Exception as error:
-            log.error("%s: %s; what is not on disk stays in memory", self._folder, error)
+            log.error("%s: %s; what is not on disk stays in memory", self._folder.path, error)
             raise
 
     def _merge_from(self) -> int | None:
         """Return the first of the segments that had better be one; None when there is nothing to gain."""
         sizes = [len(segment) for segment in self._segments]
-        if len(self._persisted[0]) * REMOVED_SHARE > sum(sizes):
+        if len(self._folder.removed[0]) * REMOVED_SHARE > sum(sizes):
             return 0
         start, total = len(sizes) - 1, sum(sizes[-1:])
         while start > 0 and sizes[start - 1] < RATIO * total:
             start -= 1
             total += sizes[start]
         return start if 0 <= start < len(sizes) - 1 else None
-
-
-# -------------------------------------------------------------------------------------------- pairs
-
-
-def _array(numbers: Any) -> Array:
-    return np.array(numbers, dtype=np.uint64)
-
-
-def _pair(value: int, document: int) -> Pairs:
-    return _array([value]), _array([document])
-
-
-def _table_of(pairs: Pairs) -> Table:
-    table = Table(0)
-    table.insert_many(*pairs)
-    return table
-
-
-def _take_out(table: Table, values: Array, documents: Array) -> int:
-    pairs = zip(values.tolist(), documents.tolist(), strict=True)
-    return sum(table.remove(value, document) for value, document in pairs)
-
-
-def _held(segments: tuple[Segment, ...], *pairs: Array) -> npt.NDArray[np.bool_]:
-    held = np.zeros(len(pairs[0]), np.bool_)
-    for segment in segments:
-        held |= segment.has(*pairs)
-    return held
-
-
-def _listing(segment: Segment) -> Listed:
-    return Listed(segment.path.name, len(segment), checksum_of(segment.path))
-
-
-# ------------------------------------------------------------------------------------------- answers
-
-
-def _queries(found: Found) -> npt.NDArray[np.intp]:
-    """Return for each match the number of its probe."""
-    counts = (found.offsets[1:] - found.offsets[:-1]).astype(np.intp)
-    return np.repeat(np.arange(len(counts)), counts)
-
-
-def _offsets(queries: npt.NDArray[np.intp], count: int) -> Array:
-    offsets = np.zeros(count + 1, np.uint64)
-    offsets[1:] = np.cumsum(np.bincount(queries, minlength=count))
-    return offsets
-
-
-def _without(found: Found, removed: Table) -> Found:
-    """Return what was found, less what is removed."""
-    matches = found.matches
-    values, documents = matches["value"], matches["document"]
-    kept = ~removed.has(np.ascontiguousarray(values), np.ascontiguousarray(documents))
-    if np.all(kept):
-        return found
-    offsets = _offsets(_queries(found)[kept], len(found.cut))
-    return Found(offsets, matches[kept], found.cut)
-
-
-def _together(parts: list[Found], limit: int) -> Found:
-    """Return what was found in several places as one answer; a limit of 0 is none."""
-    count, some = len(parts[0].cut), [part for part in parts if len(part.matches)]
-    if not some:
-        return parts[0]
-    matches = np.concatenate([part.matches for part in some])
-    queries = np.concatenate([_queries(part) for part in some])
-    if len(some) > 1:
-        keys = matches["value"], matches["document"], matches["distance"], queries
-        order = np.lexsort(keys)
-        matches, queries = matches[order], queries[order]
-    offsets = _offsets(queries, count)
-    cut = np.logical_or.reduce([part.cut for part in parts])
-    if limit:
-        cut |= offsets[1:] - offsets[:-1] > limit
-        place = np.arange(len(queries)) - offsets[queries].astype(np.int64)
-        matches, queries = matches[place < limit], queries[place < limit]
-        offsets = _offsets(queries, count)
-    return Found(offsets, matches, cut)

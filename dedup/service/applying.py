@@ -74,8 +74,15 @@ class Applying:
             log.error(text, *values)
 
     def note_applied(self) -> None:
-        """Read anew what the stores noted."""
-        self.applied = {name: detector.offsets() for name, detector in self._views}
+        """Read anew what the stores noted, of the partitions that are held."""
+        noted = {name: detector.offsets() for name, detector in self._views}
+        if self.share is not None:
+            held = self.share.partitions
+            noted = {
+                name: {p: n for p, n in offsets.items() if p in held}
+                for name, offsets in noted.items()
+            }
+        self.applied = noted
 
     async def batch(
         self, batch: Mapping[int, list[Any]], *, judge: bool

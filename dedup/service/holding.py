@@ -1,10 +1,13 @@
 """What a shard holds of the log: nothing of partitions that are others', and records in their places.
 
-The rule kept here: a document of a partition that was given up, in whatever state a kill left that, is
-removed before the partition is read again, so that what was forgotten meanwhile does not come back.
+The rule kept here: a document of a partition that was given up is not answered for; in whatever state a
+kill left its removal, it is gone before the partition is read again, so that what was forgotten meanwhile
+does not come back.
 """
 
+import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,10 @@ from dedup.detector import Detector
 from dedup.events import record_key
 from dedup.shards import Share, partition_of
 
-__all__ = ["give_up", "give_up_all", "misplaced"]
+__all__ = ["clear", "give_up", "give_up_all", "misplaced"]
+
+PAUSE = 4.0  # after removing some documents, as a multiple of the time that it took
+RETRY_SECONDS = 10.0  # after a store took no changes
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +30,10 @@ def give_up(
     share: Share,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Remove the documents of partitions that a share does not hold; return how many.
+    """Have a store give up the partitions that a share does not hold; return how many documents went.
 
-    Cut short, the next call goes on with it, whatever is held by then. See Store.give_up().
+    Mostly none yet: what is given up is not answered for, and clear() removes it. See
+    dedup.store.give_up().
     """
     return detector.give_up(
         share.partitions,
@@ -53,14 +60,45 @@ def give_up_all(
 
         gone = give_up(name, detector, share, progress)
         if gone:
-            log.warning(
-                "%s: %s documents of partitions other than %s were removed",
-                path / name,
-                f"{gone:,}",
-                share,
-            )
+            _say_removed(path / name, gone, share)
         removed += gone
     return removed
+
+
+async def clear(
+    views: Iterable[tuple[str, Detector]],
+    path: Path,
+    share: Share,
+    removed: Callable[[str, int], None],
+) -> None:
+    """Remove what was given up, a little at a time, while the service answers for the rest.
+
+    removed is told the namespace and how many documents went. Raises StoreDamaged; a store that takes no
+    changes is asked again. May be cancelled: the next start goes on.
+    """
+    for name, detector in views:
+        gone = 0
+        while True:
+            began = time.monotonic()
+            try:
+                count = await asyncio.to_thread(detector.give_up_more)
+            except OSError as error:
+                log.error("%s: documents of other shards wait for the disk: %s", path / name, error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if count is None:
+                break
+            gone += count
+            removed(name, count)
+            await asyncio.sleep(PAUSE * (time.monotonic() - began))
+        if gone:
+            _say_removed(path / name, gone, share)
+
+
+def _say_removed(store: Path, count: int, share: Share) -> None:
+    log.warning(
+        "%s: %s documents of partitions other than %s were removed", store, f"{count:,}", share
+    )
 
 
 def misplaced(batch: Mapping[int, list[Any]], count: int) -> Iterator[tuple[int, Any, int]]:

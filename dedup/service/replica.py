@@ -21,7 +21,7 @@ from dedup.events import EventNewer
 from dedup.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, ensure_topic
 from dedup.kafka.supervision import started
 from dedup.service.applying import Applying, Stopped
-from dedup.service.holding import give_up_all
+from dedup.service.holding import clear, give_up_all
 from dedup.service.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from dedup.service.same_log import ADVICE, check_ends, check_unknown, missing
 from dedup.service.state import State, Views
@@ -80,6 +80,7 @@ class Replica:
         self._manifest: Manifest | None = None
         self._reader: Reader | None = None
         self._applying = Applying(config, views)
+        self._clearing: asyncio.Task[None] | None = None  # of what was given up
         self._stop = asyncio.Event()
         self._offsets: dict[int, int] = {}
         self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
@@ -98,6 +99,11 @@ class Replica:
     def counts(self) -> Counter[str]:
         """What became of the events, see State."""
         return self._applying.counts
+
+    @property
+    def cleared(self) -> bool:
+        """Whether nothing is left of the partitions that were given up."""
+        return self._clearing is not None and self._clearing.done()
 
     def state(self) -> State:
         """Return where it stands now."""
@@ -196,6 +202,8 @@ class Replica:
                 return
             while not self._stop.is_set():
                 await self._step()
+                if self._clearing is not None and self._clearing.done():
+                    self._clearing.result()  # raises what it failed by
         except Stopped:
             pass
         except Exception as error:
@@ -326,12 +334,23 @@ class Replica:
             self._goal = dict(reader.ends)
         if all(self._offsets.get(partition, 0) >= end for partition, end in self._goal.items()):
             self._caught_up = True
+            self._clearing = asyncio.create_task(self._clear())
             self._current_at = time.monotonic()
             reader.limit(SERVING_RECORDS)
             log.info("the log is applied up to its end: %s", dict(self.counts))
             assert self._manifest is not None
             if not self._manifest.caught_up:
                 await self._note()
+
+    async def _clear(self) -> None:
+        """Remove what was given up, now that the service answers."""
+        assert self.share is not None
+
+        def removed(name: str, count: int) -> None:
+            self.counts["given_up"] += count
+            self._applying.touched.add(name)
+
+        await clear(list(self._views), self._path, self.share, removed)
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
         offsets, newer = await self._applying.batch(batch, judge=self._caught_up)
@@ -365,6 +384,9 @@ class Replica:
             applying.say_once("manifest", "%s was not written: %s", self._path / MANIFEST, error)
 
     async def _end(self) -> None:
+        if self._clearing is not None:
+            self._clearing.cancel()
+            await asyncio.gather(self._clearing, return_exceptions=True)
         if self._reader is not None:
             if self.is_known:
                 with contextlib.suppress(Exception):

@@ -83,7 +83,7 @@ def save_table(
     """
     with lock:
         note, removed = documents.next_id, [name for name, _ in documents.removed()]
-    content = table.saved(note)
+    content = table.saved(note, by_parts=True)
     documents.sync()  # never a snapshot on disk of documents that are not
     replace_file(path, content)  # on disk when it returns, and its folder too
     with lock:

@@ -26,7 +26,10 @@ from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
 from dedup.numbers import Array
 from dedup.recipes import Recipe, recipe_of, same_recipe
+from dedup.store.applied import Applied
 from dedup.store.documents import Documents
+from dedup.store.flusher import Flusher
+from dedup.store.leaving import Leaving
 from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
 from dedup.store.snapshot import load_table, save_table
@@ -34,11 +37,9 @@ from dedup.store.verify import Progress, Report, verify_documents
 from dedup.table import Match
 from dedup.values import Document
 
-__all__ = ["NEAR_LIMIT", "Applied", "Store", "TooMany", "agreed_recipe"]
+__all__ = ["NEAR_LIMIT", "Store", "TooMany", "agreed_recipe"]
 
 NEAR_LIMIT = 1000  # documents that near() answers at most
-FLUSH_SECONDS = 1.0
-PRUNE_BATCH = 4096  # documents removed in one transaction
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
@@ -48,14 +49,6 @@ _opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 class TooMany(UsageError):
     """More documents lie near the values of a batch than one answer may hold."""
-
-
-class Applied(NamedTuple):
-    """What applying changes came to: how many were new, known, and forgotten."""
-
-    inserted: int
-    replaced: int
-    forgotten: int
 
 
 def agreed_recipe(
@@ -84,6 +77,14 @@ def _within(
     return before[offsets].astype(np.uint64), ids[kept], distances[kept]
 
 
+class Removed(NamedTuple):
+    """What removing from a batch came to: the batch's last id, its size, and how many went."""
+
+    last: int
+    looked_at: int
+    removed: int
+
+
 class Store:
     """The documents of one namespace, exactly searchable. Safe for many threads.
 
@@ -103,17 +104,14 @@ class Store:
         self._lock = threading.RLock()
         self._saving = threading.Lock()  # taken before the other one: one snapshot at a time
         self._closed = False
+        self._leaving: Leaving | None = None  # documents that are not answered for any more
         self._table_fits = True
         self._snapshot = folder / "table.ndd"
         self._table, due = load_table(self._snapshot, documents, k)
         if due:
             self._save()
         _opened.add(self)
-        self._dirty = threading.Event()
-        self._end = threading.Event()
-        self._flush_error: Exception | None = None
-        self._flusher = threading.Thread(target=self._flush, name="dedup-flush", daemon=True)
-        self._flusher.start()
+        self._flusher = Flusher(folder, documents)
 
     @classmethod
     def open(
@@ -185,7 +183,9 @@ class Store:
         """Tell whether a document with this key is stored."""
         with self._lock:
             self._check_open()
-            return isinstance(key, str) and self._documents.id_of(key) is not None
+            if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
+                return False
+            return self._leaving is None or not self._leaving.has(found, key)
 
     @property
     def k(self) -> int:
@@ -205,6 +205,8 @@ class Store:
         """Return the document with this key, or None. Raises StoreDamaged."""
         with self._lock:
             self._check_open()
+            if self._leaving is not None and key not in self:
+                return None
             return self._documents.get(key)
 
     def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
@@ -224,10 +226,15 @@ class Store:
             if not matches:
                 return []
             found = self._documents.read([m.document for m in matches])
+            leaving = self._leaving
         for match, document in zip(matches, found, strict=True):
             if document.page.value != match.value:
                 raise self._unfit()
-        return [(document, m.distance) for m, document in zip(matches, found, strict=True)]
+        return [
+            (document, m.distance)
+            for m, document in zip(matches, found, strict=True)
+            if leaving is None or not leaving.has(m.document, document.key)
+        ]
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
@@ -260,7 +267,20 @@ class Store:
                     if (document.page.value ^ value).bit_count() != distance:
                         raise self._unfit()
                 answers[i] = list(zip(found[span], near[span], strict=True))
-        return answers
+            leaving = self._leaving
+        if leaving is None:
+            return answers
+        return {
+            i: stay
+            for i, answer in answers.items()
+            if (
+                stay := [
+                    each
+                    for each, document_id in zip(answer, ids[ends[i] : ends[i + 1]], strict=True)
+                    if not leaving.has(int(document_id), each[0].key)
+                ]
+            )
+        }
 
     def _unfit(self) -> StoreDamaged:
         return StoreDamaged(
@@ -277,7 +297,7 @@ class Store:
         same_recipe(self.recipe, document.page.recipe)
         with self._lock:
             self._check_open()
-            self._raise_flush_error()
+            self._flusher.raise_error()
             document_id, replaced = self._documents.insert(document)
             with self._committed():
                 if replaced is not None:
@@ -293,7 +313,7 @@ class Store:
             same_recipe(self.recipe, document.page.recipe)
         with self._lock:
             self._check_open()
-            self._raise_flush_error()
+            self._flusher.raise_error()
             results = self._documents.insert_many(documents)
             added = {i: d.page.value for (i, _), d in zip(results, documents, strict=True)}
             replaced = [pair for _, pair in results if pair is not None]
@@ -322,7 +342,7 @@ class Store:
             same_recipe(self.recipe, recipe)
         with self._lock:
             self._check_open()
-            self._raise_flush_error()
+            self._flusher.raise_error()
             first, known, removed = self._documents.apply(documents, forgotten, offsets)
             with self._committed():
                 for document_id, value in removed:
@@ -330,7 +350,7 @@ class Store:
                 ids = np.arange(first, first + len(documents), dtype=np.uint64)
                 values = [document.page.value for document in documents]
                 self._table.insert_many(np.array(values, np.uint64), ids)
-        return _counted(changes, known)
+        return Applied.of(changes, known)
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition of the log that was applied; {}: none was."""
@@ -338,63 +358,51 @@ class Store:
             self._check_open()
             return self._documents.offsets()
 
-    def give_up(
-        self,
-        held: Collection[int],
-        partition_of: Callable[[str], int],
-        progress: Progress | None = None,
-    ) -> int:
-        """Remove the documents of every partition of the log but those held; return how many.
+    @property
+    def leaving(self) -> Leaving | None:
+        """What was given up and is not gone yet; None: nothing is left of it."""
+        with self._lock:
+            self._check_open()
+            return self._leaving
 
-        partition_of gives the partition of a document's key. First the partitions' offsets become 0,
-        then the documents go, batch by batch, then the offsets: whatever ends that, the next call
-        goes on with it, and it does so also for a partition that is held again by then, whose
-        documents are to be read from the log's beginning. progress is called with the documents
-        looked at and the documents in all. Raises as insert() does.
-        """
+    def part_with(self, partitions: Collection[int], partition_of: Callable[[str], int]) -> Leaving:
+        """Answer no more for documents of partitions of the log, whose next offsets become 0."""
         with self._lock:
             self._check_open()
             noted = self._documents.offsets()
-            given_up = {p for p, offset in noted.items() if p not in held or not offset}
-            if not given_up:
-                return 0
-            self._documents.note_offsets(noted | dict.fromkeys(given_up, 0))
-        removed = self._forget_all(lambda d: partition_of(d.key) in given_up, progress)
+            self._documents.note_offsets(noted | dict.fromkeys(partitions, 0))
+            self._leaving = Leaving(partitions, partition_of, self._documents.next_id)
+            return self._leaving
+
+    def parted(self) -> None:
+        """Note that what leaves is gone: its partitions have no offsets any more."""
         with self._lock:
             self._check_open()
-            left = {p: n for p, n in self._documents.offsets().items() if p not in given_up}
-            self._documents.note_offsets(left)
-        return removed
+            assert self._leaving is not None
+            noted, gone = self._documents.offsets(), self._leaving.partitions
+            self._documents.note_offsets({p: n for p, n in noted.items() if p not in gone})
+            self._leaving = None
 
-    def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
-        """Remove every document inserted before a time (Unix time); return how many.
+    def remove_next(
+        self, first: int, most: int, of: Callable[[int, Document], bool]
+    ) -> Removed | None:
+        """Remove, of the next so many documents with id >= first, those of a kind; None at the end.
 
-        Committed batch by batch: after an error or a kill, some are removed and the others are
-        not. progress is called with the documents looked at and the documents in all.
-        Raises as insert() does.
+        One transaction, committed on return. Raises as insert() does.
         """
-        return self._forget_all(lambda d: d.inserted_seconds < seconds, progress)
-
-    def _forget_all(self, of: Callable[[Document], bool], progress: Progress | None) -> int:
-        """Remove every document of a kind, batch by batch; return how many."""
-        first, done, removed = 0, 0, 0
-        while True:
-            with self._lock:
-                self._check_open()
-                self._raise_flush_error()
-                batch = self._documents.batch(first, PRUNE_BATCH)
-                if not batch:
-                    return removed
-                first, done = batch[-1][0] + 1, done + len(batch)
-                going = [each for each in batch if of(each[1])]
-                if going:
-                    pairs = self._documents.remove_many(going)
-                    removed += len(pairs)
-                    with self._committed():
-                        for document_id, value in pairs:
-                            self._table.remove(value, document_id)
-                if progress:
-                    progress(done, len(self._documents) + removed)
+        with self._lock:
+            self._check_open()
+            self._flusher.raise_error()
+            batch = self._documents.batch(first, most)
+            if not batch:
+                return None
+            going = [each for each in batch if of(*each)]
+            if going:
+                pairs = self._documents.remove_many(going)
+                with self._committed():
+                    for document_id, value in pairs:
+                        self._table.remove(value, document_id)
+            return Removed(batch[-1][0], len(batch), len(going))
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
@@ -403,7 +411,7 @@ class Store:
         """
         with self._lock:
             self._check_open()
-            self._raise_flush_error()
+            self._flusher.raise_error()
             removed = self._documents.forget(key)
             if removed is None:
                 return False
@@ -415,8 +423,7 @@ class Store:
         """Flush to disk what was committed. Raises OSError."""
         with self._lock:
             self._check_open()
-            self._dirty.clear()
-            self._documents.sync()
+            self._flusher.sync()
 
     def info(self) -> dict[str, Any]:
         """Return what the store is and holds; sizes in bytes."""
@@ -463,9 +470,7 @@ class Store:
         with self._lock:
             if self._closed:
                 return
-            self._end.set()
-            self._dirty.set()
-        self._flusher.join()
+        self._flusher.end()
         with self._saving, self._lock, contextlib.ExitStack() as stack:
             if self._closed:
                 return
@@ -493,7 +498,7 @@ class Store:
     @contextlib.contextmanager
     def _committed(self) -> Generator[None, None, None]:
         """Have the table follow what was committed; made anew before its next use if it fails."""
-        self._dirty.set()
+        self._flusher.wake()
         try:
             yield
         except BaseException:
@@ -505,42 +510,6 @@ class Store:
             save_table(self._table, self._snapshot, self._documents, self._lock)
         except Exception as error:  # whatever it is, the documents are there
             log.warning("%s was not written (%s); nothing is lost", self._snapshot, error)
-
-    def _flush(self) -> None:
-        while not self._end.is_set():
-            self._dirty.wait()
-            self._dirty.clear()
-            try:
-                self._documents.sync()
-            except Exception as error:  # the next insert() raises it
-                self._flush_error = error
-                log.error("%s was not flushed to disk: %s", self.path, error)
-            self._end.wait(FLUSH_SECONDS)
-
-    def _raise_flush_error(self) -> None:
-        if self._flush_error is not None:
-            error, self._flush_error = self._flush_error, None
-            raise error
-
-
-def _counted(changes: Sequence[tuple[str, Document | None]], known: set[str]) -> Applied:
-    """Count what changes do, one by one, where some keys are known."""
-    inserted = replaced = forgotten = 0
-    if not known and len({key for key, document in changes if document is not None}) == len(
-        changes
-    ):
-        return Applied(len(changes), 0, 0)  # all new, each once: as a log mostly is
-    for key, document in changes:
-        if document is None:
-            if key in known:
-                known.remove(key)
-                forgotten += 1
-        elif key in known:
-            replaced += 1
-        else:
-            known.add(key)
-            inserted += 1
-    return Applied(inserted, replaced, forgotten)
 
 
 def _leave() -> None:

@@ -231,6 +231,13 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
+/* Those of the values at begin .. end - 1, where the places of all are 0 .. stats.values - 1; returns how
+ * many they are, and only that where there are no arrays. A removal moves the last value into the gap and
+ * an insert takes the place after it: so whoever lists a table part by part from its end on, while it is
+ * changed in between, lists every pair that was there all the time. */
+uint64_t ndd_table_list_part(const ndd_table *table, uint64_t begin, uint64_t end, uint64_t *values,
+                             uint64_t *documents);
+
 /* ------------------------------------------------------------------------------- segments */
 
 /*
@@ -252,6 +259,12 @@ typedef struct ndd_segment_stats {
 
 /* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
+
+/* The bytes, and their size, that ndd_table_save gives of a table of these pairs, which are in order. */
+ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
+                                uint64_t *size);
+ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,
+                          uint8_t *bytes, uint64_t size);
 
 /* The size of the segment of n pairs, sorted as above, for distances up to k; and its bytes, into
  * `size` of them. NDD_BAD_ARGUMENT when they are not sorted, or the size is another. */
@@ -386,6 +399,10 @@ typedef struct ndd_block {
  * many there are, 0 when a probe had better compare with every value. */
 ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
                           size_t capacity, uint32_t *count);
+
+/* The same of a segment, whose values are all compared when the one block table has a key of no bits. */
+ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
+                                  uint32_t *count);
 
 typedef enum ndd_codec {
     NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */

@@ -6,6 +6,7 @@
 
 #include "checksum.h"
 #include "numbers.h"
+#include "segment_crowd.h"
 #include "set_sum.h"
 
 static ndd_status refuse(ndd_status status, const char **reason, const char *words) {
@@ -186,6 +187,9 @@ ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **s
         if (broken != NULL) status = refuse(NDD_DAMAGED, reason, broken);
     }
     if (status == NDD_OK) {
+        status = segment_crowds_open(&opened->crowds, opened->tables, opened->design.count);
+    }
+    if (status == NDD_OK) {
         *segment = opened;
         return NDD_OK;
     }
@@ -198,6 +202,7 @@ void ndd_segment_close(ndd_segment *segment) {
     if (segment == NULL) return;
     flips_close(&segment->flips);
     design_close(&segment->design);
+    segment_crowds_close(&segment->crowds);
     free(segment->tables);
     free(segment);
 }

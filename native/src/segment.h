@@ -54,6 +54,18 @@ struct segment_table {
     const uint8_t *fars;
 };
 
+/* A bucket of very many values (segment_crowd.h). */
+struct segment_crowd {
+    uint32_t block, bucket;
+    uint64_t pivot;
+    uint32_t at[65]; /* values at each distance from it */
+};
+
+struct segment_crowds {
+    struct segment_crowd *list;
+    uint32_t count, room;
+};
+
 struct ndd_segment {
     const uint8_t *bytes;
     uint64_t size;
@@ -64,6 +76,7 @@ struct ndd_segment {
     struct segment_table *tables; /* one for each block of the design */
     const uint8_t *several;       /* 16 bytes each: rank, and index of the first document */
     const uint8_t *documents;
+    struct segment_crowds crowds; /* beside the file */
 };
 
 /* Where the tables of a design begin, after the header, and all of it ends. */

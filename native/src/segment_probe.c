@@ -8,13 +8,14 @@
  * A crowded bucket is not compared as a whole. Its rests ascend, so a run of them has its leading bits
  * in common; where these alone are too far from the query's, the run is passed over, and else it is
  * parted in two. That costs about as many steps as there are runs near the query: of a million values
- * in one bucket, some thousands for k = 3.
+ * in one bucket, some thousands for k = 3. A bucket of thousands is left alone where segment_crowd.h tells
+ * that none of them can match.
  *
  * The rule kept: a value that several blocks find is taken in the first of them only.
  */
 #include "answer.h"
 #include "near.h"
-#include "segment.h"
+#include "segment_crowd.h"
 
 #define QUEUE 32   /* keys on their way; a power of two */
 #define STARTED 12 /* after so many more the start of a bucket is there */
@@ -111,7 +112,16 @@ static ndd_status part(const struct search *search, const struct visit *visit, u
 }
 
 INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit) {
-    if (visit->end - visit->start > CROWDED) return part(search, visit, visit->start, visit->end);
+    uint64_t count = visit->end - visit->start;
+    if (count >= SEGMENT_CROWD) {
+        const struct flip *flip = &search->segment->flips.list[visit->flip];
+        COUNT_STEPS(1);
+        if (!segment_crowds_may_have(&search->segment->crowds, flip->block, visit->bucket, visit->rest,
+                                     search->k - flip->bits)) {
+            return NDD_OK;
+        }
+    }
+    if (count > CROWDED) return part(search, visit, visit->start, visit->end);
     return compare(search, visit, visit->start, visit->end);
 }
 

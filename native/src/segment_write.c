@@ -5,6 +5,7 @@
 #include "checksum.h"
 #include "interpolate.h"
 #include "numbers.h"
+#include "pair_sort.h"
 #include "radix.h"
 #include "segment.h"
 
@@ -29,87 +30,8 @@ uint64_t segment_layout(struct segment_table *tables, const struct design *desig
     return at;
 }
 
-/* ---------------------------------------------------------------------------------- the pairs */
-
-struct pair {
-    uint64_t value, document;
-};
-
-static int compare_pairs(const void *a, const void *b) {
-    const struct pair *left = a, *right = b;
-    return (left->document > right->document) - (left->document < right->document);
-}
-
-#define DIGIT 11
-#define DIGITS ((64 + DIGIT - 1) / DIGIT)
-
-/* Sorts by value, from the lowest digit up; the result is in either of the two. */
-static struct pair *sort_by_value(struct pair *pairs, struct pair *scratch, size_t n) {
-    for (uint32_t digit = 0; digit < DIGITS; digit++) {
-        size_t starts[1 << DIGIT] = {0}, start = 0, largest = 0;
-        uint32_t shift = digit * DIGIT, ones = (1 << DIGIT) - 1;
-        for (size_t i = 0; i < n; i++) starts[pairs[i].value >> shift & ones]++;
-        for (size_t i = 0; i <= ones; i++) {
-            size_t count = starts[i];
-            if (count > largest) largest = count;
-            starts[i] = start;
-            start += count;
-        }
-        if (largest == n) continue;
-        for (size_t i = 0; i < n; i++) scratch[starts[pairs[i].value >> shift & ones]++] = pairs[i];
-        struct pair *sorted = scratch;
-        scratch = pairs;
-        pairs = sorted;
-    }
-    return pairs;
-}
-
-ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct) {
-    if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
-    if (n > SIZE_MAX / (2 * sizeof(struct pair)) - 1) return NDD_NO_MEMORY;
-    struct pair *pairs = malloc((2 * n + 1) * sizeof *pairs);
-    if (pairs == NULL) return NDD_NO_MEMORY;
-    for (size_t i = 0; i < n; i++) pairs[i] = (struct pair){values[i], documents[i]};
-    struct pair *sorted = sort_by_value(pairs, pairs + n, n);
-    size_t kept = 0;
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && sorted[end].value == sorted[i].value;) end++;
-        if (end - i > 1) qsort(sorted + i, end - i, sizeof *sorted, compare_pairs);
-        for (size_t j = i; j < end; j++) {
-            if (j > i && sorted[j].document == sorted[j - 1].document) continue;
-            values[kept] = sorted[j].value;
-            documents[kept++] = sorted[j].document;
-        }
-    }
-    free(pairs);
-    *distinct = kept;
-    return NDD_OK;
-}
-
-/* ---------------------------------------------------------------------------------- their size */
-
-struct counts {
-    uint64_t values, several;
-};
-
-/* Counts distinct values, and those with several documents; 0 if the pairs are not in order. */
-static int count_pairs(const uint64_t *values, const uint64_t *documents, size_t n,
-                       struct counts *counts) {
-    *counts = (struct counts){0, 0};
-    for (size_t i = 0; i < n; i++) {
-        if (i == 0 || values[i] != values[i - 1]) {
-            if (i > 0 && values[i] < values[i - 1]) return 0;
-            counts->values++;
-            counts->several += i + 1 < n && values[i + 1] == values[i];
-        } else if (documents[i] <= documents[i - 1]) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 struct plan {
-    struct counts counts;
+    struct pair_counts counts;
     struct part parts[MAX_DISTANCE + 1];
     uint32_t part_count;
     struct design design;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #define SCANNED 512 /* so many values are compared sooner than a design is looked for */
+#define MANY_MORE 16 /* many more values are a part of so many */
 #define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
 #define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
 #define AHEAD_BEYOND 6 /* and what lies beyond their lines */
@@ -65,12 +66,21 @@ static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
     return status;
 }
 
+/* Values up to which the design for so many serves: one more, after a load or a large insert, is then
+ * an insert like any other. */
+static uint64_t served_by(uint64_t room) { return room + room / 4; }
+
+uint64_t table_spare(const ndd_table *table, uint64_t values) {
+    uint64_t room = values + values / (table->preset == NDD_COMPACT ? 32 : 8);
+    return room > NUMBERS_MAX && values <= NUMBERS_MAX ? NUMBERS_MAX : room;
+}
+
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
     ndd_status status = numbers_reserve(&table->values, values);
     if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
     if (status == NDD_OK && values > table->index_limit) {
         status = rebuild_index(table, values);
-        if (status == NDD_OK) table->index_limit = values;
+        if (status == NDD_OK) table->index_limit = served_by(values);
     }
     return status;
 }
@@ -90,24 +100,29 @@ static uint64_t values_soon(const ndd_table *table, uint64_t least) {
  * and it serves until there are twice as many. */
 static void grow_index(ndd_table *table) {
     uint64_t count = table->values.count, soon = values_soon(table, 0);
-    uint64_t limit = soon > 2 * count ? soon : 2 * count;
+    uint64_t limit = served_by(soon) > 2 * count ? served_by(soon) : 2 * count;
     uint64_t room = soon > count + count / 4 ? soon : count + count / 4;
     if (rebuild_index(table, room) != NDD_OK) limit = count + count / 4; /* try again then */
     table->index_limit = limit;
 }
 
+/* Room in the arrays for one value more: half as much again, or, where the pairs on their way are many,
+ * for as many as these will come to. */
+static ndd_status grow_values(ndd_table *table) {
+    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    if (soon > count + count / MANY_MORE) {
+        (void)numbers_reserve(&table->values, table_spare(table, soon)); /* or else for one */
+    }
+    return numbers_make_room(&table->values);
+}
+
 /* Room for one value more, in the arrays and by the design. */
 static ndd_status make_room(ndd_table *table) {
-    uint64_t count = table->values.count, soon;
-    if (count == table->values.capacity) {
-        soon = values_soon(table, 0);
-        if (soon > count) (void)numbers_reserve(&table->values, soon); /* or else for one more */
-        ndd_status status = numbers_make_room(&table->values);
-        if (status != NDD_OK) return status;
-    }
-    ndd_status status = documents_reserve(&table->documents, table->values.capacity);
+    ndd_status status = NDD_OK;
+    if (table->values.count == table->values.capacity) status = grow_values(table);
+    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
     if (status != NDD_OK) return status;
-    if (count >= table->index_limit) grow_index(table);
+    if (table->values.count >= table->index_limit) grow_index(table);
     return NDD_OK;
 }
 

@@ -22,4 +22,7 @@ struct ndd_table {
     uint64_t seen_new; /* and the new values among them */
 };
 
+/* Room in the arrays for so many values, and for those that soon follow them. */
+uint64_t table_spare(const ndd_table *table, uint64_t values);
+
 #endif

@@ -10,7 +10,7 @@
 
 #include "bytes.h"
 #include "checksum.h"
-#include "radix.h"
+#include "pair_sort.h"
 #include "table.h"
 
 #define VERSION 1
@@ -40,91 +40,73 @@ static uint64_t load_number(const uint8_t *bytes) { return load_le(bytes, 8); }
 
 /* -------------------------------------------------------------------------------------- save */
 
-/* Number of values with several documents. */
-static uint64_t count_several(const ndd_table *table) {
-    uint64_t several = 0;
-    for (uint32_t i = 0; i < table->values.count; i++) {
-        several += documents_count(&table->documents, i) > 1;
-    }
-    return several;
-}
-
 static uint64_t saved_size(uint64_t values, uint64_t pairs, uint64_t several) {
     return HEADER + 8 * values + 16 * several + 8 * pairs + TRAILER;
 }
 
 uint64_t ndd_table_saved_size(const ndd_table *table) {
-    return saved_size(table->values.count, table->pairs, count_several(table));
+    uint64_t several = 0;
+    for (uint32_t i = 0; i < table->values.count; i++) {
+        several += documents_count(&table->documents, i) > 1;
+    }
+    return saved_size(table->values.count, table->pairs, several);
 }
 
-static void save_header(const ndd_table *table, uint64_t note, uint64_t several, uint8_t *bytes) {
+ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
+                                uint64_t *size) {
+    struct pair_counts counts;
+    if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
+    if (!count_pairs(values, documents, n, &counts)) return NDD_BAD_ARGUMENT;
+    *size = saved_size(counts.values, n, counts.several);
+    return NDD_OK;
+}
+
+static void save_header(struct pair_counts counts, uint64_t pairs, uint64_t note, uint8_t *bytes) {
     memset(bytes, 0, HEADER);
     memcpy(bytes, magic, sizeof magic);
     store_le(bytes + AT_VERSION, VERSION, 4);
     store_le(bytes + AT_NOTE, note, 8);
-    store_le(bytes + AT_VALUES, table->values.count, 8);
-    store_le(bytes + AT_PAIRS, table->pairs, 8);
-    store_le(bytes + AT_SEVERAL, several, 8);
+    store_le(bytes + AT_VALUES, counts.values, 8);
+    store_le(bytes + AT_PAIRS, pairs, 8);
+    store_le(bytes + AT_SEVERAL, counts.several, 8);
     store_le(bytes + AT_CHECKSUM, checksum(bytes, AT_CHECKSUM), 8);
 }
 
-/* The values in ascending order, and where in the table each stands; both of scratch. */
-static const uint64_t *sort_values(const ndd_table *table, uint64_t *scratch[2], uint32_t *places) {
-    uint32_t n = table->values.count;
-    if (n > 0) memcpy(scratch[0], table->values.items, (size_t)n * sizeof(uint64_t));
-    const uint64_t *sorted = radix_sort(scratch[0], scratch[1], n, NULL);
-    for (uint32_t i = 0; i < n; i++) {
-        if (n - i > 16) numbers_prefetch(&table->values, sorted[i + 16]);
-        (void)numbers_find(&table->values, sorted[i], &places[i]);
+static void save_body(const uint64_t *values, const uint64_t *documents, size_t n,
+                      struct pair_counts counts, uint8_t *bytes) {
+    uint8_t *several = bytes + 8 * counts.values, *at = several + 16 * counts.several;
+    uint64_t rank = 0;
+    for (size_t i = 0, end; i < n; i = end, rank++) {
+        for (end = i + 1; end < n && values[end] == values[i];) end++;
+        bytes = store_le(bytes, values[i], 8);
+        if (end - i > 1) several = store_le(store_le(several, rank, 8), end - i, 8);
+        for (size_t j = i; j < end; j++) at = store_le(at, documents[j], 8);
     }
-    return sorted;
 }
 
-static uint8_t *save_documents(const struct documents *documents, uint32_t place, uint8_t *bytes) {
-    uint64_t from = 0;
-    for (uint64_t left = documents_count(documents, place); left > 0;) {
-        uint32_t count;
-        const uint64_t *run = documents_run(documents, place, from, &count);
-        for (uint32_t i = 0; i < count; i++) bytes = store_le(bytes, run[i], 8);
-        left -= count;
-        from = run[count - 1] + 1; /* 0 after the greatest number, when nothing is left */
-    }
-    return bytes;
-}
-
-static void save_body(const ndd_table *table, uint64_t *scratch[2], uint32_t *places,
-                      uint8_t *bytes) {
-    uint32_t n = table->values.count;
-    const uint64_t *sorted = sort_values(table, scratch, places);
-    for (uint32_t i = 0; i < n; i++) bytes = store_le(bytes, sorted[i], 8);
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t count = documents_count(&table->documents, places[i]);
-        if (count == 1) continue;
-        bytes = store_le(bytes, i, 8);
-        bytes = store_le(bytes, count, 8);
-    }
-    for (uint32_t i = 0; i < n; i++) bytes = save_documents(&table->documents, places[i], bytes);
+ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,
+                          uint8_t *bytes, uint64_t size) {
+    struct pair_counts counts;
+    if (bytes == NULL || (n > 0 && (values == NULL || documents == NULL))) return NDD_BAD_ARGUMENT;
+    if (!count_pairs(values, documents, n, &counts)) return NDD_BAD_ARGUMENT;
+    if (size != saved_size(counts.values, n, counts.several)) return NDD_BAD_ARGUMENT;
+    save_header(counts, n, note, bytes);
+    save_body(values, documents, n, counts, bytes + HEADER);
+    size_t covered = (size_t)size - TRAILER;
+    store_le(bytes + covered, checksum(bytes, covered), 8);
+    return NDD_OK;
 }
 
 ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes, uint64_t size) {
-    uint64_t several = count_several(table);
-    if (bytes == NULL || size != saved_size(table->values.count, table->pairs, several)) {
-        return NDD_BAD_ARGUMENT;
-    }
-    size_t room = table->values.count;
-    uint64_t *scratch[2] = {malloc(room * 8 + 8), malloc(room * 8 + 8)};
-    uint32_t *places = malloc(room * 4 + 4);
-    ndd_status status = NDD_NO_MEMORY;
-    if (scratch[0] != NULL && scratch[1] != NULL && places != NULL) {
-        save_header(table, note, several, bytes);
-        save_body(table, scratch, places, bytes + HEADER);
-        size_t covered = (size_t)size - TRAILER;
-        store_le(bytes + covered, checksum(bytes, covered), 8);
-        status = NDD_OK;
-    }
-    free(scratch[0]);
-    free(scratch[1]);
-    free(places);
+    if (bytes == NULL || size != ndd_table_saved_size(table)) return NDD_BAD_ARGUMENT;
+    size_t n = (size_t)table->pairs, distinct;
+    uint64_t *values = malloc(2 * n * sizeof *values + 1);
+    if (values == NULL) return NDD_NO_MEMORY;
+    uint64_t *documents = values + n;
+    ndd_table_list(table, values, documents);
+    ndd_status status = ndd_sort_pairs(values, documents, n, &distinct);
+    if (status == NDD_OK) status = ndd_pairs_save(values, documents, n, note, bytes, size);
+    free(values);
     return status;
 }
 
@@ -267,7 +249,9 @@ ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, nd
     if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);
     if (status == NDD_OK) status = ndd_table_open_as(k, preset, &loaded);
     if (status == NDD_OK) {
-        status = numbers_reserve(&loaded->values, saved.values_count);
+        uint64_t room = table_spare(loaded, saved.values_count);
+        status = numbers_reserve(&loaded->values, room);
+        if (status != NDD_OK) status = numbers_reserve(&loaded->values, saved.values_count);
         if (status == NDD_OK) status = documents_reserve(&loaded->documents, loaded->values.capacity);
         if (status == NDD_OK) status = load_body(loaded, &saved, &words);
         if (status == NDD_OK) status = ndd_table_reserve(loaded, saved.values_count);

@@ -33,6 +33,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "documents.c"
 #include "memory.c"
 #include "numbers.c"
+#include "pair_sort.c"
 #include "radix.c"
 #include "table.c"
 #include "table_format.c"
@@ -40,6 +41,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "table_crowd_near.c"
 #include "table_index.c"
 #include "table_lines.c"
+#include "table_list.c"
 #include "table_probe.c"
 #include "trie.c"
 #undef malloc

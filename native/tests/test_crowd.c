@@ -40,6 +40,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "keying.c"
 #include "memory.c"
 #include "numbers.c"
+#include "pair_sort.c"
 #include "radix.c"
 #include "table_crowd.c"
 #include "table_crowd_near.c"

@@ -30,8 +30,11 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "design.c"
 #include "design_costs.c"
 #include "keying.c"
+#include "pair_sort.c"
 #include "radix.c"
+#define SEGMENT_CROWD 64
 #include "segment.c"
+#include "segment_crowd.c"
 #include "segment_write.c"
 static uint64_t steps; /* of probes */
 #define COUNT_STEPS(n) (steps += (n))
@@ -242,6 +245,21 @@ static void test_a_hot_neighbourhood_costs_about_what_it_answers(void) {
     }
 }
 
+static void test_the_centre_of_a_shell_costs_next_to_nothing(void) {
+    enum { N = 1 << 16 };
+    static uint64_t values[N];
+    uint64_t centre = random_bits(&random_state), matches;
+    for (size_t i = 0; i < N;) { /* 4 to some 30 bits away from it */
+        uint64_t difference = random_bits(&random_state) & random_bits(&random_state);
+        if (i & 1) difference &= random_bits(&random_state);
+        if (count_bits(difference) > 3) values[i++] = centre ^ difference;
+    }
+    CHECK(count_steps(values, N, 3, centre, &matches) < 400 && matches == 0);
+    CHECK(count_steps(values, N, 3, ~centre, &matches) < 400 && matches == 0);
+    CHECK(count_steps(values, N, 6, centre ^ 1, &matches) > 0); /* and what matches is found */
+    CHECK(matches > 0);
+}
+
 static void test_the_extremes_cost_no_more_than_others(void) {
     enum { N = 1 << 15 };
     static uint64_t values[N];
@@ -447,7 +465,7 @@ static const char *broken(uint8_t *bytes, uint64_t size, const uint8_t *at, uint
 #define NAMES(what, at, number) CHECK(strcmp(broken(bytes, size, at, number), what) == 0)
 
 static uint64_t count_values(const struct pairs *pairs) {
-    struct counts counts;
+    struct pair_counts counts;
     CHECK(count_pairs(pairs->values, pairs->documents, pairs->n, &counts));
     return counts.values;
 }
@@ -528,6 +546,7 @@ int main(void) {
     test_a_probe_finds_what_a_scan_finds();
     test_larger_segments_have_keys();
     test_a_hot_neighbourhood_costs_about_what_it_answers();
+    test_the_centre_of_a_shell_costs_next_to_nothing();
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
     test_a_design_finds_every_difference();

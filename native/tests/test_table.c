@@ -42,6 +42,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "keying.c"
 #include "memory.c"
 #include "numbers.c"
+#include "pair_sort.c"
 #include "pairs.c"
 #include "radix.c"
 #include "table_crowd.c"
@@ -50,6 +51,7 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #include "table.c"
 #include "table_format.c"
 #include "table_lines.c"
+#include "table_list.c"
 #include "table_probe.c"
 #include "trie.c"
 #undef malloc
@@ -550,6 +552,54 @@ static void test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved(void)
     }
 }
 
+/* Pairs that follow a load, or a large insert, find room and a design that serves, in every preset. */
+static void test_inserts_after_a_load_or_a_large_insert_make_nothing_anew(void) {
+    enum { N = 6000, MORE = N / 32 };
+    static uint64_t values[N + MORE], documents[N + MORE];
+    make_values(0, values, N + MORE);
+    for (uint32_t preset = NDD_AUTO; preset <= NDD_FAST; preset++) {
+        ndd_table *tables[2];
+        uint64_t inserted, note;
+        const char *reason;
+        CHECK(ndd_table_open_as(3, (ndd_preset)preset, &tables[0]) == NDD_OK);
+        CHECK(ndd_table_insert(tables[0], values, documents, N, &inserted) == NDD_OK);
+        uint64_t size = ndd_table_saved_size(tables[0]);
+        uint8_t *bytes = malloc((size_t)size);
+        CHECK(bytes != NULL && ndd_table_save(tables[0], 1, bytes, size) == NDD_OK);
+        CHECK(ndd_table_load_as(bytes, size, 3, (ndd_preset)preset, &tables[1], &note, &reason) == NDD_OK);
+        for (int i = 0; i < 2; i++) {
+            uint64_t made = tables[i]->index_made;
+            uint32_t capacity = tables[i]->values.capacity;
+            CHECK(tables[i]->index.design.count > 0);
+            CHECK(ndd_table_insert(tables[i], values + N, documents, MORE, &inserted) == NDD_OK);
+            CHECK(inserted == MORE && tables[i]->index_made == made);
+            CHECK(tables[i]->values.capacity == capacity);
+            check_valid(tables[i]);
+            ndd_table_close(tables[i]);
+        }
+        free(bytes);
+    }
+}
+
+/* Calls of any size make the arrays grow seldom: what they cost is shared by many inserts. */
+static void test_small_calls_do_not_make_a_table_grow_often(void) {
+    enum { N = 60000, EACH = 200 };
+    static uint64_t values[N], documents[N];
+    make_values(0, values, N);
+    for (uint32_t preset = NDD_AUTO; preset <= NDD_FAST; preset++) {
+        ndd_table *table;
+        uint64_t inserted, grown = 0;
+        CHECK(ndd_table_open_as(3, (ndd_preset)preset, &table) == NDD_OK);
+        for (size_t i = 0; i < N; i += EACH) {
+            uint32_t capacity = table->values.capacity;
+            CHECK(ndd_table_insert(table, values + i, documents, EACH, &inserted) == NDD_OK);
+            grown += i >= N / 4 && table->values.capacity != capacity;
+        }
+        CHECK(grown <= 5 && table->index_made <= 12);
+        ndd_table_close(table);
+    }
+}
+
 /* --------------------------------------------------------------------------------- refusals */
 
 static void put_sums(uint8_t *bytes, size_t size) {
@@ -939,6 +989,8 @@ int main(void) {
     test_inserts_and_removals_keep_every_rule();
     test_one_value_may_have_very_many_documents();
     test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved();
+    test_inserts_after_a_load_or_a_large_insert_make_nothing_anew();
+    test_small_calls_do_not_make_a_table_grow_often();
     test_every_flipped_bit_and_every_cut_is_refused();
     test_bytes_with_right_checksums_and_wrong_content_are_refused();
     test_arguments_outside_what_is_stated_are_refused();

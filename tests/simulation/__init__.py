@@ -20,7 +20,8 @@ from typing import NamedTuple
 from unittest import mock
 
 from dedup.reservations import Reservation
-from dedup.store import Store
+from dedup.store import removal
+from dedup.store.leaving import Leaving
 from simulation.log import Reader
 from simulation.services import give_up, here
 from simulation.world import World
@@ -39,6 +40,8 @@ def broken(mutation: str) -> AbstractContextManager[object]:
     """Break a rule below the services."""
     if mutation == "accepted pages do not count":
         return mock.patch.object(Reservation, "accepted", new=False)
+    if mutation == "answer for what was given up":
+        return mock.patch.object(Leaving, "has", lambda *_: False)
     return nullcontext()
 
 
@@ -68,8 +71,9 @@ def run(
             mock.patch(f"{replica}.asyncio.to_thread", here),
             mock.patch(f"{replica}.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
-            mock.patch("dedup.store.store.PRUNE_BATCH", 1),
-            mock.patch.object(Store, "give_up", give_up(world, Store.give_up)),
+            mock.patch("dedup.store.removal.BATCH", 1),
+            mock.patch("dedup.store.removal.LEAVING_BATCH", 1),
+            mock.patch("dedup.detector.give_up", give_up(world, removal.give_up)),
             broken(mutation),
         ):
             await world.run()

@@ -128,6 +128,8 @@ class Promises:
         """Look at one shard's answer, as it is given."""
         if verdict.status == "near_duplicate":
             self.judge_drop(attempt.page, verdict)
+            if self.world.log.home(verdict.of or "") not in service.share.partitions:
+                self.wrong(f"{service.path.name} answers for {verdict.of}, which it gave up")
         if verdict.status == "pending":
             others = [each for each in service.in_flight() if each.key == verdict.of]
             counting = [each for each in others if self._counts(attempt, each, service)]

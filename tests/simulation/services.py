@@ -96,6 +96,7 @@ class Service:
                 await world.sleep(rng.expovariate(0.5))
             elif world.with_log:
                 await self.apply()
+                self.clear()
                 if rng.random() < 0.3:
                     await self.replica._note()
 
@@ -116,6 +117,13 @@ class Service:
                 batch.popitem()
             await self.replica._apply(batch)
         self._see_whether_ready()
+
+    def clear(self) -> bool:
+        """Remove a little of what was given up, if anything is left of it."""
+        detector = self.namespaces.get(NS)
+        removed = None if detector is None else detector.give_up_more()
+        self.world.counts["given up"] += removed or 0
+        return removed is not None
 
     def lag(self) -> int:
         return self.reader.lag() if self.world.with_log else 0
@@ -170,7 +178,7 @@ def at_once(work: Coroutine[Any, Any, None]) -> None:
 
 
 def give_up(world: "World", real: Callable[..., int]) -> Callable[..., int]:
-    """Return Store.give_up() that a crash may cut short after every step."""
+    """Return give_up() that a crash may cut short after every step."""
     kept: dict[Path, dict[int, int]] = {}
 
     def chance() -> None:

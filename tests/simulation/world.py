@@ -114,6 +114,8 @@ class World:
                     service.start()
                 while service.lag():
                     await service.apply()
+                while service.clear():
+                    pass
             self.promises.compare()
         finally:
             doomed = (*tasks, *others, *self.works)
