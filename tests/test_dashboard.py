@@ -1,4 +1,4 @@
-"""The dashboard of a real service in a real browser, with pictures of it kept for people.
+"""The dashboard of a real service, and reports, in a real browser; pictures of them kept for people.
 
 Debian's Chromium, driven by Playwright. With DEDUP_SCREENSHOTS set to a folder, what the tests saw
 is kept there, at 1280 and 390 pixels, light and dark.
@@ -7,12 +7,18 @@ is kept there, at 1280 and 390 pixels, light and dark.
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from scrapy.settings import Settings
 from services import RECIPE, Serving, installed
 
 import dedup
+from dedup.scrapy.config import Config
+from dedup.scrapy.journal import Journal
+from dedup.scrapy.report import write_report
+from dedup.values import Verdict
 
 TOKEN = "a token of these tests"
 NAMESPACE = "news"
@@ -116,6 +122,13 @@ CONTRASTS = """() => {
 }"""
 
 
+def kept(page: Page, name: str) -> None:
+    """Keep a picture of the whole page where that is asked for."""
+    if folder := os.environ.get("DEDUP_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
 def fact(page: Page, name: str) -> str:
     return page.locator(f"#facts div:has(dt:text-is('{name}')) dd").inner_text()
 
@@ -204,9 +217,7 @@ def test_it_fits_the_screen(browser, service, width, scheme):
     page.press("#what", "Enter")
     expect(page.locator("#found .bits")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    if folder := os.environ.get("DEDUP_SCREENSHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(folder) / f"dashboard-{width}-{scheme}.png", full_page=True)
+    kept(page, f"dashboard-{width}-{scheme}")
 
 
 def test_everything_is_reached_by_keyboard(browser, service):
@@ -257,3 +268,43 @@ def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
         expect(page.locator("#state")).to_contain_text(
             "no answer from the service", timeout=120_000
         )
+
+
+# ------------------------------------------------------------------------------------------ reports
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A crawl's report on a host of copies, whose addresses and words are long."""
+    journal = Journal()
+    said = " ".join(f"word{n}" for n in range(80))
+    host = f"http://{'a-rather-long-name.' * 3}example"
+    for n in range(40):
+        key = f"{host}/{'path/' * 12}{n}" if n else f"{host}/first"
+        body = f"<p>{said} and {'unbroken' * 12}{n}</p>".encode()
+        of = f"{host}/first" if n else None
+        status, token = ("near_duplicate", None) if n else ("unique", "token")
+        verdict = Verdict(status, "", key, of, n % 8, 2, dedup.fingerprint(body), token)
+        response = SimpleNamespace(url=key, body=body, encoding="utf-8")
+        journal.judged(verdict, response, dedup.recipe_of(None))
+    stats = {"dedup/probed": 40, "dedup/near_duplicate": 39, "dedup/unique": 1}
+    stats |= {f"dedup/near_duplicate/distance/{n}": 5 for n in range(8)}
+    stats |= {"dedup/exempt/new_links": 3, "downloader/request_count": 45}
+    made = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(made, "long", stats, Config.from_settings(Settings()), journal)
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_report_fits_the_screen_and_is_read_easily(browser, report, width, scheme):
+    """Nothing sticks out at the side, and texts, differences too, have a contrast of 4.5 or more."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.set_default_timeout(120_000)
+    page.goto(report.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    expect(page.locator("ins").first).to_be_visible()
+    expect(page.locator(".warning")).to_contain_text("Over 60%")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(CONTRASTS) == []
+    kept(page, f"report-{width}-{scheme}")
