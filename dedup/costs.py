@@ -35,7 +35,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reserve_us: float = 64.0
     away_us: float = 61.0
     insert_us: float = 135.0
-    release_us: float = 28.0
+    release_us: float = 18.0
     applied_us: float = 50.0
     probe_share: float = 1.0
     rebuild_us: float = 75.0
@@ -84,9 +84,9 @@ SOURCES = {
     "reserve_us": Source("us of CPU", "RESERVE, one at a time, little to search", COMMANDS),
     "away_us": Source("us of CPU", "the same at a shard that is not the key's home", COMMANDS),
     "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
-    "release_us": Source("us of CPU", "RELEASE, one at a time", COMMANDS),
+    "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
     "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
-    "probe_share": Source("", "a probe by itself, as a share of the plan's estimate", TABLE),
+    "probe_share": Source("", "a probe at most, as a share of the plan's estimate", TABLE),
     "rebuild_us": Source(
         "us", "an event, when a store is filled from a log (wall time, up to 32 M documents)", STORE
     ),

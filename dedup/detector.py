@@ -20,7 +20,7 @@ import msgspec
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
 from dedup.inserts import Seen, apply_changes, count_late, insert_verdicts
-from dedup.names import check_namespace, registrable_domain
+from dedup.names import check_namespace, site_of
 from dedup.numbers import Numbers, many
 from dedup.open_stores import Accepted, OpenStore, give_back, take
 from dedup.policy import Policy, Scope, check_options, policy_of
@@ -152,8 +152,8 @@ class Detector:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
         key     the document key (names.document_key of the first requested URL)
-        url     the URL that gives the registrable domain; by default the key is taken for one
-        domain  the registrable domain itself, if it is known
+        url     the URL that gives the registrable domain; without one in it, the key is taken for one
+        domain  the registrable domain itself, if it is known and not ""
         exempt  a reason that keeps the page without being judged; it is reserved all the same
         guard   False turns the listing guard off
         token   the reservation's token, if the caller made one that nobody else has; asking again
@@ -171,8 +171,7 @@ class Detector:
         same_recipe(self.recipe.id, page.recipe)
         if not isinstance(key, str):
             raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
-        if domain is None:
-            domain = registrable_domain(url or key)
+        domain = site_of(key, url, domain)
         with self._shared.lock:
             self._check_open()
             now = self._clock()

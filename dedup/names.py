@@ -14,10 +14,13 @@ from urllib.parse import urlsplit
 
 from dedup.errors import UsageError
 
-__all__ = ["check_namespace", "document_key", "namespace_of", "registrable_domain"]
+__all__ = ["check_namespace", "document_key", "namespace_of", "registrable_domain", "site_of"]
 
 NAMESPACE_LENGTH = 64
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+
+# The host of a URL where that is plain to see: no user, no capital, no bracket.
+_PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]*)?(?:[/?#]|\Z)")
 
 # URLs that w3lib leaves as they are, whatever it does to others: most that a crawl meets. No user,
 # no escape, no parameter, no segment that begins with a dot or is empty; a query needs its sorting
@@ -77,11 +80,23 @@ def registrable_domain(url: str) -> str:
     A host without a public suffix (an IP address, localhost, an intranet name) stands for itself,
     without its port.
     """
+    if plain := _PLAIN_HOST.match(url):  # as most are; urlsplit takes several times as long
+        return _domain_of_host(plain[1])
     try:
         host = urlsplit(url).hostname
     except ValueError:  # unbalanced brackets, and the like
         return ""
     return _domain_of_host(host) if host else ""
+
+
+def site_of(key: str, url: str | None = None, domain: str | None = None) -> str:
+    """Return the registrable domain of a document: the one that is given, else its URL's or its key's.
+
+    It is "" where none of them has one. Raises UsageError for a key that is no text.
+    """
+    if not isinstance(key, str):
+        raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
+    return domain or (registrable_domain(url) if url else "") or registrable_domain(key)
 
 
 @lru_cache(maxsize=16_384)

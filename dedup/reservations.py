@@ -145,11 +145,12 @@ class Reservations:
         """
         k = min(k, self._k)
         if self._table is None:
-            found = sorted(
-                ((value ^ other).bit_count(), number)
+            found = [
+                (distance, number)
                 for number, other in self._values.items()
-                if (value ^ other).bit_count() <= k
-            )
+                if (distance := (value ^ other).bit_count()) <= k
+            ]
+            found.sort()
         else:
             matches = self._table.probe(value, limit=NEAR_LIMIT)
             found = [(m.distance, m.document) for m in matches if m.distance <= k]

@@ -111,7 +111,11 @@ def table_bytes(
 
 
 def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
-    """Return the CPU time of the search of one probe, in microseconds, in the slowest such table."""
+    """Return the CPU time that the search of one probe takes at most, in microseconds.
+
+    In the slowest table of so many documents, by the plan's estimates; those measured took from half
+    of it to all of it (docs/scale.md).
+    """
     return max(ns for _, ns in _grown(documents, k, "auto")) / 1000 * costs.probe_share
 
 
@@ -195,11 +199,16 @@ def _grown(documents: int, k: int, preset: str) -> list[tuple[int, float]]:
     """Return (bytes, ns a probe) of the block tables that a table of so many values may have.
 
     While it grows they were made for any number from 5/8 of its values to 5/4; here those that are
-    powers of STEP, so that few designs are worked out.
+    powers of STEP, so that few designs are worked out. Tables made for fewer values than they hold
+    have longer buckets, and take as much longer.
     """
     least = math.log(max(1.0, documents * GROWN_FOR / GROWS_AT), STEP)
     steps = round(math.log(GROWS_AT, STEP))
-    return [_block_tables(math.ceil(least) + i, k, preset) for i in range(steps + 1)]
+    found = []
+    for power in range(math.ceil(least), math.ceil(least) + steps + 1):
+        table_bytes, ns = _block_tables(power, k, preset)
+        found.append((table_bytes, ns * max(1.0, documents / STEP**power)))
+    return found
 
 
 @lru_cache(maxsize=4096)

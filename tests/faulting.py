@@ -43,7 +43,7 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
-    "dedup.detector": "open registrable_domain agreed_recipe same_recipe check_namespace",
+    "dedup.detector": "open site_of agreed_recipe same_recipe check_namespace",
     "dedup.scrapy.embedded": "check_namespace",
     "dedup.scrapy.downloader": "forget_copied mark_own",
     "dedup.scrapy.pages": "document_key",

@@ -16,8 +16,8 @@ import hiredis
 
 from dedup.service.commands import Commands, StoreInserts
 from dedup.service.config import Limits
+from dedup.service.connections import Connections
 from dedup.service.namespaces import Namespaces
-from dedup.service.resp import Connections
 
 LIMITS = Limits(namespaces=3)
 TOKEN = "the token of it"

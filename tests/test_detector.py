@@ -201,13 +201,6 @@ def test_the_listing_guard_looks_at_every_match(detector):
     assert (verdict.status, verdict.of) == ("near_duplicate", B)
 
 
-def test_a_page_said_to_have_no_domain_matches_nothing_in_site_scope(tmp_path):
-    """An empty domain is not looked up in the key."""
-    with dedup.detector.open(tmp_path, scope="site") as detector:
-        accept(detector, page(), "http://www.example.co.uk/a")
-        assert detector.reserve(page(), "http://example.co.uk/b", domain="").status == "unique"
-
-
 def test_pages_without_a_domain_do_not_match_each_other_in_site_scope(tmp_path):
     """No domain is not a common domain."""
     with dedup.detector.open(tmp_path, scope="site") as detector:
@@ -475,6 +468,10 @@ def test_info_says_everything_at_once(detector):
         ("http://www.example.co.uk:8080/a?b", "example.co.uk"),
         ("https://EXAMPLE.com./", "example.com"),
         ("http://user:pass@a.b.example.org/", "example.org"),
+        ("http://www.example.com:80@a.b.example.org/", "example.org"),
+        ("http://www.example.com\\@example.org/", "example.org"),
+        ("http://www.example.com?q=@example.org", "example.com"),
+        ("http://www.example.com\n", "example.com"),
         ("http://127.0.0.1:8000/", "127.0.0.1"),
         ("http://[::1]:8000/", "::1"),
         ("http://localhost:8000/", "localhost"),

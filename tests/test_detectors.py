@@ -329,7 +329,7 @@ def test_the_listing_guard_keeps_new_links(detector, inserted):
 
 
 def test_site_scope_matches_only_within_a_registrable_domain(opens):
-    """In the scope "site" a copy elsewhere, or without a domain, is unique."""
+    """In the scope "site" a copy elsewhere, or without a domain, is unique; an empty one is not known."""
     detector = opens(scope="site")
     accept(detector, page(), "http://www.example.co.uk/a")
     flying = detector.reserve(page(ONES), "http://www.example.co.uk/c")
@@ -339,6 +339,9 @@ def test_site_scope_matches_only_within_a_registrable_domain(opens):
         ("a key of one's own", {}, "unique"),
         ("a key of one's own", {"url": "http://example.co.uk/"}, "near_duplicate"),
         ("a key of one's own", {"domain": "example.co.uk"}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"domain": ""}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"url": "no URL"}, "near_duplicate"),
+        ("a key of one's own", {"domain": "", "url": "http://example.co.uk/"}, "near_duplicate"),
     ):
         verdict = detector.reserve(page(), key, **options)
         assert (verdict.status, key, options) == (status, key, options)

@@ -263,7 +263,7 @@ def test_the_command_as_json():
 def test_the_command_says_when_nothing_fits():
     """Then nothing is recommended, and the smallest is named."""
     done = run("--documents", str(EXAMPLE), "--memory", "16G")
-    assert "Nothing fits in 16 GiB: the smallest takes 512 GiB" in done.stdout
+    assert "Nothing fits in 16 GiB: the smallest takes 157 GiB" in done.stdout
     assert "recommended" not in done.stdout
 
 

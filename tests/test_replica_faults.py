@@ -142,6 +142,8 @@ def test_a_broker_killed_under_load_takes_nothing_acknowledged_with_it(one_broke
             Producing(config) as producing,
         ):
             await until(lambda: one.ready and two.ready and producing.acknowledged)
+            first = document(min(producing.acknowledged)).key
+            await until(lambda: (view := one.views.get("news")) is not None and view.get(first))
             for _ in range(ROUNDS):
                 await asyncio.to_thread(one_broker.kill)
                 await until(lambda: one.state().status == two.state().status == "stale")

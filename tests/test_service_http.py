@@ -206,7 +206,16 @@ def test_every_described_endpoint_is_there_and_no_other(serving, description):
         assert {m for m in ("GET", "POST", "PUT", "DELETE") if ask(serving, m, path)[0] != 405} == {
             method.upper() for method in operations
         }
-    assert ask(serving, "GET", "/v1/nothing")[0] == 404
+
+
+def test_what_is_not_there_is_told_as_other_errors_are(serving):
+    """A path or a method that there is not: JSON with a code, and where to look."""
+    for path, status in (("/v1/nothing", 404), ("/v1/reserve", 405)):
+        got, headers, answer = ask(serving, "GET", path)
+        assert (got, headers.get_content_type()) == (status, "application/json")
+        assert answer["error"]["code"] == "ERR"
+        assert "/openapi.json" in answer["error"]["message"]
+        assert headers["Allow"] == ("POST" if status == 405 else None)
 
 
 def test_metrics_are_prometheus_and_count(serving, call, ns):

@@ -164,7 +164,7 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
     ]
     found += [
         Check(
-            "a probe, of a batch",
+            "a probe, at most",
             one.documents,
             one.k,
             "us",
@@ -211,8 +211,18 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
                 costs.away_us + probe_us(n, k, costs),
                 command.away_us,
             ),
-            Check("RELEASE", n, k, "us of CPU", costs.release_us, command.release_us),
         ]
+        if command.told_us is not None:
+            found.append(
+                Check(
+                    "RELEASE with the next RESERVE",
+                    n,
+                    k,
+                    "us of CPU",
+                    costs.release_us,
+                    command.told_us,
+                )
+            )
     return found
 
 
@@ -291,7 +301,7 @@ def costs_of(result: CapacityBench) -> Costs:
         given |= {
             "reserve_us": max(0.0, command.reserve_us - search),
             "away_us": max(0.0, command.away_us - search),
-            "release_us": command.release_us,
+            "release_us": command.release_us if command.told_us is None else command.told_us,
             "reserve_wire_bytes": command.reserve_bytes - command.key_bytes,
             "away_wire_bytes": command.away_bytes - command.key_bytes,
             "release_wire_bytes": command.release_bytes - command.key_bytes,

@@ -39,6 +39,7 @@ class CommandFigures(msgspec.Struct, frozen=True):
 
     reserve_us, insert_us, release_us   one under way at a time
     away_us                             RESERVE at a shard that is not the key's home
+    told_us                             RELEASE there, written with the next RESERVE
     *_deep_us                           16 of one write
     reserve_wall_us                     how long an answer took, at the shares of SHARES: the
                                         distribution of the time that a shard takes for a page
@@ -62,6 +63,7 @@ class CommandFigures(msgspec.Struct, frozen=True):
     away_bytes: float
     insert_bytes: float
     release_bytes: float
+    told_us: float | None = None
 
 
 class LogFigures(msgspec.Struct, frozen=True):
@@ -199,9 +201,15 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
                     us, _ = meter.run(_ending(what, commands, answers), depth)
                     found[f"{what.lower()}_{name}"] = us
                     found[f"{what.lower()}_bytes"] = meter.bytes
-            commands = [one + distance + _away(chance) for one in pages.reserve(requests)]
-            found["away_us"], answers = meter.run(commands, 1)
+            away = [
+                [one + distance + _away(chance) for one in pages.reserve(requests)] for _ in "ab"
+            ]
+            found["away_us"], answers = meter.run(away[0], 1)
             found["away_bytes"] = meter.bytes
+            told = _ending("RELEASE", away[0], answers)
+            pairs = [command for pair in zip(told, away[1], strict=True) for command in pair]
+            both, _ = meter.run(pairs, 2)
+            found["told_us"] = 2 * both - found["away_us"]
             connection.close()
     return CommandFigures(
         documents=documents,

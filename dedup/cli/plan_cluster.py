@@ -97,7 +97,7 @@ def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
         (
             "  RESERVE",
             time_text(shard.reserve_us * 1000),
-            f"{shard.reserves:,.0f}/s; {time_text(shard.probe_us * 1000)} of it to search",
+            f"{shard.reserves:,.0f}/s; up to {time_text(shard.probe_us * 1000)} of it to search",
         ),
         ("  network", f"{size_text(shard.network_bytes_per_second)}/s", ""),
         ("  opens in", _seconds(shard.open_seconds), "from its snapshot"),

@@ -8,15 +8,18 @@ The rule kept here: no call waits longer than the timeout for a service (and onc
 service does not know a reservation any more); whoever is cancelled leaves no reservation behind.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Self
 
-from dedup.client.commands import Commands, Kind, fault_verdict
+from dedup.client.asked import new_token, packed
+from dedup.client.commands import Commands, Kind, fault_verdict, verdict_of
 from dedup.client.flows import Flows
+from dedup.client.link import ReplyError
 from dedup.client.service import Service
-from dedup.errors import UsageError
+from dedup.errors import ServiceUnavailable, UsageError
 from dedup.fingerprint import fingerprint
-from dedup.names import registrable_domain
+from dedup.names import site_of
 from dedup.policy import Policy
 from dedup.recipes import Recipe
 from dedup.values import Neighbour, PageFingerprint, Verdict
@@ -80,9 +83,26 @@ class AsyncServiceDetector:
         verdict that unjudged() gives.
         """
         self._check_open()
-        if domain is None:
-            domain = registrable_domain(url or key)
-        return await self._service.run(self._flows.reserve(page, key, domain, exempt, guard=guard))
+        domain = site_of(key, url, domain)
+        service, token, alone = self._service, new_token(), self._service.alone
+        answers: list[asyncio.Future[Any]] = []
+        if alone is not None:
+            command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
+            try:
+                answers = alone.link.ask_all((packed(command),))
+                verdict = verdict_of(await answers[0], page, key, domain)
+                if verdict.token is not None:
+                    service.holders.note(verdict.token, (alone.number,))
+                return verdict
+            except (ReplyError, ServiceUnavailable):
+                pass  # a flow makes the best of it
+            except BaseException:  # nobody waits any more
+                for answer in answers:
+                    answer.cancel()
+                    self._flows.release(alone.number, key, token)
+                raise
+        flow = self._flows.reserve(page, key, domain, exempt, guard=guard, token=token)
+        return await service.run(flow, (alone, answers) if alone and answers else None)
 
     def unjudged(
         self, page: PageFingerprint, key: str, *, url: str | None = None, domain: str | None = None
@@ -91,8 +111,7 @@ class AsyncServiceDetector:
 
         It can be inserted like others.
         """
-        domain = registrable_domain(url or key) if domain is None else domain
-        return fault_verdict(page, key, domain)
+        return fault_verdict(page, key, site_of(key, url, domain))
 
     async def insert(self, verdict: Verdict) -> bool:
         """Make a page last: it was processed. Acknowledged by the service on return.
@@ -118,7 +137,7 @@ class AsyncServiceDetector:
     async def release(self, verdict: Verdict) -> bool:
         """Give a reservation back. See Detector.release()."""
         self._check_open()
-        (answer,) = await self._service.run(self._flows.end("release", (verdict,)))
+        (answer,) = await self._ended("release", (verdict,))
         if isinstance(answer, Exception):
             raise answer
         return bool(answer)
@@ -135,8 +154,33 @@ class AsyncServiceDetector:
         if kind != "release":
             for verdict in verdicts:
                 self._commands.check_insertable(verdict)
-        answers = await self._service.run(self._flows.end(kind, verdicts))
+        answers = await self._ended(kind, verdicts)
         return [answer if isinstance(answer, Exception) else None for answer in answers]
+
+    async def _ended(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Any]:
+        """Return what Flows.end() comes to."""
+        service, alone = self._service, self._service.alone
+        holders, answers = service.holders, list[asyncio.Future[Any]]()
+        if alone is not None:
+            only, end = (alone.number,), self._commands.end
+            if any(holders.get(verdict.token or "") != only for verdict in verdicts):
+                alone = None
+        if alone is not None:
+            try:
+                asked = [packed(end(kind, verdict.key, verdict.token)) for verdict in verdicts]
+                answers = alone.link.ask_all(asked)
+                replies = [await answer for answer in answers]
+                for verdict in verdicts:
+                    holders.pop(verdict.token or "", None)
+                return replies
+            except (ReplyError, ServiceUnavailable):
+                pass  # a flow makes the best of it
+            except BaseException:  # nobody waits any more
+                for answer in answers:
+                    answer.cancel()
+                raise
+        flow = self._flows.end(kind, verdicts)
+        return await service.run(flow, (alone, answers) if alone and answers else None)
 
     def let_go(self, verdict: Verdict) -> None:
         """Release, soon, a page that was accepted but cannot be inserted. Waits for nothing."""

@@ -85,9 +85,10 @@ class Flows:
         exempt: str | None,
         *,
         guard: bool,
+        token: str | None = None,
     ) -> Flow[Verdict]:
         """Judge a page. Whoever gives up leaves no reservation behind."""
-        token = new_token()
+        token = token or new_token()
         command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
         asked = Asked(command, self._namespace, key, everybody=True, token=token)
         verdict: Verdict | None = None
@@ -101,7 +102,7 @@ class Flows:
                 self._services.holders.note(verdict.token, tuple(held))
                 held = lost
             for end, under in held.items():
-                self._release(end, key, under)
+                self.release(end, key, under)
         if verdict is None:
             raise self._services.unavailable(asked.route)
         return verdict
@@ -158,12 +159,12 @@ class Flows:
         finally:
             if not done:
                 for end, held in asked.holders().items():
-                    self._release(end, key, held)
+                    self.release(end, key, held)
 
     def let_go(self, verdict: Verdict) -> None:
         """Release a page that cannot be inserted, at all that hold it; nobody waits for that."""
         for end in self._services.holders.pop(verdict.token or "", ()):
-            self._release(end, verdict.key, verdict.token)
+            self.release(end, verdict.key, verdict.token)
 
     def probe(self, command: Command) -> Flow[list[Neighbour]]:
         """Return the stored near-duplicates, of all services."""
@@ -204,7 +205,8 @@ class Flows:
     def _release_others(self, verdict: Verdict, route: Route, home: int) -> None:
         for end in self._services.holders.pop(verdict.token or "", route.ends):
             if end != home:
-                self._release(end, verdict.key, verdict.token)
+                self.release(end, verdict.key, verdict.token)
 
-    def _release(self, end: int, key: str, token: str | None) -> None:
+    def release(self, end: int, key: str, token: str | None) -> None:
+        """Have a service release a page, soon; nobody waits for that."""
         self._services.tell(end, self._commands.end("release", key, token))

@@ -5,20 +5,21 @@
 
 The rule kept here: nobody waits for a service that is known to be away. Only before the first attempt
 to connect to it is over does an asker wait for it, within the timeout. The route stays the same until
-a service comes, goes or refuses.
+a service comes, goes or refuses. One that holds everything and is well is asked without a flow (aio.py);
+what it does not answer as it should becomes one.
 """
 
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from dedup.client.address import Address
 from dedup.client.asked import Asked, packed
 from dedup.client.commands import Command, error_of
 from dedup.client.end import End
 from dedup.client.flows import Flow, Holders, T
-from dedup.client.link import ReplyError
+from dedup.client.link import Link, ReplyError
 from dedup.client.routing import Route, unavailable
 from dedup.errors import ServiceUnavailable
 
@@ -27,8 +28,22 @@ __all__ = ["Service"]
 Sent = tuple[Asked, int, "asyncio.Future[Any]"]
 
 
+class Alone(NamedTuple):
+    """A service that holds everything, is well, and takes tokens made here; the route is it alone."""
+
+    number: int
+    link: Link
+    route: Route
+
+
+Begun = tuple[Alone, Sequence["asyncio.Future[Any]"]]
+
+
 class Service:
-    """The services at some URLs, in order of preference. Made and used in one running loop."""
+    """The services at some URLs, in order of preference. Made and used in one running loop.
+
+    alone  the one that is asked for everything; None while there is none
+    """
 
     def __init__(
         self,
@@ -39,21 +54,26 @@ class Service:
         """Begin to connect; meter is entered around the work done for the connections."""
         self.holders = Holders()
         meter = nullcontext() if meter is None else meter
+        self.alone: Alone | None = None
         self._route: Route | None = None  # while nothing changes
         self._changes = 0
         self._ends = [End(address, timeout_seconds, meter, self._changed) for address in addresses]
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Carry out what a flow asks for; return what it comes to. Raises what it raises."""
+    async def run(self, flow: Flow[T], begun: Begun | None = None) -> T:
+        """Carry out what a flow asks for; return what it comes to. Raises what it raises.
+
+        begun says who was asked already for what it asks first, and the answers to come.
+        """
         try:
             while True:
                 batch = next(flow)
                 failed: set[int] = set()
                 while batch:
-                    route = None if failed else self._route
-                    if route is None:
-                        route = await self._found(failed)
-                    sent, again = self._sent(batch, route, failed)
+                    if begun is not None:
+                        (sent, again), begun = _begun(batch, *begun), None
+                    else:
+                        route = (None if failed else self._route) or await self._found(failed)
+                        sent, again = self._sent(batch, route, failed)
                     for asked, number, future in sent:
                         try:
                             asked.replies[number] = await future
@@ -117,10 +137,14 @@ class Service:
                 break
         if lasts and changes == self._changes:
             self._route = route
+            if route.complete and len(route.ends) == 1:
+                end = self._ends[route.ends[0]]
+                if end.link is not None and end.holding.tokens:
+                    self.alone = Alone(route.ends[0], end.link, route)
         return route
 
     def _changed(self) -> None:
-        self._route = None
+        self._route = self.alone = None
         self._changes += 1
 
     def tell(self, end: int, command: Command) -> None:
@@ -135,6 +159,15 @@ class Service:
         """Close all links. Nothing of them is left in the loop."""
         for end in self._ends:
             await end.close()
+
+
+def _begun(
+    batch: Sequence[Asked], alone: Alone, answers: Sequence["asyncio.Future[Any]"]
+) -> tuple[list[Sent], dict[Asked, None]]:
+    """Return what Service._sent() does, where the one that was alone was asked."""
+    for asked in batch:
+        asked.left(alone.route)
+    return [(a, alone.number, answer) for a, answer in zip(batch, answers, strict=True)], {}
 
 
 def _give_up(sent: Sequence[Sent]) -> None:

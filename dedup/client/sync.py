@@ -17,7 +17,7 @@ from dedup.client.flows import Flows
 from dedup.client.threads import Services
 from dedup.errors import UsageError
 from dedup.fingerprint import fingerprint
-from dedup.names import registrable_domain
+from dedup.names import site_of
 from dedup.policy import Policy
 from dedup.recipes import Recipe
 from dedup.values import Neighbour, PageFingerprint, Verdict
@@ -88,8 +88,7 @@ class ServiceDetector:
         RecipeMismatch, UsageError, and ServiceUnavailable.
         """
         self._check_open()
-        if domain is None:
-            domain = registrable_domain(url or key)
+        domain = site_of(key, url, domain)
         return self._services.run(self._flows.reserve(page, key, domain, exempt, guard=guard))
 
     def insert(self, verdict: Verdict) -> bool:

@@ -18,7 +18,7 @@ from dedup.client.opening import asked_of
 from dedup.client.service import Service
 from dedup.errors import DedupError, ServiceUnavailable
 from dedup.events import encode, record_key
-from dedup.names import registrable_domain
+from dedup.names import site_of
 from dedup.recipes import Recipe
 from dedup.scrapy.config import Config
 from dedup.scrapy.counts import Counts
@@ -104,7 +104,7 @@ class ServicePages:
         """Judge a page; without a service it is exempt as "fault"."""
         if self._publisher is not None:
             await self._counts.meter.pausing(self._publisher.ready())
-        domain = registrable_domain(url)
+        domain = site_of(key, url)
         asked = self.detector.reserve(page, key, domain=domain, exempt=exempt, guard=guard)
         try:
             return await self._counts.meter.pausing(asked)

@@ -129,7 +129,7 @@ def write_segment(
     """Write the pairs (values[i], documents[i]) as a segment for distances up to k; return how many.
 
     A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. Takes some
-    60 bytes of memory a pair for a while. Raises OSError when the file cannot be written; then there
+    55 bytes of memory a pair for a while. Raises OSError when the file cannot be written; then there
     is none, or the one that was there before.
     """
     value_array = many(values, "values").copy()

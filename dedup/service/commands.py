@@ -19,7 +19,6 @@ from dedup.detector import Detector
 from dedup.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
 from dedup.events import record_key
 from dedup.kafka.supervision import KafkaUnavailable
-from dedup.names import registrable_domain
 from dedup.numbers import Numbers
 from dedup.recipes import same_recipe
 from dedup.service.config import USUAL_LIMITS, Limits
@@ -200,7 +199,7 @@ class Commands:
         verdict = detector.reserve(
             page,
             key,
-            domain=domain or registrable_domain(key),
+            domain=domain,
             exempt=exempt,
             guard=guard,
             token=token,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -224,6 +225,16 @@ def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
+def _no_answer(request: Request, error: Exception) -> Response:
+    """Answer to a path or a method that there is not, or by a fault of ours, as other errors are told."""
+    if not isinstance(error, HTTPException):
+        return _json(values.Failed(values.Fault("ERR", "a fault of ours, see the log")), 500)
+    text = f"there is no {request.method} {request.url.path}: /openapi.json describes what there is"
+    answer = _json(values.Failed(values.Fault("ERR", text)), error.status_code)
+    answer.headers.update(error.headers or {})  # Allow
+    return answer
+
+
 def made_app(
     commands: Commands,
     metrics: Metrics,
@@ -245,4 +256,5 @@ def made_app(
         Route("/v1/overview", do.overview),
     ]
     routes += [Route(path, _asset(name)) for path, name in ASSETS.items()]
-    return Guard(Starlette(routes=routes), token, hosts, limits)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
+    return Guard(app, token, hosts, limits)

@@ -17,8 +17,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from dedup.service.commands import Commands
+from dedup.service.connections import Connections
 from dedup.service.durations import BOUNDS
-from dedup.service.resp import Connections
 
 __all__ = ["Metrics"]
 

@@ -1,140 +1,40 @@
-"""RESP commands: arguments in, encoded answers out. What clients send at connection is here too.
+"""RESP commands: arguments in, encoded answers out. What clients send at connection: greetings.py.
 
 A command is a function of a session and its arguments (the name is the first). It returns bytes, or
 Later for an answer that is still to come.
 """
 
 import asyncio
-import hmac
-from asyncio import Future
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
-from dedup.detector import Detector
 from dedup.errors import UsageError
 from dedup.service import wire
 from dedup.service.batches import PROBES, probe_in_slices
-from dedup.service.commands import Commands
+from dedup.service.greetings import BEFORE_AUTH, GREETINGS
 from dedup.service.namespaces import Refused
+from dedup.service.resp_session import (
+    INSERT,
+    PROBE,
+    Command,
+    Later,
+    Plans,
+    Session,
+    check_arity,
+    shown,
+)
 from dedup.service.wire import NIL, OK, bulk, integer, options
 from dedup.values import Neighbour
 
-__all__ = ["INSERT", "PROBE", "Later", "Session", "probe", "run", "run_together"]
-
-PROBE = b"DEDUP.PROBE"
-INSERT = b"DEDUP.INSERT"
-PLANS = 4096  # kinds of probe (namespace and options) whose reading is remembered
-FAILURES = 3  # wrong tokens before a connection is closed
-
-
-class Later(NamedTuple):
-    """An answer that is still to come, and how it will be written."""
-
-    future: "Future[Any]"
-    encode: Callable[[Any], bytes]
-
-
-class Plan(NamedTuple):
-    """What a probe's namespace and options come to."""
-
-    detector: Detector
-    recipe: str
-    domain: str | None
-    most: int | None
-    links: int | None
-
-
-class Session:
-    """A connection as its commands see it."""
-
-    def __init__(
-        self, commands: Commands, plans: "Plans", token: bytes | None, number: int
-    ) -> None:
-        self.commands = commands
-        self.plans = plans
-        self.number = number
-        self.protocol = 2
-        self.name = b""
-        self.closing = False
-        self._token = token
-        self.trusted = token is None
-        self._failures = 0
-        self._inserts_together = commands.inserts.commits
-
-    def together(self, command: Any) -> bool:
-        """Tell whether a command can be carried out with others that are alike."""
-        if type(command) is not list:
-            return False
-        if len(command) > 5:
-            return bool(command[0] == PROBE)
-        return self._inserts_together and len(command) == 4 and bool(command[0] == INSERT)
-
-    def show(self, user: bytes, token: bytes) -> None:
-        """Take a token for the right one, or raise Refused."""
-        if self._token is None:
-            raise UsageError("this service has no token: leave AUTH out")
-        if hmac.compare_digest(token, self._token) and user == b"default":
-            self.trusted = True
-            return
-        self._failures += 1
-        self.closing = self._failures >= FAILURES
-        raise Refused("NOAUTH", "wrong token")
-
-
-class Plans:
-    """Probes alike but for value and check are read once."""
-
-    def __init__(self, commands: Commands) -> None:
-        self.commands = commands
-        self._plans: dict[tuple[bytes, ...], Plan] = {}
-        self._closed = 0
-
-    def of(self, arguments: list[bytes]) -> Plan | None:
-        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
-        commands = self.commands
-        if commands.not_ready is not None:
-            commands.check_ready()
-        if self._closed != commands.namespaces.closed:
-            self._closed = commands.namespaces.closed
-            self._plans.clear()
-        plan = self._plans.get((arguments[1], *arguments[4:]))
-        return self._made(arguments) if plan is None else plan
-
-    def _made(self, arguments: list[bytes]) -> Plan | None:
-        commands = self.commands
-        _arity(arguments, 6)
-        if arguments[4].upper() != b"RECIPE":
-            raise UsageError("DEDUP.PROBE ns value check RECIPE id [options]: RECIPE is missing")
-        given = options("PROBE", arguments[6:])
-        recipe = wire.text(arguments[5], "recipe")
-        detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
-        if detector is None:
-            return None
-        plan = Plan(detector, recipe, given.domain, given.count, given.links)
-        if given.domain is None and given.links is None:  # those are too many to be kept
-            if len(self._plans) >= PLANS:
-                self._plans.clear()
-            self._plans[arguments[1], *arguments[4:]] = plan
-        return plan
-
-
-def _arity(arguments: Sequence[bytes], least: int, most: int | None = None) -> None:
-    if not least <= len(arguments) <= (most or len(arguments)):
-        raise UsageError(f"wrong number of arguments for {_shown(arguments[0])}")
-
-
-def _shown(name: bytes) -> str:
-    return "'" + name[:40].decode("ascii", "replace") + "'"
+__all__ = ["INSERT", "PROBE", "probe", "run", "run_together"]
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
     """Carry out a command; return its name and its answer. Raises what it raises."""
     name = arguments[0].upper()
     command = _COMMANDS.get(name)
-    if not session.trusted and name not in _BEFORE_AUTH:
+    if not session.trusted and name not in BEFORE_AUTH:
         raise Refused("NOAUTH", "show the token first: AUTH default <token>")
     if command is None:
-        raise UsageError(f"unknown command {_shown(arguments[0])}; see docs/protocol.md")
+        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
     return name, command(session, arguments)
 
 
@@ -187,7 +87,7 @@ def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
-    _arity(arguments, 5)
+    check_arity(arguments, 5)
     if arguments[2].upper() != b"RECIPE":
         raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
     head = [word.upper() for word in arguments[4:11]]
@@ -215,9 +115,9 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 11)
+    check_arity(arguments, 11)
     page, domain = wire.page(arguments[3:11])
-    given = options("RESERVE", arguments[11:])
+    given, token = wire.reserve_options(arguments[11:])
     verdict = session.commands.reserve(
         wire.text(arguments[1], "namespace"),
         wire.text(arguments[2], "key"),
@@ -226,10 +126,12 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         given.asked,
         exempt=given.exempt,
         guard=given.guard,
-        token=given.token,
+        token=token,
         home=given.home,
     )
     nil = NIL[session.protocol]
+    if verdict.status == "unique" and verdict.token is not None:  # most are, at most shards
+        return wire.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
     return wire.array(
         (
             bulk(verdict.status.encode()),
@@ -248,7 +150,7 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    _arity(arguments, 4, 5)
+    check_arity(arguments, 4, 5)
     pin = len(arguments) == 5
     if pin and arguments[4].upper() != b"PIN":
         raise UsageError("DEDUP.INSERT ns key token [PIN]")
@@ -257,25 +159,25 @@ def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _release(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 4, 4)
+    check_arity(arguments, 4, 4)
     return integer(session.commands.release(*_token_arguments(arguments)))
 
 
 def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
-    _arity(arguments, 3, 3)
+    check_arity(arguments, 3, 3)
     namespace, key = wire.text(arguments[1], "namespace"), wire.text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
     return integer(done) if isinstance(done, bool) else Later(done, integer)
 
 
 def _partitions(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 1, 1)
+    check_arity(arguments, 1, 1)
     held, count = session.commands.partitions()
     return wire.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 1, 2)
+    check_arity(arguments, 1, 2)
     commands = session.commands
     info = (
         commands.info()
@@ -286,123 +188,13 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
     return bulk("".join(lines).encode())
 
 
-# -------------------------------------------------------------------- what clients send at connection
-
-
-def _ping(_: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 1, 2)
-    return bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n"
-
-
-def _echo(_: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 2, 2)
-    return bulk(arguments[1])
-
-
-def _auth(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 2, 3)
-    session.show(arguments[1] if len(arguments) == 3 else b"default", arguments[-1])
-    return OK
-
-
-def _hello(session: Session, arguments: list[bytes]) -> bytes:
-    protocol = session.protocol
-    if len(arguments) > 1:
-        if arguments[1] not in {b"2", b"3"}:
-            raise Refused("NOPROTO", "unsupported protocol version: 2 or 3")
-        protocol = int(arguments[1])
-    words = iter(arguments[2:])
-    name = session.name
-    for word in words:
-        try:
-            if word.upper() == b"AUTH":
-                session.show(next(words), next(words))
-            elif word.upper() == b"SETNAME":
-                name = _checked_name(next(words))
-            else:
-                raise UsageError(f"HELLO does not know {_shown(word)}")
-        except StopIteration:
-            raise UsageError(f"{_shown(word)} has too few arguments") from None
-    if not session.trusted:
-        raise Refused("NOAUTH", "HELLO needs the token here: HELLO 3 AUTH default <token>")
-    session.protocol, session.name = protocol, name
-    facts = (
-        ("server", bulk(b"dedup")),
-        ("version", bulk(session.commands.version.encode())),
-        ("proto", integer(protocol)),
-        ("id", integer(session.number)),
-        ("mode", bulk(b"standalone")),
-        ("role", bulk(b"master")),
-        ("modules", wire.EMPTY),
-    )
-    return wire.mapping([(bulk(key.encode()), value) for key, value in facts], protocol)
-
-
-def _checked_name(name: bytes) -> bytes:
-    if len(name) > 128 or not all(32 < each < 127 for each in name):
-        raise UsageError("a connection's name has up to 128 printable characters and no space")
-    return name
-
-
-def _client(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 2)
-    match arguments[1].upper():
-        case b"ID":
-            return integer(session.number)
-        case b"GETNAME":
-            return bulk(session.name) if session.name else NIL[session.protocol]
-        case b"SETNAME":
-            _arity(arguments, 3, 3)
-            session.name = _checked_name(arguments[2])
-            return OK
-        case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH":
-            return OK
-        case b"INFO" | b"LIST":
-            name = session.name.decode()
-            return bulk(f"id={session.number} name={name} resp={session.protocol}\n".encode())
-        case other:
-            raise UsageError(f"CLIENT does not know {_shown(other)}")
-
-
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(_COMMANDS))
     return wire.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
-def _config(session: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 3)
-    if arguments[1].upper() != b"GET":
-        raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
-    asked = {word.lower() for word in arguments[2:]}
-    return wire.mapping([each for name, each in _CONFIG.items() if name in asked], session.protocol)
-
-
-def _info(session: Session, _: list[bytes]) -> bytes:
-    info = session.commands.info()
-    lines = ["# Server", "redis_mode:standalone", f"dedup_version:{info.pop('version')}", "# Dedup"]
-    lines += [f"{key}:{value}" for key, value in info.items()]
-    return bulk("".join(f"{line}\r\n" for line in lines).encode())
-
-
-def _select(_: Session, arguments: list[bytes]) -> bytes:
-    _arity(arguments, 2, 2)
-    if arguments[1] != b"0":
-        raise UsageError("there is one database, 0: namespaces keep crawls apart")
-    return OK
-
-
-def _quit(session: Session, _: list[bytes]) -> bytes:
-    session.closing = True
-    return OK
-
-
-# redis-benchmark asks for these
-_CONFIG = {
-    name: (bulk(name), bulk(value)) for name, value in ((b"save", b""), (b"appendonly", b"no"))
-}
-_BEFORE_AUTH = frozenset((b"AUTH", b"HELLO", b"QUIT"))
-_COMMANDS: dict[bytes, Callable[[Session, list[bytes]], bytes | Later]] = {
+_COMMANDS: dict[bytes, Command] = {
     PROBE: lambda session, arguments: probe(session.plans, arguments),
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
@@ -411,14 +203,6 @@ _COMMANDS: dict[bytes, Callable[[Session, list[bytes]], bytes | Later]] = {
     b"DEDUP.FORGET": _forget,
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
-    b"PING": _ping,
-    b"ECHO": _echo,
-    b"AUTH": _auth,
-    b"HELLO": _hello,
-    b"CLIENT": _client,
     b"COMMAND": _command,
-    b"CONFIG": _config,
-    b"INFO": _info,
-    b"SELECT": _select,
-    b"QUIT": _quit,
+    **GREETINGS,
 }

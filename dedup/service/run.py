@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from dedup.service.commands import Commands, StoreInserts
 from dedup.service.config import Address, Config, check_config
+from dedup.service.connections import Connections
 from dedup.service.http import made_app
 from dedup.service.http_guard import HttpConnections
 from dedup.service.http_values import Health
 from dedup.service.metrics import Metrics
 from dedup.service.namespaces import Namespaces
 from dedup.service.overview import Overview, overview
-from dedup.service.resp import Connections
 
 if TYPE_CHECKING:
     from dedup.service.follow import Follower

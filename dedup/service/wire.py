@@ -24,12 +24,13 @@ __all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer",
 
 OK = b"+OK\r\n"
 EMPTY = b"*0\r\n"
+UNIQUE = b"*6\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
 LONGEST_SECONDS = 86_400.0  # a reservation that a client may ask for
 
 _PAIR = Struct(">QQ")
-_DIGITS = re.compile(rb"[0-9]{1,10}")
+_THREE = Struct(">QQQ")
 _TOKEN = re.compile(rb"[A-Za-z0-9-]{16,64}")
 _REASON = re.compile(rb"[a-z][a-z_]{0,31}")
 _BREAKS = re.compile(r"[\r\n]+")
@@ -99,7 +100,7 @@ def text(argument: bytes, name: str) -> str:
 
 def number(argument: bytes, name: str, greatest: int = 2**32 - 1) -> int:
     """Return an argument that is a decimal number."""
-    if _DIGITS.fullmatch(argument) and (found := int(argument)) <= greatest:
+    if argument.isdigit() and len(argument) <= 10 and (found := int(argument)) <= greatest:
         return found
     raise UsageError(f"{name} {argument[:40]!r} is not allowed: a number in 0 .. {greatest}")
 
@@ -141,8 +142,14 @@ def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
         raise UsageError(
             "a page is `value check links features link_count domain RECIPE id`: RECIPE is missing"
         )
-    value, check = value_and_check(arguments[0], arguments[1])
-    links, _ = value_and_check(arguments[2], arguments[2])
+    words = arguments[0], arguments[1], arguments[2]
+    try:
+        if not all(len(word) == 16 for word in words):
+            raise NotHex
+        value, check, links = _THREE.unpack(unhexlify(b"".join(words)))
+    except NotHex:
+        bad = next(word for word in words if not _is_fingerprint(word))
+        raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits") from None
     found = PageFingerprint(
         value,
         check,
@@ -216,6 +223,8 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
 }
 
+OPTIONS_KNOWN = 4096  # ways to say the options of RESERVE, but for the token
+
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
 _ALLOWED: dict[str, frozenset[bytes]] = {
@@ -243,3 +252,22 @@ def options(command: Command, arguments: Sequence[bytes]) -> Options:
             raise UsageError(f"{name.decode()} has too few arguments") from None
     asked = {field: given.pop(field) for field in Asked.__struct_fields__ if field in given}
     return Options(Asked(**asked), **given)
+
+
+_known: dict[tuple[bytes, ...], Options] = {}
+
+
+def reserve_options(arguments: Sequence[bytes]) -> tuple[Options, str | None]:
+    """Return the options of a RESERVE but for its token, and that; those said alike are read once."""
+    at = arguments.index(b"TOKEN") if b"TOKEN" in arguments else len(arguments)
+    others = (*arguments[:at], *arguments[at + 2 :])
+    given = None if at % 2 else _known.get(others)
+    if given is not None and at != len(arguments) - 1:
+        return given, _token(arguments[at + 1]) if at < len(arguments) else None
+    given = options("RESERVE", arguments)
+    token, given = given.token, msgspec.structs.replace(given, token=None)
+    if at < len(arguments) or token is None:  # not said in another way
+        if len(_known) >= OPTIONS_KNOWN:
+            _known.clear()
+        _known[others] = given
+    return given, token
