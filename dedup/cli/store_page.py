@@ -98,7 +98,8 @@ def _buckets(buckets: Sequence[int]) -> str:
 
 def _place(place: "Place") -> str:
     low, high = place.features
-    features = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    features = count(high, "feature")
+    features = features if low == high else f"{low:,} to {features}"
     of = "" if place.values == 1 else f" of {place.values:,} values"
     why = {
         "short": place.short,
@@ -110,5 +111,5 @@ def _place(place: "Place") -> str:
     keys = "".join(f'<p class="pair">{link(key)}</p>' for key in place.keys)
     return (
         f"<h3><code>{place.value}</code></h3><p>{count(place.documents, 'document')}{of}, "
-        f"{features} features; beside the oldest: {beside or 'nothing'}</p>{keys}"
+        f"{features}; beside the oldest: {beside or 'nothing'}</p>{keys}"
     )

@@ -71,7 +71,8 @@ def _lines(r: "SpreadReport") -> Iterator[str]:
     yield f"{r.path}: {terminal.count(r.documents, 'document')} of recipe {r.recipe}"
     yield (
         f"{terminal.count(r.values, 'distinct value')}, {terminal.count(r.domains, 'domain')}; "
-        f"{terminal.count(r.crowded, 'document')} with another within {r.distance} bits"
+        f"{terminal.count(r.crowded, 'document')} with another within "
+        f"{terminal.count(r.distance, 'bit')}"
     )
     if not r.documents:
         return
@@ -81,7 +82,7 @@ def _lines(r: "SpreadReport") -> Iterator[str]:
     yield from _buckets(r.buckets)
     for title, places in (
         ("values with more than one document", r.hot),
-        (f"places with most documents within {r.distance} bits", r.dense),
+        (f"places with most documents within {terminal.count(r.distance, 'bit')}", r.dense),
     ):
         yield f"\n{title}{'' if places else ': none'}"
         for place in places:
@@ -122,8 +123,9 @@ def _buckets(buckets: Sequence[int]) -> Iterator[str]:
 def _place(place: "Place") -> Iterator[str]:
     values = "" if place.values == 1 else f" of {place.values:,} values"
     low, high = place.features
-    features = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    yield f"{place.value}: {terminal.count(place.documents, 'document')}{values}, {features} features"
+    features = terminal.count(high, "feature")
+    features = features if low == high else f"{low:,} to {features}"
+    yield f"{place.value}: {terminal.count(place.documents, 'document')}{values}, {features}"
     told: dict[str, Any] = {
         "short": place.short,
         "too far from it": place.apart,
