@@ -1,7 +1,7 @@
 """What a page is written in: its bytes become UTF-8, once, unless they are that already.
 
-The rule kept here: the caller, a byte order mark, and the page's own declaration decide, in this
-order, and no detector is asked. Only a page that says nothing and does not read as UTF-8 is guessed
+The rule kept here: a byte order mark, the caller, and the page's own declaration decide, in this
+order as in browsers, and no detector is asked; but a caller who says UTF-8 is taken at his word. Only a page that says nothing and does not read as UTF-8 is guessed
 at, from a bounded sample of it; nothing that a page holds can make it fail.
 """
 
@@ -85,13 +85,13 @@ def plain_text(data: bytes, encoding: str | None) -> str:
 
 
 def _said(data: bytes, encoding: str | None) -> str | None:
-    """Return the encoding that the caller gives, or else the byte order mark."""
-    if encoding is None:
-        return read_bom(data)[0]
-    name = "utf-8" if encoding == "utf-8" else _page_encoding(encoding)
-    if name is None:
+    """Return what the caller says if that is UTF-8, or the byte order mark, or what else he says."""
+    name = (
+        None if encoding is None else "utf-8" if encoding == "utf-8" else _page_encoding(encoding)
+    )
+    if name is None and encoding is not None:
         raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
-    return name
+    return name if name == "utf-8" else read_bom(data)[0] or name
 
 
 def _guess(data: bytes) -> str:

@@ -60,7 +60,7 @@ def fingerprint(
 ) -> PageFingerprint:
     """Return the fingerprint of an HTML page.
 
-    html      the page; bytes are decoded as encoding says, or else by byte order mark, meta
+    html      the page; bytes are decoded by byte order mark, or else as encoding says, by meta
               charset, or as UTF-8; if they are not UTF-8 and nothing was said, their encoding is
               guessed from the text. Bytes that do not decode separate words
     encoding  its encoding, as the HTTP header gives it

@@ -9,6 +9,7 @@ import oracle
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scrapy.http import HtmlResponse
 from w3lib.encoding import html_body_declared_encoding
 
 from dedup import encodings
@@ -205,6 +206,26 @@ def test_a_byte_order_mark_decides(encoding: str) -> None:
     text = "слова and words and 言葉"
     html = marks.get(encoding, b"") + text.encode(encoding)
     assert fingerprint(html) == fingerprint(html, encoding=encoding) == fingerprint(text)
+    assert plain_text(html, "windows-1251") == text
+
+
+@pytest.mark.parametrize("header", ["iso-8859-1", "utf-16", "shift_jis", "windows-1256"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_goes_before_a_header(encoding: str, header: str) -> None:
+    """As in browsers and Scrapy: a page is the same in every crawl, whatever its server is set to."""
+    text = page_of("russian", meta("koi8-r"))
+    html = text.encode(encoding)
+    headers = {"Content-Type": f"text/html; charset={header}"}
+    response = HtmlResponse("http://a.example/", headers=headers, body=html)
+    assert fingerprint(html, encoding=header) == fingerprint(text)
+    assert fingerprint(html, encoding=response.encoding) == fingerprint(text)
+
+
+@pytest.mark.parametrize("label", ["utf-8", "UTF8"])
+def test_a_caller_who_says_utf_8_is_taken_at_his_word(label: str) -> None:
+    """The bytes are read as they are, even behind the mark of another encoding."""
+    html = codecs.BOM_UTF16_LE + page_of("russian").encode()
+    assert fingerprint(html, encoding=label) == fingerprint(page_of("russian"))
 
 
 LABELS = {

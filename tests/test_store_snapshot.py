@@ -152,7 +152,7 @@ def test_promise_6_a_kill_between_the_steps_of_a_snapshot(tmp_path, caplog, step
         place = importlib.import_module("dedup." + module)
         for name in names:
             place = getattr(place, name)
-        setattr(place, last, lambda *_: os._exit(9))
+        setattr(place, last, lambda *_, **__: os._exit(9))
         s.close()
     """
     assert run(code, tmp_path, step).returncode == 9

@@ -75,6 +75,23 @@ static size_t numeric_reference(const uint8_t *at, const uint8_t *end, uint32_t 
 
 #define LONGEST_ENTITY 33
 
+/* What most references are, as load_le() reads them. */
+static const struct { uint64_t name; uint32_t code; } usual_entities[] = {
+    {UINT64_C(0x3b7073626e), 0xa0}, /* nbsp; */
+    {UINT64_C(0x3b746c), '<'},      /* lt; */
+    {UINT64_C(0x3b7467), '>'},      /* gt; */
+    {UINT64_C(0x3b706d61), '&'},    /* amp; */
+    {UINT64_C(0x3b746f7571), '"'}}; /* quot; */
+
+static int usual_reference(const uint8_t *name, size_t n, uint32_t *code) {
+    if (n > 5) return 0;
+    uint64_t bytes = load_le(name, n);
+    for (size_t i = 0; i < sizeof usual_entities / sizeof *usual_entities; i++) {
+        if (usual_entities[i].name == bytes) return *code = usual_entities[i].code, 1;
+    }
+    return 0;
+}
+
 /* The longest entity name that the bytes begin with; the table is sorted, so all candidates lie
  * between the first entry not below the first letter and the entry of the whole run. */
 static size_t named_reference(const uint8_t *name, size_t n, uint32_t codes[2]) {
@@ -108,6 +125,7 @@ size_t character_reference(const uint8_t *at, const uint8_t *end, int in_attribu
     while (p < end && p - name < LONGEST_ENTITY && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
     if (p < end && *p == ';') p++;
     if (p == name) return 0;
+    if (usual_reference(name, (size_t)(p - name), &codes[0])) return (size_t)(p - at);
     size_t n = named_reference(name, (size_t)(p - name), codes);
     if (n == 0) return 0;
     const uint8_t *after = name + n;

@@ -51,13 +51,17 @@ static inline uint32_t chunk_bits(__m128i found) {
 }
 #endif
 
-/* Whether a byte ends the name of a tag; with '=', that of an attribute. */
+/* Whether a byte ends the name of a tag; with '=', that of an attribute. All such bytes are below 64; what
+ * is above seldom comes here. */
+#define BYTE_OF_64(c) (UINT64_C(1) << (c))
+#define ENDS_NAME (UINT64_C(0x100003600) | BYTE_OF_64('/') | BYTE_OF_64('>'))
+
 static inline int ends_tag_name(uint8_t c) {
-    return is_html_space(c) || c == '/' || c == '>';
+    return c < 64 && (ENDS_NAME >> c & 1);
 }
 
 static inline int ends_attribute_name(uint8_t c) {
-    return ends_tag_name(c) || c == '=';
+    return c < 64 && ((ENDS_NAME | BYTE_OF_64('=')) >> c & 1);
 }
 
 /* The first byte that ends a name, or end. Names are short: this is one look in most cases. */
@@ -117,8 +121,9 @@ static inline const uint8_t *space_end(const uint8_t *at, const uint8_t *end) {
 /* The first such byte, or NULL; memchr for what is near. */
 static inline const uint8_t *find_near(const uint8_t *at, const uint8_t *end, uint8_t c) {
 #ifdef NDD_CHUNKS
-    for (int i = 0; i < 4 && end - at >= CHUNK; i++, at += CHUNK) {
+    for (int i = 0; i < 2 && end - at >= 2 * CHUNK; i++, at += 2 * CHUNK) {
         uint32_t bits = chunk_bits(chunk_is(chunk_at(at), (char)c));
+        bits |= chunk_bits(chunk_is(chunk_at(at + CHUNK), (char)c)) << CHUNK;
         if (bits != 0) return at + lowest_bit(bits);
     }
 #endif

@@ -69,8 +69,10 @@ struct ndd_reader {
     LIST(uint64_t) tokens;
     LIST(struct block) blocks;
     LIST(struct link) links;
-    LIST(uint64_t) set;         /* scratch of features.c */
+    LIST(uint64_t) set;         /* scratch of features.c and repeats.c */
     LIST(uint32_t) set_weights; /* scratch of features.c */
+    LIST(uint32_t) slots;       /* scratch of features.c */
+    LIST(uint64_t) waits;       /* scratch of features.c */
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;

@@ -15,8 +15,9 @@
 
 static uint64_t hash_of(const struct ndd_reader *reader, const struct block *block, uint64_t seed) {
     const uint64_t *token = reader->tokens.at + block->first_token;
-    for (uint32_t i = 0; i < block->tokens; i++) seed = hash_fold(seed ^ token[i], HASH_C1);
-    return seed;
+    uint64_t sum = 0, factor = seed; /* products that need not wait for each other */
+    for (uint32_t i = 0; i < block->tokens; i++) sum += (token[i] ^ seed) * (factor += HASH_C0);
+    return hash_fold(sum, HASH_C1);
 }
 
 static int same_tokens(const struct ndd_reader *reader, const struct block *a, const struct block *b) {

@@ -17,6 +17,8 @@
 
 struct element {
     uint64_t name;
+    uint64_t end;       /* a short name and '>', in the highest bytes: what its end tag looks like; else 0 */
+    uint32_t end_shift; /* the bits below them */
     uint32_t flags;
     uint32_t context;
 };
@@ -116,6 +118,13 @@ static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64
     return end;
 }
 
+/* Notes what the end tag of an element looks like, if its name has n <= 7 bytes and is no hash. */
+static inline void expect_end(struct element *element, size_t n) {
+    int is_short = n < 8 && element->name >> 63 == 0;
+    element->end_shift = is_short ? 56 - 8 * (uint32_t)n : 0;
+    element->end = is_short ? (element->name | (uint64_t)'>' << 8 * n) << element->end_shift : 0;
+}
+
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
@@ -156,10 +165,11 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         scan->too_deep++;
         return after;
     }
-    scan->stack[scan->depth].name = name;
-    scan->stack[scan->depth].flags = flags;
-    scan->stack[scan->depth].context = context;
-    scan->depth++;
+    struct element *element = &scan->stack[scan->depth++];
+    element->name = name;
+    element->flags = flags;
+    element->context = context;
+    expect_end(element, (size_t)(p - name_start));
     reader->context = context;
     return after;
 }
@@ -175,8 +185,21 @@ static uint32_t fence_of(uint32_t flags) {
     return TAG_CELL | TAG_TABLE;
 }
 
+/* The end tag of the innermost element, as nearly all are: to behind it; NULL if it is another. */
+static const uint8_t *innermost_end(struct scan *scan, const uint8_t *name) {
+    if (scan->depth == 0 || scan->too_deep > 0 || scan->end - name < 8) return NULL;
+    const struct element *element = &scan->stack[scan->depth - 1];
+    if (load8_le(name) << element->end_shift != element->end || element->flags & TAG_ROOT) return NULL;
+    if (element->flags & TAG_BLOCK) words_end_block(scan->reader);
+    else if (element->flags & TAG_BREAK) words_break(scan->reader);
+    close_to(scan, scan->depth - 1);
+    return name + 8 - element->end_shift / 8;
+}
+
 static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
-    const uint8_t *name_start = at + 2, *p = tag_name_end(name_start, scan->end);
+    const uint8_t *name_start = at + 2, *behind = innermost_end(scan, name_start);
+    if (behind != NULL) return behind;
+    const uint8_t *p = tag_name_end(name_start, scan->end);
     const uint8_t *after = find_near(p, scan->end, '>');
     if (after == NULL) return scan->end;
     after++;

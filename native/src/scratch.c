@@ -28,6 +28,8 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->links.room * sizeof *reader->links.at +
            reader->set.room * sizeof *reader->set.at +
            reader->set_weights.room * sizeof *reader->set_weights.at +
+           reader->slots.room * sizeof *reader->slots.at +
+           reader->waits.room * sizeof *reader->waits.at +
            reader->words_kept.room + reader->words_shown.room;
 }
 
@@ -39,6 +41,8 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->links);
     DROP(reader->set);
     DROP(reader->set_weights);
+    DROP(reader->slots);
+    DROP(reader->waits);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
 }

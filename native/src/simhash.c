@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "bits.h"
-#include "chunk.h"
 
 /* Full adder on 64 lanes: a + b + *low = 2 * result + *low. */
 static inline uint64_t carry_save(uint64_t *low, uint64_t a, uint64_t b) {
@@ -26,16 +25,19 @@ static void ripple(uint64_t *plane, uint64_t carry) {
     }
 }
 
-void bit_counter_add8(struct bit_counter *counter) {
-    uint64_t *plane = counter->plane;
-    const uint64_t *h = counter->pending;
+/* Adds eight words to the three lowest planes; what is carried out of them counts eight. */
+static inline uint64_t add8(uint64_t *plane, const uint64_t *h) {
     uint64_t twos_a = carry_save(&plane[0], h[0], h[1]);
     uint64_t twos_b = carry_save(&plane[0], h[2], h[3]);
     uint64_t fours_a = carry_save(&plane[1], twos_a, twos_b);
     twos_a = carry_save(&plane[0], h[4], h[5]);
     twos_b = carry_save(&plane[0], h[6], h[7]);
     uint64_t fours_b = carry_save(&plane[1], twos_a, twos_b);
-    ripple(&plane[3], carry_save(&plane[2], fours_a, fours_b));
+    return carry_save(&plane[2], fours_a, fours_b);
+}
+
+void bit_counter_add8(struct bit_counter *counter) {
+    ripple(&counter->plane[3], add8(counter->plane, counter->pending));
     counter->waiting = 0;
 }
 
@@ -63,7 +65,13 @@ uint64_t bit_counter_majority(struct bit_counter *counter, uint64_t added) {
 uint64_t ndd_simhash(const uint64_t *hashes, size_t n) {
     struct bit_counter counter;
     memset(&counter, 0, sizeof counter);
-    for (size_t i = 0; i < n; i++) bit_counter_add(&counter, hashes[i]);
+    size_t i = 0;
+    for (; n - i >= 64; i += 64) { /* how far a carry ripples is chance: let it do so once in 64 */
+        uint64_t eights[8];
+        for (size_t j = 0; j < 8; j++) eights[j] = add8(counter.plane, hashes + i + 8 * j);
+        ripple(&counter.plane[6], add8(&counter.plane[3], eights));
+    }
+    for (; i < n; i++) bit_counter_add(&counter, hashes[i]);
     return bit_counter_majority(&counter, n);
 }
 
@@ -91,60 +99,16 @@ static uint64_t simhash_sliced(const uint64_t *hashes, const uint32_t *weights, 
     return greater(sum, 64, total / 2);
 }
 
-#ifdef NDD_CHUNKS
-#define LANE_WEIGHT 511 /* the most that simhash_lanes() takes */
-#define LANE_ROUND 128  /* so many of them fit into 16 bits */
-
-/* Small weights: 64 sums side by side, 8 to a register. What a hash adds is its weight in the lanes
- * of its set bits and 0 in all others. */
-static uint64_t simhash_lanes(const uint64_t *hashes, const uint32_t *weights, size_t n) {
-    const __m128i bit = _mm_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128);
-    uint64_t sum[64] = {0}, total = 0, value = 0;
-    for (size_t i = 0; i < n;) {
-        __m128i lanes[8];
-        for (int j = 0; j < 8; j++) lanes[j] = _mm_setzero_si128();
-        for (size_t stop = n - i < LANE_ROUND ? n : i + LANE_ROUND; i < stop; i++) {
-            total += weights[i];
-            __m128i weight = _mm_set1_epi16((short)weights[i]);
-            __m128i bytes = _mm_set_epi32(0, 0, (int)(uint32_t)(hashes[i] >> 32), (int)(uint32_t)hashes[i]);
-            bytes = _mm_unpacklo_epi8(bytes, _mm_setzero_si128()); /* each byte of the hash in 16 bits */
-            __m128i four[2] = {_mm_unpacklo_epi16(bytes, bytes), _mm_unpackhi_epi16(bytes, bytes)};
-#define ADD(j, byte)                                                                               \
-    do {                                                                                           \
-        __m128i spread = _mm_shuffle_epi32(byte, 0x55 * ((j) & 3));                                \
-        __m128i set = _mm_cmpeq_epi16(_mm_and_si128(spread, bit), bit);                            \
-        lanes[j] = _mm_add_epi16(lanes[j], _mm_and_si128(set, weight));                            \
-    } while (0)
-            ADD(0, four[0]);
-            ADD(1, four[0]);
-            ADD(2, four[0]);
-            ADD(3, four[0]);
-            ADD(4, four[1]);
-            ADD(5, four[1]);
-            ADD(6, four[1]);
-            ADD(7, four[1]);
-#undef ADD
-        }
-        uint16_t round[64];
-        memcpy(round, lanes, sizeof round);
-        for (int j = 0; j < 64; j++) sum[j] += round[j];
-    }
-    for (int j = 0; j < 64; j++) value |= (uint64_t)(sum[j] > total / 2) << j;
-    return value;
-}
-#endif
-
 ndd_status ndd_simhash_weighted(const uint64_t *hashes, const uint32_t *weights, size_t n,
                                 uint64_t *value) {
     if (n > (size_t)1 << 31) return NDD_TOO_LARGE;
     uint32_t used = 0;
     for (size_t i = 0; i < n; i++) used |= weights[i];
-#ifdef NDD_CHUNKS
-    if (used <= LANE_WEIGHT) {
-        *value = simhash_lanes(hashes, weights, n);
+    simhash_way ways[SIMHASH_WAYS];
+    if (used <= SIMHASH_SMALL && simhash_ways(ways) > 0) {
+        *value = ways[0](hashes, weights, n);
         return NDD_OK;
     }
-#endif
     *value = simhash_sliced(hashes, weights, n, used);
     return NDD_OK;
 }

@@ -21,14 +21,14 @@ static inline void bit_counter_add(struct bit_counter *counter, uint64_t hash) {
     if (counter->waiting == 8) bit_counter_add8(counter);
 }
 
-/* Adds a hash if yes is 1 and not if it is 0, without a branch on that. */
-static inline void bit_counter_add_if(struct bit_counter *counter, uint64_t hash, uint32_t yes) {
-    counter->pending[counter->waiting] = hash;
-    counter->waiting += yes;
-    if (counter->waiting == 8) bit_counter_add8(counter);
-}
-
 /* The simhash of all hashes added, so many of them. */
 uint64_t bit_counter_majority(struct bit_counter *counter, uint64_t added);
+
+/* Simhash of weights up to SIMHASH_SMALL, as page readers give them (simhash_lanes.c). simhash_ways()
+ * fills in those ways that this processor has, the fastest first, and returns how many: maybe none. */
+#define SIMHASH_SMALL 511
+#define SIMHASH_WAYS 2
+typedef uint64_t (*simhash_way)(const uint64_t *hashes, const uint32_t *weights, size_t n);
+int simhash_ways(simhash_way ways[SIMHASH_WAYS]);
 
 #endif

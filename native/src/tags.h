@@ -25,7 +25,7 @@ static inline uint64_t tag_name(const uint8_t *name, size_t n, const uint8_t *en
 /* TAG_ flags (tag_flags.h) of a name; 0 for names that HTML does not know. */
 static inline uint32_t tag_flags(uint64_t name) {
     const struct tag_entry *entry = &tag_entries[name * TAG_MULTIPLIER >> 54];
-    return entry->name == name ? entry->flags : 0;
+    return entry->flags & (0 - (uint32_t)(entry->name == name)); /* no branch: names come as they like */
 }
 
 /* What the attributes of a start tag said. */

@@ -106,7 +106,7 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
     const uint8_t *target = href;
     size_t length = n;
     if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
-        const uint8_t *fragment = memchr(href, '#', n);
+        const uint8_t *fragment = find_near(href, href + n, '#');
         if (fragment != NULL) length = (size_t)(fragment - href);
     } else {
         target = whole;
@@ -132,7 +132,7 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
         target += reader->directory_length;
         length -= reader->directory_length;
     }
-    if (memchr(target, '?', length) != NULL || memchr(target, ';', length) != NULL) {
+    if (find_near(target, target + length, '?') != NULL || find_near(target, target + length, ';') != NULL) {
         length = without_volatile(target, length, kept);
         target = kept;
     }

@@ -35,6 +35,7 @@
 #define scratch_drop portable_scratch_drop
 #define scratch_grow portable_scratch_grow
 #define scratch_trim portable_scratch_trim
+#define simhash_ways portable_simhash_ways
 #define tag_attributes portable_tag_attributes
 #define tag_long_name portable_tag_long_name
 #define words_break portable_words_break
