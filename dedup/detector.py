@@ -169,8 +169,6 @@ class Detector:
         that was used for something else, and what the store raises.
         """
         same_recipe(self.recipe.id, page.recipe)
-        if not isinstance(key, str):
-            raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
         domain = site_of(key, url, domain)
         with self._shared.lock:
             self._check_open()

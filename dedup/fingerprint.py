@@ -7,13 +7,13 @@ when it is not UTF-8, and then once (dedup.encodings).
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dedup.encodings import as_utf8, guessed_utf8
 from dedup.errors import RecipeMismatch, UsageError
+from dedup.names import folder_of
 from dedup.native import check, ffi, lib
 from dedup.numbers import Numbers, many, number, pointer
 from dedup.recipes import Recipe, recipe_of, same_recipe
@@ -255,7 +255,7 @@ def _read(
 
 
 def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any:
-    directory = _directory(url) if url else b""
+    directory = folder_of(url).encode("utf-8", "surrogatepass") if url else b""
     page = ffi.new("ndd_page *")
     status = lib.ndd_read_html(
         reader, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
@@ -263,15 +263,6 @@ def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any
     if status != lib.NDD_OK:
         check(status, f"a page of {len(data)} bytes")
     return page
-
-
-def _directory(url: str) -> bytes:
-    """Return the path of a URL up to its last slash; b"/" for what cannot be taken apart."""
-    try:
-        path = urlsplit(url).path
-    except ValueError:  # unbalanced brackets, and the like
-        path = ""
-    return path.rpartition("/")[0].encode("utf-8", "surrogatepass") + b"/"
 
 
 def _page(page: Any, recipe: Recipe) -> PageFingerprint:

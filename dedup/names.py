@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 
 from dedup.errors import UsageError
 
-__all__ = ["check_namespace", "document_key", "namespace_of", "registrable_domain", "site_of"]
+__all__ = [
+    "check_namespace",
+    "document_key",
+    "folder_of",
+    "namespace_of",
+    "registrable_domain",
+    "site_of",
+]
 
 NAMESPACE_LENGTH = 64
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -29,6 +36,11 @@ _PLAIN = re.compile(
     r"https?://[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){0,4}(?::[1-9][0-9]{0,3}|:[1-5][0-9]{4})?"
     r"/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?"
     r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
+)
+
+# And those whose folder stands where everybody sees it.
+_FOLDER = re.compile(
+    r"https?://[A-Za-z0-9.:-]+(/(?:[^?#\t\r\n]*/)?)[^/?#\t\r\n]*(?:[?#]|\Z)", re.ASCII
 )
 
 
@@ -97,6 +109,17 @@ def site_of(key: str, url: str | None = None, domain: str | None = None) -> str:
     if not isinstance(key, str):
         raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
     return domain or (registrable_domain(url) if url else "") or registrable_domain(key)
+
+
+def folder_of(url: str) -> str:
+    """Return the path of a URL up to its last slash; "/" for what cannot be taken apart."""
+    if plain := _FOLDER.match(url):
+        return plain[1]
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        path = ""
+    return path.rpartition("/")[0] + "/"
 
 
 @lru_cache(maxsize=16_384)

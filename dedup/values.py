@@ -50,7 +50,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     inserted_seconds: float
 
 
-class Neighbour(msgspec.Struct, frozen=True):
+class Neighbour(msgspec.Struct, frozen=True, gc=False):
     """A stored document whose value lies within k of a probed page; distances are in bits."""
 
     key: str
@@ -60,7 +60,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     domain: str
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """The answer to reserve(): what a page is, and why.
 
     status          unique, refetch (this key was inserted before), near_duplicate, pending (a

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from detecting import ONES, A, B, C, page
 from hypothesis import given
 from hypothesis import strategies as st
 from network import Proxy
 from services import Serving
-from test_detectors import ONES, A, B, C, page
 
 import dedup
 from dedup.client.address import addresses_of

@@ -1,56 +1,28 @@
 """The embedded detector: what needs a clock of the test's, a fault, a kill, threads, or its insides.
 
-What every detector keeps, embedded or behind a service, is in test_detectors.py.
+Against a model of the rules it is held in test_detector_model.py. What every detector keeps, embedded or behind a service, is in test_detectors.py.
 """
 
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
-from itertools import count
 from unittest import mock
 
 import pytest
+from detecting import ONES, RECIPE, A, B, C, Clock, accept, bits, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from w3lib.url import canonicalize_url
 
 import dedup.detector
+import dedup.names
 import dedup.open_stores
 import dedup.reservations
 from dedup.errors import RecipeMismatch, StoreLocked, UsageError
-from dedup.names import document_key, namespace_of, registrable_domain
 from dedup.recipes import recipe_of
 from dedup.store import verify_store
-from dedup.values import PageFingerprint, Verdict
-
-RECIPE = "words-0-3"
-A, B, C = (f"http://example.com/{name}" for name in "abc")
-ONES = 2**64 - 1
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def page(value: int = 0, check: int = 0, **fields: object) -> PageFingerprint:
-    defaults = {"links": 0, "features": 100, "link_count": 0, "recipe": RECIPE}
-    return PageFingerprint(value, check, **(defaults | fields))
-
-
-def bits(n: int) -> int:
-    """A number with n bits set."""
-    return 2**n - 1
 
 
 @pytest.fixture
@@ -62,14 +34,6 @@ def clock():
 def detector(tmp_path, clock):
     with dedup.detector.open(tmp_path, clock=clock) as opened:
         yield opened
-
-
-def accept(detector, fingerprint, key, **options):
-    """Reserve and insert a page that is to be kept."""
-    verdict = detector.reserve(fingerprint, key, **options)
-    assert verdict.token
-    detector.insert(verdict)
-    return verdict
 
 
 # ------------------------------------------------------------------------------- the promises
@@ -457,292 +421,3 @@ def test_info_says_everything_at_once(detector):
     info = detector.info()
     assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 7)
     assert (info["recipe"], info["scope"]) == (RECIPE, "global")
-
-
-# --------------------------------------------------------------------------------------- names
-
-
-@pytest.mark.parametrize(
-    ("url", "domain"),
-    [
-        ("http://www.example.co.uk:8080/a?b", "example.co.uk"),
-        ("https://EXAMPLE.com./", "example.com"),
-        ("http://user:pass@a.b.example.org/", "example.org"),
-        ("http://www.example.com:80@a.b.example.org/", "example.org"),
-        ("http://www.example.com\\@example.org/", "example.org"),
-        ("http://www.example.com?q=@example.org", "example.com"),
-        ("http://www.example.com\n", "example.com"),
-        ("http://127.0.0.1:8000/", "127.0.0.1"),
-        ("http://[::1]:8000/", "::1"),
-        ("http://localhost:8000/", "localhost"),
-        ("http://wiki.intranet/", "wiki.intranet"),
-        ("http://co.uk/", "co.uk"),
-        ("http://bücher.de/", "xn--bcher-kva.de"),
-        ("http://xn--bcher-kva.de/", "xn--bcher-kva.de"),
-        ("a key of one's own", ""),
-        ("http://[", ""),
-        ("", ""),
-    ],
-)
-def test_registrable_domains(url, domain):
-    """The registrable domain of a URL, or its host, or nothing."""
-    assert registrable_domain(url) == domain
-
-
-def test_document_keys_are_canonical():
-    """Fragments and the order of the query do not make another document."""
-    assert document_key("http://Example.com/?b=2&a=1#top") == "http://example.com/?a=1&b=2"
-
-
-SOME = "abzAZ09-_.~/%&=?#+:;@ é"
-hosts = st.one_of(
-    st.sampled_from(["example.com", "a.b.example.co.uk", "127.0.0.1", "localhost", "[::1]"]),
-    st.text("abx-.09N", max_size=12),
-)
-paths = st.lists(st.one_of(st.text("aZ9-_.~", max_size=4), st.text(SOME, max_size=3)), max_size=4)
-arguments = st.tuples(st.text("aB1-_.~", max_size=2), st.sampled_from(["=", "=", ""]))
-queries = st.lists(st.tuples(arguments, st.one_of(st.text("aB1.~", max_size=2), st.text(SOME))))
-
-
-@settings(max_examples=1000, deadline=None)
-@given(
-    scheme=st.sampled_from(["http", "https", "HTTP", "ftp"]),
-    host=hosts,
-    port=st.sampled_from(["", "", ":80", ":8080", ":080", ":65535", ":59999", ":"]),
-    path=paths,
-    query=queries.map(lambda parts: "&".join(name + eq + value for (name, eq), value in parts)),
-    mark=st.sampled_from(["", "?"]),
-)
-def test_document_keys_are_what_w3lib_makes_of_a_url(scheme, host, port, path, query, mark):
-    """A URL that is taken for canonical at first sight is one."""
-    url = f"{scheme}://{host}{port}/{'/'.join(path)}{mark}{query if mark else ''}"
-    try:
-        expected = canonicalize_url(url)
-    except ValueError as error:
-        with pytest.raises(type(error)):
-            document_key(url)
-    else:
-        assert document_key(url) == expected
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com/",
-        "https://www.example.com:8080/2025/11/a_page-1.html",
-        "http://example.com/~someone/a/?id=2&page=1",
-    ],
-)
-def test_plain_urls_need_no_w3lib(monkeypatch, url):
-    """What most crawled URLs look like is seen to be canonical without taking it apart."""
-    monkeypatch.setattr("w3lib.url.canonicalize_url", None)
-    assert document_key(url) == url
-
-
-@pytest.mark.parametrize(
-    ("name", "namespace"),
-    [("news", "news"), ("my spider/é", "my-spider--"), (".x", "-x"), ("a" * 70, "a" * 64)],
-)
-def test_a_spiders_name_becomes_a_namespace(name, namespace):
-    """Characters that a namespace does not take become "-"."""
-    assert namespace_of(name) == namespace
-
-
-# ---------------------------------------------------------------------- everything against a model
-
-
-class Crawl(RuleBasedStateMachine):
-    """Many steps of a crawl, each checked against a brute-force model of the rules."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = Clock()
-        self.inserted: dict[str, PageFingerprint] = {}
-        self.in_flight: dict[str, tuple[str, PageFingerprint, float]] = {}
-        self.verdicts: list[Verdict] = []
-        self.accepted: set[str] = set()
-
-    @initialize()
-    def start(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.open()
-
-    def open(self) -> None:
-        self.detector = dedup.detector.open(
-            self.folder.name, distance=4, total_distance=9, clock=self.clock
-        )
-
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            self.detector.close()
-            self.folder.cleanup()
-
-    def near(self, fingerprint: PageFingerprint, key: str, others: list) -> list:
-        found = []
-        for other_key, other in others:
-            distance = (fingerprint.value ^ other.value).bit_count()
-            total = distance + (fingerprint.check ^ other.check).bit_count()
-            if other_key != key and distance <= 4 and total <= 9 and other.features >= 20:
-                found.append((distance, total - distance, other_key, other.links))
-        return sorted(found)
-
-    pages = st.builds(
-        page,
-        value=st.sampled_from([0, ONES]).flatmap(
-            lambda base: st.integers(0, 7).map(lambda n: base ^ bits(n))
-        ),
-        check=st.integers(0, 8).map(bits),
-        links=st.sampled_from([0, bits(20), ONES]),
-        link_count=st.sampled_from([0, 20]),
-        features=st.sampled_from([100, 100, 100, 10]),
-    )
-    keys = st.integers(0, 12).map(lambda n: f"http://example.com/{n}")
-
-    @rule(fingerprint=pages, key=keys, exempt=st.sampled_from([None, None, None, "start"]))
-    def reserve(self, fingerprint: PageFingerprint, key: str, exempt: str | None) -> None:
-        verdict = self.detector.reserve(fingerprint, key, exempt=exempt)
-        alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
-        stored = self.near(fingerprint, key, list(self.inserted.items()))
-        flying = self.near(fingerprint, key, alive)
-        alike = bool(stored or flying)
-        if fingerprint.features / 24 <= fingerprint.link_count >= 8:
-            stored, flying = (
-                [each for each in found if (fingerprint.links ^ each[3]).bit_count() <= 16]
-                for found in (stored, flying)
-            )
-        if exempt:
-            expected = ("exempt", exempt, None)
-        elif fingerprint.features < 20:
-            expected = ("exempt", "short", None)
-        elif key in self.inserted or key in {k for k, _ in alive}:
-            expected = ("refetch", "", None)
-        elif not alike:
-            expected = ("unique", "", None)
-        elif not stored and not flying:
-            expected = ("exempt", "new_links", None)
-        elif stored:
-            expected = ("near_duplicate", "", stored[0][2])
-        else:
-            expected = ("pending", "", flying[0][2])
-        assert (verdict.status, verdict.reason, verdict.of) == expected
-        holds = verdict.status in ("unique", "refetch", "exempt") and verdict.reason != "short"
-        assert (verdict.token is not None) == holds
-        if verdict.status == "near_duplicate":
-            assert key not in self.accepted, "an accepted key was dropped"
-            assert verdict.of in self.inserted, "a drop without an accepted original"
-        if verdict.token:
-            self.in_flight[verdict.token] = (key, fingerprint, self.clock.now + 600)
-            self.verdicts.append(verdict)
-
-    @precondition(lambda self: self.verdicts)
-    @rule(choices=st.lists(st.integers(0, 999), min_size=1, max_size=6))
-    def insert(self, choices: list[int]) -> None:
-        """Insert some pages together: they come out as they would one after the other."""
-        verdicts, late = [], []
-        for choice in choices[: len(self.verdicts)]:
-            verdict = self.verdicts.pop(choice % len(self.verdicts))
-            stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
-            guarded = verdict.page.features / 24 <= verdict.page.link_count >= 8 and all(
-                (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
-            )
-            late.append(verdict.status == "unique" and bool(stored) and not guarded)
-            verdicts.append(verdict)
-            self.inserted[verdict.key] = verdict.page
-            self.accepted.add(verdict.key)
-            self.in_flight.pop(verdict.token, None)
-        if len(verdicts) == 1:
-            assert [self.detector.insert(verdicts[0])] == late
-        else:
-            assert self.detector.insert_many(verdicts) == late
-
-    @precondition(lambda self: self.verdicts)
-    @rule(choice=st.integers(0, 999))
-    def release(self, choice: int) -> None:
-        verdict = self.verdicts.pop(choice % len(self.verdicts))
-        held = self.in_flight.pop(verdict.token, None)
-        alive = held is not None and held[2] > self.clock.now
-        assert self.detector.release(verdict) == alive
-
-    @rule(seconds=st.sampled_from([1, 300, 600]))
-    def wait(self, seconds: float) -> None:
-        self.clock.now += seconds
-
-    @rule(key=keys)
-    def forget(self, key: str) -> None:
-        assert self.detector.forget(key) == (self.inserted.pop(key, None) is not None)
-        self.accepted.discard(key)
-
-    @rule(keep=st.booleans())
-    def crash(self, keep: bool) -> None:
-        """Pages in flight are forgotten; what was inserted is not."""
-        self.detector.close()
-        self.in_flight.clear()
-        if not keep:
-            self.verdicts.clear()
-        self.open()
-
-    @invariant()
-    def nothing_accepted_is_missing(self) -> None:
-        if hasattr(self, "detector"):
-            assert len(self.detector) == len(self.inserted)
-
-
-TestCrawl = Crawl.TestCase
-TestCrawl.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
-
-
-class CrawlOfFewValues(Crawl):
-    """The same where the values of the last inserts, and those in flight, are soon too many."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.patches = [
-            mock.patch.object(dedup.open_stores, "RECENT", 2),
-            mock.patch.object(dedup.reservations, "COMPARED", 2),
-        ]
-        for patch in self.patches:
-            patch.start()
-
-    def teardown(self) -> None:
-        super().teardown()
-        for patch in self.patches:
-            patch.stop()
-
-
-TestCrawlOfFewValues = CrawlOfFewValues.TestCase
-TestCrawlOfFewValues.settings = TestCrawl.settings
-
-
-def test_of_each_group_one_page_is_kept(tmp_path, clock):
-    """However inserts, releases and expiries fall, every group of copies keeps a page."""
-    generator, number = random.Random(3), count()
-    with dedup.detector.open(tmp_path, clock=clock) as detector:
-        groups = [generator.getrandbits(64) for _ in range(30)]
-        kept: dict[int, int] = dict.fromkeys(range(30), 0)
-        waiting = [
-            (g, f"http://example.com/{next(number)}", 0) for g in range(30) for _ in range(8)
-        ]
-        flying: list[tuple[int, str, Verdict]] = []
-        while waiting or flying:
-            clock.now += generator.choice([0, 0, 0, 100, 700])
-            if waiting and generator.random() < 0.6:
-                group, key, tries = waiting.pop(generator.randrange(len(waiting)))
-                exempt = "in_flight" if tries > 3 else None
-                value = groups[group] ^ (1 << generator.randrange(64))
-                verdict = detector.reserve(page(value), key, exempt=exempt)
-                if verdict.status == "pending":
-                    waiting.append((group, key, tries + 1))
-                elif verdict.status == "near_duplicate":
-                    assert kept[group], "dropped before a copy was accepted"
-                else:
-                    flying.append((group, key, verdict))
-            elif flying:
-                group, key, verdict = flying.pop(generator.randrange(len(flying)))
-                if generator.random() < 0.3:
-                    detector.release(verdict)
-                    waiting.append((group, key, 0))
-                else:
-                    detector.insert(verdict)
-                    kept[group] += 1
-        assert all(kept.values())
-        assert len(detector) == sum(kept.values())

@@ -3,9 +3,9 @@
 import random
 
 import pytest
+from detecting import ONES, RECIPE, Clock, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_detector import ONES, RECIPE, Clock, page
 
 import dedup.detector
 from dedup.errors import RecipeMismatch

@@ -17,27 +17,15 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from detecting import ONES, RECIPE, A, B, C, accept, bits, page
 from services import Serving
 
 import dedup
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.recipes import recipe_of
-from dedup.values import Neighbour, PageFingerprint, Verdict
+from dedup.values import Neighbour, Verdict
 
-RECIPE = "words-0-3"
-A, B, C = (f"http://example.com/{name}" for name in "abc")
-ONES = 2**64 - 1
 _names = (f"ns{number}" for number in count())
-
-
-def page(value: int = 0, check: int = 0, **fields: object) -> PageFingerprint:
-    defaults = {"links": 0, "features": 100, "link_count": 0, "recipe": RECIPE}
-    return PageFingerprint(value, check, **(defaults | fields))
-
-
-def bits(n: int) -> int:
-    """A number with n bits set."""
-    return 2**n - 1
 
 
 class InLoop:
@@ -115,14 +103,6 @@ def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 @pytest.fixture
 def detector(opens: Open) -> Any:
     return opens()
-
-
-def accept(detector: Any, fingerprint: PageFingerprint, key: str, **options: Any) -> Verdict:
-    """Reserve and insert a page that is to be kept."""
-    verdict = detector.reserve(fingerprint, key, **options)
-    assert verdict.token
-    detector.insert(verdict)
-    return verdict
 
 
 # ------------------------------------------------------------------------------- the promises

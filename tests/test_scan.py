@@ -345,6 +345,15 @@ def test_wrong_use_is_named(tmp_path):
         assert (done.exit_code, words in done.stderr) == (code, True), (args, done.stderr)
 
 
+def test_a_wrong_input_leaves_no_work_behind(tmp_path):
+    """Corrected, the same command begins anew: there is nothing that it would have to resume."""
+    file, output = write_lines(tmp_path / "p.jsonl", PAGES[:2]), tmp_path / "v.jsonl"
+    assert call(tmp_path / "missing.jsonl", "--output", output).exit_code == 1
+    assert call(file, tmp_path / "missing.jsonl", "--output", output).exit_code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+    assert call(file, "--output", output).exit_code == 0
+
+
 def test_the_report_names_the_greatest_clusters(tmp_path):
     """--report writes what stands most often, as JSON or as a page; both escape what they show."""
     pages = [
