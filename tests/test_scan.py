@@ -456,10 +456,11 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
 
     assert command._progress() is None
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    now = iter((0.0, 10.0, 20.0))
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     show = command._progress()
     show(Progress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
+    now[0] = 20.0  # seconds
     show(Progress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
     line = capsys.readouterr().err.split("\r")[-1]
     assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
