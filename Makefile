@@ -10,6 +10,9 @@ TEST_PROCESSES ?= 2
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
 
+# Where the browser's tests leave pictures of the dashboard and of a report.
+export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
+
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface

@@ -18,10 +18,14 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 exclude_patterns = ["pictures"]
+smartquotes = False  # --html is an option, not a dash
 
 html_theme = "furo"
 html_title = f"crawl-dedup {release}"
 html_show_sourcelink = False
+html_copy_source = False
+html_static_path = ["assets"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 
 # In docstrings, names stand in a column of their own, two spaces or more before what they mean:
@@ -48,8 +52,24 @@ def _rows(lines: list[str]) -> list[str]:
 def _read_docstring(_app, _what, _name, _object, _options, lines: list[str]) -> None:  # noqa: ANN001
     paragraphs = [list(group) for filled, group in groupby(lines, bool) if filled]
     text = "\n".join(line for paragraph in paragraphs for line in _rows(paragraph))
-    lines[:] = re.sub(r"(?<!`)`([^`\n]+)`(?!`)", r"``\1``", text).splitlines()
+    lines[:] = _as_code(text).splitlines()
+
+
+def _as_code(text: str) -> str:
+    return re.sub(r"(?<!`)`([^`\n]+)`(?!`)", r"``\1``", text)
+
+
+def _read_help(_app, _context, lines: list[str]) -> None:  # noqa: ANN001
+    lines[:] = [_as_code(line) for line in lines]
+
+
+def _read_epilog(_app, _context, lines: list[str]) -> None:  # noqa: ANN001
+    """Commands of an epilog, "Examples: dedup a; dedup b", are code."""
+    lines[:] = [re.sub(r"\bdedup [^;]+", lambda found: f"``{found[0]}``", line) for line in lines]
 
 
 def setup(app) -> None:  # noqa: ANN001, D103
     app.connect("autodoc-process-docstring", _read_docstring)
+    app.connect("sphinx-click-process-description", _read_help)
+    app.connect("sphinx-click-process-options", _read_help)
+    app.connect("sphinx-click-process-epilog", _read_epilog)

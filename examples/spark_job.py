@@ -18,6 +18,7 @@ spark = (
     .appName("near-duplicates")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false")
     .config("spark.driver.host", "127.0.0.1")
     .getOrCreate()
 )

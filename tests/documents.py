@@ -4,12 +4,13 @@
     console block    each line after `$ ` is run by a shell, in the page's folder
     text, others     not code
 
-The rule kept here: every block runs in the order of the page, in a folder of its own. The port 8000
-stands for one that is free. A command that ends in `&` is up once its port answers, and is ended
-with the page.
+The rule kept here: every block runs in the order of the page, in a folder of its own. The ports 8000,
+7700 and 7780 stand for ones that are free. A command that ends in `&` is up once its ports answer, and is
+ended with the page.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from markdown_it import MarkdownIt
 
 from dedup.demo.ports import free_ports
 
-PORT = "8000"
+PORTS = ("8000", "7700", "7780")
 WITHIN_SECONDS = 600
 
 
@@ -49,7 +50,7 @@ class Reader:
         """Begin with these names known to the Python blocks."""
         self.folder = folder
         self.names = {"__name__": "page", **(names or {})}
-        self.port = str(free_ports(1)[0])
+        self.ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         self.background: list[subprocess.Popen[bytes]] = []
         self.said = ""
         scripts = sysconfig.get_path("scripts")
@@ -80,7 +81,7 @@ class Reader:
     def read(self, page: Path) -> None:
         """Do what the page says."""
         for block in blocks(page):
-            text = block.text.replace(PORT, self.port)
+            text = re.sub(rf"\b({'|'.join(PORTS)})\b", lambda port: self.ports[port[0]], block.text)
             if block.language == "console":
                 for line in text.splitlines():
                     if line.startswith("$ "):
@@ -107,7 +108,9 @@ class Reader:
                     start_new_session=True,
                 )
             )
-            self.wait()
+            for port in self.ports.values():
+                if port in command:
+                    self.wait(port)
             return
         done = subprocess.run(
             ["bash", "-c", command],
@@ -122,12 +125,12 @@ class Reader:
         self.said += done.stdout + done.stderr
         assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
 
-    def wait(self) -> None:
-        """Wait until the port answers."""
+    def wait(self, port: str) -> None:
+        """Wait until a port answers."""
         end = time.monotonic() + WITHIN_SECONDS
         while True:
             try:
-                create_connection(("127.0.0.1", int(self.port)), timeout=1).close()
+                create_connection(("127.0.0.1", int(port)), timeout=1).close()
                 return
             except OSError:
                 assert time.monotonic() < end, "nothing listens"

@@ -258,7 +258,7 @@ def test_compare_names_the_rule(pages):
     short = call("compare", pages / "a.html", pages / "short.html").stdout
     assert "verdict: not near-duplicate (short page: B has 4 features, judged are pages" in short
     other = call("compare", pages / "a.html", pages / "other.html").stdout
-    assert re.search(r"not near-duplicate \(value distance: \d+ bits are more than \d+\)", other)
+    assert re.search(r"not near-duplicate \(value distance: \d+ bits, more than \d+\)", other)
 
 
 def test_compare_names_the_total_distance(tmp_path):
@@ -653,8 +653,50 @@ def test_progress_is_for_a_terminal_only(tmp_path):
     os.close(slave)
     seen = os.read(master, 10_000)
     os.close(master)
-    assert seen.endswith(b": 2 of 2\r\x1b[K")
+    assert b"of 2 (100 %" in seen
+    assert seen.endswith(b"\r\x1b[K")
     assert run("store", "verify", tmp_path).stderr == b""
+
+
+def test_progress_has_rate_and_remaining_time(monkeypatch, capsys):
+    """From the second step on: how many a second, or how long each takes, and how long it takes yet."""
+    now = [0.0]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setenv("COLUMNS", "100")
+    said = []
+    for label, steps, total in (("lines", 1000, 4000), ("rounds", 1, 4), ("bytes", 10, 0)):
+        show = terminal.progress(label)
+        for done in range(2):
+            show(done * steps, total)
+            now[0] += 20
+        show(2 * steps, total)
+        said.append(capsys.readouterr().err.split("\r")[-1].removesuffix("\x1b[K"))
+        terminal.status.clear()
+    assert said == [
+        "lines: 2,000 of 4,000 (50 %), 50 a second, 0:40 left",
+        "rounds: 2 of 4 (50 %), 20 s each, 0:40 left",
+        "bytes: 20, 2 s each",
+    ]
+
+
+@pytest.mark.parametrize("columns", [48, 60, 80])
+def test_a_table_fits_the_terminal_and_keeps_every_word(monkeypatch, columns):
+    """Texts go on in further lines; only a path at the end, to be copied, may stick out."""
+    path = "/a/rather/long/path/of/a/store/that/is/to/be/copied/from/the/terminal"
+    rows = [
+        ("some words that are many, " * 3, 12_345, "0123456789abcdef", terminal.Bar(3, 4), "end"),
+        ("few", 1, "0123456789abcdef", terminal.Bar(4, 4), path),
+    ]
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = terminal.table(("what it is", "how many", "value", "", "path"), rows)
+    lines = text.splitlines()
+    assert all(len(line) <= columns for line in lines if path not in line)
+    assert text.split().count("0123456789abcdef") == 2
+    assert text.split().count("words") == 3
+    assert path in text
+    monkeypatch.delenv("COLUMNS")
+    assert len(terminal.table(("a",), [("x " * 200,)]).splitlines()) == 2  # in a pipe
 
 
 # ------------------------------------------------------------------------------------------ errors

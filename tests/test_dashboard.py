@@ -1,4 +1,4 @@
-"""The dashboard of a real service in a real browser, with pictures of it kept for people.
+"""The dashboard of a real service, and reports, in a real browser; pictures of them kept for people.
 
 Debian's Chromium, driven by Playwright. With DEDUP_SCREENSHOTS set to a folder, what the tests saw
 is kept there, at 1280 and 390 pixels, light and dark.
@@ -7,12 +7,18 @@ is kept there, at 1280 and 390 pixels, light and dark.
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from scrapy.settings import Settings
 from services import RECIPE, Serving, installed
 
 import dedup
+from dedup.scrapy.config import Config
+from dedup.scrapy.journal import Journal
+from dedup.scrapy.report import write_report
+from dedup.values import Verdict
 
 TOKEN = "a token of these tests"
 NAMESPACE = "news"
@@ -83,6 +89,46 @@ def opened(browser: Browser, service: Serving, width: int = 1280, scheme: str = 
     return page
 
 
+# Of each element with a text of its own: its colour over the colours behind it, as WCAG counts it.
+CONTRASTS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const laid = (colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const [colour, opacity] of colours) {
+      canvas.globalAlpha = opacity; canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => rgb.map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const faint = [];
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility() || e.matches("option, script, noscript")) continue;
+    const above = [];
+    let opacity = 1;
+    for (let up = e; up; up = up.parentElement) {
+      above.unshift(up);
+      opacity *= Number(getComputedStyle(up).opacity);
+    }
+    const behind = [[dark ? "#121212" : "#ffffff", 1], ...above.map((up) => [getComputedStyle(up).backgroundColor, 1])];
+    const [a, b] = [laid([...behind, [getComputedStyle(e).color, opacity]]), laid(behind)].map(light);
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) faint.push(`${e.tagName} ${e.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`);
+  }
+  return faint;
+}"""
+
+
+def kept(page: Page, name: str) -> None:
+    """Keep a picture of the whole page where that is asked for."""
+    if folder := os.environ.get("DEDUP_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
 def fact(page: Page, name: str) -> str:
     return page.locator(f"#facts div:has(dt:text-is('{name}')) dd").inner_text()
 
@@ -94,10 +140,15 @@ def test_the_figures_are_those_of_the_service(browser, service):
     assert fact(page, "documents") == f"{ORIGINALS + 1}"
     assert fact(page, "near-duplicates") == f"{COPIES}"
     assert fact(page, "judged") == f"{ORIGINALS + COPIES + 1}"
-    row = page.locator("#distances tr:has(td:text-is('1 bits')) td.number")
+    row = page.locator("#distances tr:has(td:text-is('1 bit')) td.number")
     assert row.inner_text() == f"{COPIES}"
     hosts = page.locator("#hosts tbody tr").all_inner_texts()
     assert hosts[0].split()[:3] == ["copies.example", f"{COPIES}", f"{COPIES}"]
+    expect(page.locator("#hosts .warned")).to_contain_text(
+        "Over 60 % near-duplicates: copies.example"
+    )
+    expect(page.locator("#namespaces tbody tr")).to_have_count(1)
+    assert fact(page, "oldest snapshot") == "none yet"
     assert page.locator("#hot tbody tr").first.inner_text().split()[-1] == "12"
     expect(page.locator("#rates svg path")).to_have_count(6)
     assert not page.errors
@@ -166,9 +217,7 @@ def test_it_fits_the_screen(browser, service, width, scheme):
     page.press("#what", "Enter")
     expect(page.locator("#found .bits")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    if folder := os.environ.get("DEDUP_SCREENSHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(folder) / f"dashboard-{width}-{scheme}.png", full_page=True)
+    kept(page, f"dashboard-{width}-{scheme}")
 
 
 def test_everything_is_reached_by_keyboard(browser, service):
@@ -184,6 +233,33 @@ def test_everything_is_reached_by_keyboard(browser, service):
     assert {"what", "where", "within", "Look up", EVIL} <= reached
 
 
+def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
+    """What is in focus is still there, and in focus, after the figures were asked for again."""
+    page = opened(browser, service)
+    page.locator("#hot a").first.focus()
+    with page.expect_response("**/v1/overview"):
+        pass
+    with page.expect_response("**/v1/overview"):  # the one before it has been drawn
+        pass
+    assert page.evaluate("document.activeElement.textContent") == EVIL
+    page.keyboard.press("Enter")
+    expect(page.locator("#found h3").first).to_have_text(EVIL)
+    assert page.evaluate("document.activeElement.id") == "found"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(browser, service, scheme):
+    """Every text has a contrast of 4.5 or more (WCAG 2.2, 1.4.3), every control a name."""
+    page = opened(browser, service, scheme=scheme)
+    page.fill("#what", "http://site1.example/1")
+    page.press("#what", "Enter")
+    expect(page.locator("#found .bits")).to_be_visible()
+    assert page.evaluate(CONTRASTS) == []
+    controls = page.locator("input:visible, select:visible, button:visible")
+    for control in controls.all():
+        assert control.evaluate("c => c.labels?.length > 0 || c.textContent.trim() !== ''")
+
+
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
     """When the service ends the page says so, and goes on when it is back."""
     with Serving(tmp_path, token=TOKEN) as service:
@@ -192,3 +268,43 @@ def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
         expect(page.locator("#state")).to_contain_text(
             "no answer from the service", timeout=120_000
         )
+
+
+# ------------------------------------------------------------------------------------------ reports
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A crawl's report on a host of copies, whose addresses and words are long."""
+    journal = Journal()
+    said = " ".join(f"word{n}" for n in range(80))
+    host = f"http://{'a-rather-long-name.' * 3}example"
+    for n in range(40):
+        key = f"{host}/{'path/' * 12}{n}" if n else f"{host}/first"
+        body = f"<p>{said} and {'unbroken' * 12}{n}</p>".encode()
+        of = f"{host}/first" if n else None
+        status, token = ("near_duplicate", None) if n else ("unique", "token")
+        verdict = Verdict(status, "", key, of, n % 8, 2, dedup.fingerprint(body), token)
+        response = SimpleNamespace(url=key, body=body, encoding="utf-8")
+        journal.judged(verdict, response, dedup.recipe_of(None))
+    stats = {"dedup/probed": 40, "dedup/near_duplicate": 39, "dedup/unique": 1}
+    stats |= {f"dedup/near_duplicate/distance/{n}": 5 for n in range(8)}
+    stats |= {"dedup/exempt/new_links": 3, "downloader/request_count": 45}
+    made = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(made, "long", stats, Config.from_settings(Settings()), journal)
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_report_fits_the_screen_and_is_read_easily(browser, report, width, scheme):
+    """Nothing sticks out at the side, and texts, differences too, have a contrast of 4.5 or more."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.set_default_timeout(120_000)
+    page.goto(report.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    expect(page.locator("ins").first).to_be_visible()
+    expect(page.locator(".warning")).to_contain_text("Over 60%")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(CONTRASTS) == []
+    kept(page, f"report-{width}-{scheme}")

@@ -1,6 +1,8 @@
 """What is there for those who deploy says what the service takes, and asks for figures it has."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,11 @@ from dedup.cli.serve import serve
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "examples" / "deploy"
-SOURCE = "\n".join(path.read_text() for path in (ROOT / "dedup" / "service").glob("*.py"))
+SOURCE = "\n".join(
+    path.read_text()
+    for part in ("service", "worker")
+    for path in (ROOT / "dedup" / part).glob("*.py")
+)
 OPTIONS = {name for parameter in serve.params for name in parameter.opts}
 
 
@@ -19,7 +25,7 @@ def objects(name):
 
 
 def test_alerts_ask_for_figures_that_there_are():
-    """Every figure in an alert rule is one that the service's source names."""
+    """Every figure in an alert rule is one that the source of service or worker names."""
     (rules,) = objects("alerts.yaml")
     asked = {
         figure.removesuffix("_total")
@@ -32,11 +38,26 @@ def test_alerts_ask_for_figures_that_there_are():
 
 
 def test_every_alert_says_what_it_means():
-    """Each rule has a severity and a summary."""
+    """Each rule has a severity, a summary, and what to do."""
     (rules,) = objects("alerts.yaml")
-    for rule in rules["groups"][0]["rules"]:
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
         assert rule["labels"]["severity"] in {"page", "warning"}
         assert rule["annotations"]["summary"]
+        assert rule["annotations"]["action"]
+
+
+def test_prometheus_itself_reads_the_files_and_the_alerts_ring():
+    """Where promtool is installed: alerts_test.yaml says when each alert rings, and when not."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+    for command in (
+        ["check", "rules", DEPLOY / "alerts.yaml"],
+        ["check", "config", "--syntax-only", DEPLOY / "prometheus.yaml"],
+        ["test", "rules", ROOT / "tests" / "alerts_test.yaml"],
+    ):
+        done = subprocess.run([promtool, *command], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("commented", [False, True])

@@ -85,8 +85,9 @@ def test_examples(tmp_path):
         assert "drop  https://example.org/bridge?sid=7f3a" in reader.said
         reader.run(f"python {ROOT / 'examples' / 'scan_warc.py'}")
         assert re.search(r"200 pages of 1 file.*\n(?:.*\n)*the pages with most", reader.said)
-        reader.run(f"dedup demo --site-only --port {reader.port} &")
-        url = f"http://127.0.0.1:{reader.port}/"
+        port = reader.ports["8000"]
+        reader.run(f"dedup demo --site-only --port {port} &")
+        url = f"http://127.0.0.1:{port}/"
         reader.run(f"scrapy runspider {ROOT / 'examples' / 'spider.py'} -L INFO -a url={url}")
     assert re.search(r"'dedup/near_duplicate': [1-9]\d", reader.said)
 

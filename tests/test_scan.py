@@ -345,6 +345,15 @@ def test_wrong_use_is_named(tmp_path):
         assert (done.exit_code, words in done.stderr) == (code, True), (args, done.stderr)
 
 
+def test_a_wrong_input_leaves_no_work_behind(tmp_path):
+    """Corrected, the same command begins anew: there is nothing that it would have to resume."""
+    file, output = write_lines(tmp_path / "p.jsonl", PAGES[:2]), tmp_path / "v.jsonl"
+    assert call(tmp_path / "missing.jsonl", "--output", output).exit_code == 1
+    assert call(file, tmp_path / "missing.jsonl", "--output", output).exit_code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+    assert call(file, "--output", output).exit_code == 0
+
+
 def test_the_report_names_the_greatest_clusters(tmp_path):
     """--report writes what stands most often, as JSON or as a page; both escape what they show."""
     pages = [
@@ -447,10 +456,11 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
 
     assert command._progress() is None
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    now = iter((0.0, 10.0, 20.0))
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     show = command._progress()
     show(Progress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
+    now[0] = 20.0  # seconds
     show(Progress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
     line = capsys.readouterr().err.split("\r")[-1]
     assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line

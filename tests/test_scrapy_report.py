@@ -6,11 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, words
+from scrapy.settings import Settings
 
 from dedup.fingerprint import fingerprint
 from dedup.recipes import recipe_of
+from dedup.report.page import link
 from dedup.scrapy import journal as journals
+from dedup.scrapy.config import Config
 from dedup.scrapy.journal import Journal
+from dedup.scrapy.report import _on_distance
 from dedup.values import Verdict
 
 EVIL = "<script>alert(1)</script>"
@@ -64,23 +68,58 @@ def test_the_figures_are_those_of_the_stats(crawl):
     assert fact(page, "remembered") == f"{crawl.stat('inserted')}"
     assert fact(page, "pages not parsed") == f"{COPIES}"
     assert fact(page, "links not followed") == f"{COPIES}"
-    short = re.search(r"short: [^<]*</td><td class=\"number\">(\d+)", page)
+    short = re.search(r"\(short\)</td><td class=\"number\">(\d+)", page)
     assert short[1] == f"{crawl.stat('exempt/short')}"
 
 
 def test_the_group_is_shown_with_its_differences(crawl):
     """The original is named, with examples of its copies, their distances and what differs."""
     crawl, page = crawl
-    assert f"<h3>{crawl.url}/first</h3><p>{COPIES} near-duplicates" in page
-    assert f"{crawl.url}/copy/0 (" in page
+    assert f"{crawl.url}/first</a></h3><p>{COPIES} near-duplicates, among them" in page
+    assert f"{crawl.url}/copy/0</a> (" in page
+    assert "<b>A</b> the page that was kept" in page
     assert "<del>one</del>" in page
 
 
 def test_nothing_of_a_page_is_markup(crawl):
-    """What pages hold is escaped, and the report has no script and nothing from elsewhere."""
+    """What pages hold is escaped; the report has no script and nothing from elsewhere, and links to
+    pages of the crawl alone.
+    """
     page = crawl[1]
     assert "<script" not in page
-    assert not re.findall(r"""(?:src|href)=["']""", page)
+    assert not re.findall(r"""\s(?:src|action|on[a-z]+)=["']""", page)
+    links = re.findall(r'<a href="([^"]*)" rel="noreferrer noopener">', page)
+    assert len(links) == page.count("href=")
+    assert set(links) > {f"{crawl[0].url}/first"}
+    assert all(link.startswith(f"{crawl[0].url}/") for link in links)
+
+
+def test_only_addresses_of_the_web_become_links():
+    """Whatever else a document key is, it is text."""
+    assert link("https://a.test/?b=1&c='\"") == (
+        '<a href="https://a.test/?b=1&amp;c=&#x27;&quot;" rel="noreferrer noopener">'
+        "https://a.test/?b=1&amp;c=&#x27;&quot;</a>"
+    )
+    assert link("javascript:alert(1)") == "javascript:alert(1)"
+    assert link(EVIL) == "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def test_distances_say_what_to_tune():
+    """Many near-duplicates at the greatest distance, or none near it: the report says what follows."""
+    at = "near_duplicate/distance"
+    config = Config.from_settings(Settings())
+
+    def told(counts):
+        return " ".join(_on_distance(counts, config, recipe_of()))
+
+    assert "40.0 % of the near-duplicates lie at the greatest distance, 7 bits" in told(
+        {f"{at}/1": 30, f"{at}/7": 20}
+    )
+    assert "lie within 1 bit: DEDUP_DISTANCE = 1 would have found the same" in told(
+        {f"{at}/0": 30, f"{at}/1": 20}
+    )
+    assert not told({f"{at}/0": 30, f"{at}/5": 20})
+    assert not told({f"{at}/7": 3})
 
 
 def test_a_host_of_copies_is_warned_about(crawl):
@@ -92,8 +131,10 @@ def test_the_secret_stays_one(crawl):
     """The settings in force are listed; the secret is said to be set, and not shown."""
     page = unescape(crawl[1])
     assert "hush" not in page
-    assert "<td>DEDUP_SECRET</td><td>set</td>" in page
-    assert "<td>DEDUP_MODE</td><td>drop</td>" in page
+    assert "<code>DEDUP_SECRET</code></td><td>set</td>" in page
+    assert "<code>DEDUP_MODE</code></td><td>drop</td>" in page
+    assert "<code>DEDUP_DISTANCE</code></td><td>7 (the recipe's)</td>" in page
+    assert "<code>DEDUP_KAFKA</code></td><td>none</td>" in page
 
 
 def test_callback_time(crawl):

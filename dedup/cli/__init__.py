@@ -7,6 +7,7 @@ The rules kept here:
   - The exit code is 0 (done), 1 (failed) or 2 (usage).
 """
 
+import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -45,6 +46,12 @@ _COMMANDS = {
 }
 
 
+# What a group without a command raises: its help. (click 8.1 has no name for it.)
+_HELP: tuple[type[Exception], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+
+
 class _Commands(click.Group):
     """A group that loads its commands by name, and the one place where exceptions become errors."""
 
@@ -77,6 +84,30 @@ class _Commands(click.Group):
     ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Do what click does; of a wrong usage say in two lines what it is, and what to do next."""
+        alone = options.get("standalone_mode", True)
+        options["standalone_mode"] = False
+        if not alone:
+            return super().main(*args, **options)
+        try:
+            code = super().main(*args, **options)
+        except click.UsageError as error:
+            if isinstance(error, _HELP):
+                error.show()
+            else:
+                terminal.error(error.format_message())
+                path = error.ctx.command_path if error.ctx is not None else "dedup"
+                click.echo(f"Try '{path} --help'.", err=True)
+            code = error.exit_code
+        except click.ClickException as error:
+            terminal.error(error.format_message())
+            code = error.exit_code
+        except click.Abort:
+            click.echo(err=True)  # after ^C
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -39,7 +39,14 @@ class _Benchmarks(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _BENCHMARKS and not ctx.resilient_parsing:
+            ctx.fail(f"No such benchmark {args[0]!r}; known are {', '.join(_BENCHMARKS)}.")
+        return super().resolve_command(ctx, args)
 
-@click.group(cls=_Benchmarks)
+
+@click.group(cls=_Benchmarks, epilog="Example: dedup bench pages")
 def bench() -> None:
     """Measure on this machine, side by side, what a part costs or reaches."""

@@ -101,7 +101,7 @@ def _page(result: "CrowdsBench") -> str:
 
     return "\n\n".join(
         [
-            f"{result.size:,} pairs, k = {result.k}, {result.rounds} rounds; {result.machine.text()}.",
+            f"{result.size:,} pairs, k = {result.k}, {terminal.count(result.rounds, 'round')}; {result.machine.text()}.",
             rows(_PROBES, _probe_rows(result)),
             rows(_CHANGES, _change_rows(result)),
         ]

@@ -184,7 +184,7 @@ def _lines(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> Iterator[str]
     yield terminal.table(_PAGE_HEADERS, _page_rows(a, b))
     yield ""
     for name, bits, limit in _distance_rows(recipe, result):
-        yield f"{name:<17}  {bits:>3} bits{limit and f', {limit}'}"
+        yield f"{name:<17}  {bits:>3} {'bit ' if bits == 1 else 'bits'}{limit and f'  {limit}'}".rstrip()
     yield ""
     answer, why = _verdict(a, b, recipe, result)
     yield f"verdict: {answer} ({why})"
@@ -201,13 +201,13 @@ def _page_rows(a: _Side, b: _Side) -> list[tuple[str | int, ...]]:
     return rows
 
 
-def _distance_rows(recipe: Recipe, result: _Result) -> list[tuple[str, str, str]]:
+def _distance_rows(recipe: Recipe, result: _Result) -> list[tuple[str, int, str]]:
     total = result.value + result.check
     return [
-        ("distance of value", f"{result.value}", f"near-duplicates up to {recipe.distance}"),
-        ("distance of check", f"{result.check}", ""),
-        ("both together", f"{total}", f"near-duplicates up to {recipe.total_distance}"),
-        ("distance of links", f"{result.links}", f"new links above {recipe.guard_distance}"),
+        ("distance of value", result.value, f"near-duplicates up to {recipe.distance}"),
+        ("distance of check", result.check, ""),
+        ("both together", total, f"near-duplicates up to {recipe.total_distance}"),
+        ("distance of links", result.links, f"new links above {recipe.guard_distance}"),
     ]
 
 
@@ -219,10 +219,10 @@ def _verdict(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> tuple[str, 
             why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
             why += f"judged are pages from {recipe.min_features} up"
         case "distance":
-            why = f"value distance: {result.value} bits are more than {recipe.distance}"
+            why = f"value distance: {result.value} bits, more than {recipe.distance}"
         case "total_distance":
             total = result.value + result.check
-            why = f"total distance: {total} bits are more than {recipe.total_distance}"
+            why = f"total distance: {total} bits, more than {recipe.total_distance}"
         case _:
             why = f"both distances are within those of the recipe {recipe.id}"
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
@@ -250,7 +250,7 @@ def _write_page(
                 table([str(name) for name in head], rows),
                 table(_DISTANCE_HEADERS, _distance_rows(recipe, result)),
             ),
-            two_texts(a.words, b.words, hunks, CONTEXT, names=(a.path, b.path)),
+            two_texts(a.words, b.words, hunks, CONTEXT, names=(a.path, b.path), whole=True),
         ],
         head=(f"verdict: {answer}", f"({why})"),
     )

@@ -151,17 +151,15 @@ class _Progress:
     """A line on stderr that says how far the crawl is, if stderr is a terminal."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._write("making the site ...")
+        self._rate = terminal.Rate()
+        terminal.status.show("making the site ...")
 
     def __call__(self, fetched: int, near_duplicates: int) -> None:
-        """Say the numbers."""
-        self._write(f"fetched {fetched:,}, near-duplicates {near_duplicates:,} ...")
+        """Say the numbers, and how fast it goes; how many more there are only the end shows."""
+        rate = self._rate.text(fetched, 0)
+        shown = terminal.count(near_duplicates, "near-duplicate")
+        terminal.status.show(f"fetched {terminal.count(fetched, 'page')}{rate}, {shown} ...")
 
     def clear(self) -> None:
         """Leave an empty line."""
-        self._write("")
-
-    def _write(self, text: str) -> None:
-        if self._terminal:
-            click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+        terminal.status.clear()

@@ -191,7 +191,8 @@ def _page(page: "MistakenPage") -> dict[str, Any]:
 def _show(source: "Source", evaluation: "Evaluation", found: list["Mistake"]) -> None:
     rule = evaluation.rule
     terminal.out(
-        f"{source.name}: {evaluation.pages:,} pages in {evaluation.groups:,} groups\n"
+        f"{source.name}: {terminal.count(evaluation.pages, 'page')} in "
+        f"{terminal.count(evaluation.groups, 'group')}\n"
         f"recipe {evaluation.recipe}: distance {rule.distance}, total distance "
         f"{rule.total_distance}, pages from {rule.min_features} features up"
     )

@@ -197,6 +197,8 @@ def _cluster_lines(found: Iterable[tuple[Numbers, Numbers]], as_hex: bool) -> It
 def _write(output: str, texts: Iterable[bytes]) -> None:
     with click.open_file(output, "wb", lazy=True) as file:
         for text in texts:
+            if output == "-":
+                terminal.status.clear()
             file.write(text)
         file.flush()
 

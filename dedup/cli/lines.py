@@ -40,8 +40,8 @@ def read_some(source: str, as_hex: bool) -> Iterator[Numbers]:
         size, done = os.fstat(file.fileno()).st_size if show else 0, 0
         for first, chunk in _chunks(file, name):
             done += len(chunk)
-            if show and size:
-                show(min(done, size), size)
+            if show:
+                show(min(done, size or done), size)
             numbers = _plain_hex(chunk) if as_hex else _plain_decimal(chunk)
             yield _by_line(chunk, as_hex, name, first) if numbers is None else numbers
     if show and size:

@@ -105,8 +105,7 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
         else:
             summary = run(job, progress=shown, fault=faults, emit=_emit(job.output))
     finally:
-        if shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
+        terminal.status.clear()
     faults.close()
     if as_json:
         import msgspec
@@ -131,6 +130,7 @@ def _emit(output: str | None) -> Callable[[bytes], None] | None:
         return None
 
     def emit(lines: bytes) -> None:
+        terminal.status.clear()
         click.echo(lines, nl=False)
 
     return emit
@@ -177,24 +177,14 @@ def _progress() -> "Callable[[Progress], None] | None":
     if not sys.stderr.isatty():
         return None
     begin = time.monotonic()
-    first: list[int] = []
+    rate = terminal.Rate()
 
     def show(progress: "Progress") -> None:
-        first[:] = first or [progress.bytes]
         seconds = max(time.monotonic() - begin, 1e-9)
-        done = progress.bytes - first[0]
         text = f"{progress.pages:,} pages, {progress.pages_now / seconds:,.0f} a second"
         if progress.total_bytes:
-            text += f", {100 * progress.bytes / progress.total_bytes:.0f} %"
-            left = progress.total_bytes - progress.bytes
-            if done > 0 and left >= 0:
-                text += f", {_duration(left * seconds / done)} left"
-        click.echo(f"\r{text}\x1b[K", err=True, nl=False)
+            text += f", {100 * progress.bytes // progress.total_bytes} %"
+            text += rate.remaining(progress.bytes, progress.total_bytes)
+        terminal.status.show(text)
 
     return show
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

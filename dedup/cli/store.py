@@ -28,7 +28,7 @@ __all__ = ["store"]
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-@click.group()
+@click.group(epilog="Example: dedup store info .scrapy/dedup")
 def store() -> None:
     """Look after a store: what it holds, and whether it is sound.
 

@@ -4,10 +4,10 @@ The rule kept here: nothing that the text of the command does not say as well.
 """
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
-from dedup.report.page import bars, facts, page, section, table
+from dedup.report.page import bars, facts, folded, link, page, section, table
+from dedup.report.texts import count
 
 if TYPE_CHECKING:
     from dedup.store.report import Place, SpreadReport
@@ -19,31 +19,47 @@ HEIGHT = 120  # of the drawing of the buckets, in its own units
 
 def store_page(reports: Sequence["SpreadReport"]) -> str:
     """Return the page on these stores."""
-    parts = [part for report in reports for part in _store(report)]
-    title = "Fingerprints of " + (
-        reports[0].path if len(reports) == 1 else f"{len(reports)} stores"
-    )
-    return page(title, parts, "crawl-dedup, dedup store report")
+    parts = [part for report in reports for part in _store(report, alone=len(reports) == 1)]
+    one = len(reports) == 1
+    what = f"the store “{reports[0].namespace}”" if one else f"{len(reports)} stores"
+    below = f"{reports[0].path}, recipe {reports[0].recipe}" if one else ""
+    title = f"Fingerprints of {what}"
+    return page(title, parts, "crawl-dedup, dedup store report", head=(title, below))
 
 
-def _store(r: "SpreadReport") -> Iterator[str]:
-    yield section(
-        f"Namespace {r.namespace}",
-        facts(
-            [
-                ("documents", r.documents),
-                ("distinct values", r.values),
-                ("domains", r.domains),
-                (f"with another within {r.distance} bits", r.crowded),
-            ]
-        ),
-        text=f"{r.path}, recipe {r.recipe}",
+def _store(r: "SpreadReport", *, alone: bool) -> Iterator[str]:
+    known = facts(
+        [
+            ("documents", r.documents),
+            ("distinct values", r.values),
+            ("domains", r.domains),
+            (f"with another within {count(r.distance, 'bit')}", r.crowded),
+        ]
     )
+    if alone:
+        yield known
+    else:
+        yield section(f"Namespace {r.namespace}", known, text=f"{r.path}, recipe {r.recipe}")
     if not r.documents:
         return
     rows = [(name or "-", number) for name, number in r.domain_documents.items()]
     more = r.domains - len(rows)
-    yield section("Domains", bars(rows), text=f"{more:,} more are not shown." if more > 0 else "")
+    left_out = f"{count(more, 'more domain')} not shown." if more > 0 else ""
+    yield section("Domains", bars(rows), text=left_out)
+    yield section(
+        "Values with more than one document",
+        *map(_place, r.hot),
+        text="Pages that read alike to the last bit, and why they are kept beside each other."
+        if r.hot
+        else "There are none.",
+    )
+    yield section(
+        f"Places with most documents within {count(r.distance, 'bit')}",
+        *map(_place, r.dense),
+        text="Pages that read nearly alike, and why they are kept beside each other."
+        if r.dense
+        else "There are none.",
+    )
     yield section(
         "Documents over the range of values",
         _buckets(r.buckets),
@@ -55,22 +71,15 @@ def _store(r: "SpreadReport") -> Iterator[str]:
     )
     yield section(
         "Leading bits that neighbours in sorted order share",
-        table(
-            ("bits", "neighbours", "as many random values"),
-            [(bits, r.neighbours[bits], round(r.expected[bits], 1)) for bits in range(last + 1)],
+        folded(
+            "The numbers",
+            table(
+                ("bits", "neighbours", "as many random values"),
+                [(n, r.neighbours[n], f"{r.expected[n]:,.1f}") for n in range(last + 1)],
+            ),
         ),
         text="Tables find pages by leading bits: these should look random.",
     )
-    yield section("Values with more than one document", *map(_place, r.hot), text=_none(r.hot))
-    yield section(
-        f"Places with most documents within {r.distance} bits",
-        *map(_place, r.dense),
-        text=_none(r.dense),
-    )
-
-
-def _none(places: Sequence["Place"]) -> str:
-    return "" if places else "There are none."
 
 
 def _buckets(buckets: Sequence[int]) -> str:
@@ -89,7 +98,8 @@ def _buckets(buckets: Sequence[int]) -> str:
 
 def _place(place: "Place") -> str:
     low, high = place.features
-    features = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    features = count(high, "feature")
+    features = features if low == high else f"{low:,} to {features}"
     of = "" if place.values == 1 else f" of {place.values:,} values"
     why = {
         "short": place.short,
@@ -98,8 +108,8 @@ def _place(place: "Place") -> str:
         "alike": place.alike,
     }
     beside = ", ".join(f"{number:,} {name}" for name, number in why.items() if number)
-    keys = "".join(f'<p class="pair">{escape(key)}</p>' for key in place.keys)
+    keys = "".join(f'<p class="pair">{link(key)}</p>' for key in place.keys)
     return (
-        f"<h3>{place.value}</h3><p>{place.documents:,} documents{of}, "
-        f"{features} features; beside the oldest: {beside or 'nothing'}</p>{keys}"
+        f"<h3><code>{place.value}</code></h3><p>{count(place.documents, 'document')}{of}, "
+        f"{features}; beside the oldest: {beside or 'nothing'}</p>{keys}"
     )

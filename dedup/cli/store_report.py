@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
-BAR = 32  # characters of the longest bar
 BUCKETS_A_LINE = 64
 FEWEST_EXPECTED = 0.5  # a row of neighbours without any is shown if so many were to be expected
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -72,7 +71,8 @@ def _lines(r: "SpreadReport") -> Iterator[str]:
     yield f"{r.path}: {terminal.count(r.documents, 'document')} of recipe {r.recipe}"
     yield (
         f"{terminal.count(r.values, 'distinct value')}, {terminal.count(r.domains, 'domain')}; "
-        f"{terminal.count(r.crowded, 'document')} with another within {r.distance} bits"
+        f"{terminal.count(r.crowded, 'document')} with another within "
+        f"{terminal.count(r.distance, 'bit')}"
     )
     if not r.documents:
         return
@@ -82,14 +82,14 @@ def _lines(r: "SpreadReport") -> Iterator[str]:
     yield from _buckets(r.buckets)
     for title, places in (
         ("values with more than one document", r.hot),
-        (f"places with most documents within {r.distance} bits", r.dense),
+        (f"places with most documents within {terminal.count(r.distance, 'bit')}", r.dense),
     ):
         yield f"\n{title}{'' if places else ': none'}"
         for place in places:
             yield from _place(place)
     yield "\ndomains"
     most = max(r.domain_documents.values())
-    rows = [(d or "-", n, _bar(n, most)) for d, n in r.domain_documents.items()]
+    rows = [(d or "-", n, terminal.Bar(n, most)) for d, n in r.domain_documents.items()]
     yield terminal.table(("domain", "documents", ""), rows)
     if (more := r.domains - len(r.domain_documents)) > 0:
         yield f"and {more:,} more"
@@ -98,7 +98,7 @@ def _lines(r: "SpreadReport") -> Iterator[str]:
 def _neighbours(r: "SpreadReport") -> str:
     most = max(1, *r.neighbours)
     rows = [
-        (shared, 63 - shared, seen, round(expected), _bar(seen, most))
+        (shared, 63 - shared, seen, round(expected), terminal.Bar(seen, most))
         for shared, (seen, expected) in enumerate(zip(r.neighbours, r.expected, strict=True))
         if seen or expected >= FEWEST_EXPECTED
     ]
@@ -108,8 +108,10 @@ def _neighbours(r: "SpreadReport") -> str:
 
 def _buckets(buckets: Sequence[int]) -> Iterator[str]:
     most, mean = max(buckets), sum(buckets) / len(buckets)
-    for begin in range(0, len(buckets), BUCKETS_A_LINE):
-        part = buckets[begin : begin + BUCKETS_A_LINE]
+    room = (terminal.columns_of_terminal() or 80) - 2
+    a_line = next((n for n in (BUCKETS_A_LINE, 32) if n <= room), 16)
+    for begin in range(0, len(buckets), a_line):
+        part = buckets[begin : begin + a_line]
         yield "  " + "".join(_EIGHTHS[-(-8 * n // most)] for n in part)
     variance = sum((n - mean) ** 2 for n in buckets) / len(buckets)
     yield (
@@ -121,8 +123,9 @@ def _buckets(buckets: Sequence[int]) -> Iterator[str]:
 def _place(place: "Place") -> Iterator[str]:
     values = "" if place.values == 1 else f" of {place.values:,} values"
     low, high = place.features
-    features = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    yield f"{place.value}: {terminal.count(place.documents, 'document')}{values}, {features} features"
+    features = terminal.count(high, "feature")
+    features = features if low == high else f"{low:,} to {features}"
+    yield f"{place.value}: {terminal.count(place.documents, 'document')}{values}, {features}"
     told: dict[str, Any] = {
         "short": place.short,
         "too far from it": place.apart,
@@ -135,8 +138,3 @@ def _place(place: "Place") -> Iterator[str]:
     domains = ", ".join(f"{name or '-'} {number:,}" for name, number in place.domains.items())
     yield f"  domains: {domains}"
     yield from (f"  {key}" for key in place.keys)
-
-
-def _bar(number: int, most: int) -> str:
-    eighths = -(-8 * BAR * number // most) if number else 0
-    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

@@ -1,23 +1,33 @@
 """What the commands share: how results, errors and progress come to the terminal.
 
-The rule kept here: stdout takes only results, written at once; everything for a person's eye on the
-way (errors, progress) goes to stderr. No third-party package but click is needed.
+The rules kept here: stdout takes only results, written at once; everything for a person's eye on the
+way (errors, progress) goes to stderr. A table fits a terminal, and nothing of it is left out for that;
+in a pipe it is as wide as it needs, unless COLUMNS says otherwise. No third-party package but click is
+needed.
 """
 
 import errno
 import json
 import os
+import shutil
 import sys
+import textwrap
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from dedup.errors import DedupError, UsageError
+from dedup.report.texts import count
 
 __all__ = [
+    "Bar",
+    "Rate",
     "abandon_output",
+    "columns_of_terminal",
     "count",
     "describe",
     "error",
@@ -25,8 +35,13 @@ __all__ = [
     "out_json",
     "progress",
     "report",
+    "status",
     "table",
 ]
+
+BAR = 32  # columns of the longest bar, where there is room
+UNBROKEN = 16  # characters of a word that is never broken: those of a fingerprint
+REDRAWN_SECONDS = 0.1  # a status line is redrawn no more often
 
 _NEXT = {
     errno.ENOENT: "check the path",
@@ -51,6 +66,7 @@ _EXTRAS = {
 
 def out(text: str) -> None:
     """Write a line to stdout as UTF-8; a path's odd bytes go out as they came in."""
+    status.clear()
     click.echo(text.encode("utf-8", "surrogateescape"))
 
 
@@ -61,6 +77,7 @@ def out_json(value: object) -> None:
 
 def error(message: str) -> None:
     """Write an error to stderr."""
+    status.clear()
     click.echo(f"dedup: {message}", err=True)
 
 
@@ -102,32 +119,177 @@ def abandon_output() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: "1 document", "2,000 documents"."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+# ------------------------------------------------------------------------------------------ tables
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
-    """Return rows under headers, in columns; numbers to the right."""
-    shown = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+class Bar(NamedTuple):
+    """A cell that is drawn: a bar as long as its number; the longest fills its room."""
+
+    number: int
+    most: int
+
+    def drawn(self, width: int) -> str:
+        """Return the bar, in eighths of a column; a number above 0 is always to be seen."""
+        eighths = -(-8 * width * self.number // self.most) if self.number else 0
+        return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str | int | Bar]]) -> str:
+    """Return rows under headers, in columns; numbers to the right, long texts in several lines."""
+    shown: list[Sequence[str | Bar]] = [headers]
+    shown += [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
     right = [all(isinstance(row[i], int) for row in rows) for i in range(len(headers))]
-    widths = [max(map(len, column)) for column in zip(headers, *shown, strict=True)]
-    return "\n".join(
+    widths = _widths(list(zip(*shown, strict=True)))
+    return "\n".join(line for row in shown for line in _row_lines(row, widths, right))
+
+
+def _widths(columns: Sequence[Sequence[str | Bar]]) -> list[int]:
+    """Return how wide each column is, so that all fit the terminal if they can."""
+    widths = [max(BAR if isinstance(cell, Bar) else len(cell) for cell in c) for c in columns]
+    room = columns_of_terminal()
+    if room is None:
+        return widths
+    least = [_least(column, width) for column, width in zip(columns, widths, strict=True)]
+    least[-1] = min(least[-1], 4)  # nothing is broken there
+    too_much = sum(widths) + 2 * (len(widths) - 1) - room
+    while too_much > 0:
+        slack = [(width, i) for i, width in enumerate(widths) if width > least[i]]
+        if not slack:
+            break
+        widths[max(slack)[1]] -= 1
+        too_much -= 1
+    return widths
+
+
+def _least(column: Sequence[str | Bar], width: int) -> int:
+    """Return how narrow a column can become without breaking a short word."""
+    words = [len(word) for cell in column if isinstance(cell, str) for word in cell.split()]
+    return min(width, max(4, min(max(words, default=0), UNBROKEN)))
+
+
+def _row_lines(row: Sequence[str | Bar], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    cells = [_cell_lines(cell, width) for cell, width in zip(row[:-1], widths, strict=False)]
+    cells.append(_cell_lines(row[-1], widths[-1], whole=True))
+    return [
         "  ".join(
-            cell.rjust(width) if numeric else cell.ljust(width)
-            for cell, width, numeric in zip(row, widths, right, strict=True)
+            (lines[i] if i < len(lines) else "").rjust(width)
+            if numeric
+            else (lines[i] if i < len(lines) else "").ljust(width)
+            for lines, width, numeric in zip(cells, widths, right, strict=True)
         ).rstrip()
-        for row in (headers, *shown)
-    )
+        for i in range(max(map(len, cells)))
+    ]
+
+
+def _cell_lines(cell: str | Bar, width: int, *, whole: bool = False) -> list[str]:
+    """Return a cell in lines; whole words stay whole, as a path at a line's end to be copied."""
+    if isinstance(cell, Bar):
+        return [cell.drawn(width)]
+    if len(cell) <= width:
+        return [cell]
+    return textwrap.wrap(cell, width, break_on_hyphens=False, break_long_words=not whole)
+
+
+def columns_of_terminal() -> int | None:
+    """Return the columns of the terminal that stdout is; None if there is no limit."""
+    if os.environ.get("COLUMNS") or sys.stdout.isatty():
+        return shutil.get_terminal_size((80, 24)).columns
+    return None
+
+
+# ---------------------------------------------------------------------------------------- progress
+
+
+class _Status:
+    """A line on stderr that is written over; nothing of it where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._shown = False
+        self._due = 0.0
+
+    def show(self, text: str, *, at_once: bool = False) -> None:
+        """Show a text in place of the last one, if that one has been there for a moment."""
+        now = time.monotonic()
+        if not sys.stderr.isatty() or (now < self._due and not at_once):
+            return
+        self._due = now + REDRAWN_SECONDS
+        self._shown = True
+        room = shutil.get_terminal_size((80, 24)).columns - 1  # a longer line would stay
+        click.echo(f"\r{text[:room]}\x1b[K", err=True, nl=False)
+
+    def clear(self) -> None:
+        """Leave an empty line behind."""
+        if self._shown:
+            self._shown = False
+            self._due = 0.0
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+status = _Status()
+
+
+class Rate:
+    """How fast something goes, and how long it takes yet, since the first time it was asked."""
+
+    def __init__(self) -> None:
+        """Begin before the first step."""
+        self._begun: tuple[float, int, int] | None = None  # seconds, done by then, of how many
+        self._last = 0
+
+    def __call__(self, done: int, total: int) -> float | None:
+        """Return the steps a second; None if that is not known yet."""
+        now = time.monotonic()
+        if self._begun is None or done < self._last or total != self._begun[2]:
+            self._begun = now, done, total
+        self._last = done
+        seconds, steps = now - self._begun[0], done - self._begun[1]
+        return steps / seconds if seconds > 0 and steps > 0 else None
+
+    def text(self, done: int, total: int) -> str:
+        """Return ", 1,200 a second, 0:42 left", as far as that is known. A total of 0 is unknown."""
+        rate = self(done, total)
+        if rate is None:
+            return ""
+        return (f", {rate:,.0f} a second" if rate >= 1 else f", {1 / rate:,.0f} s each") + _left(
+            rate, done, total
+        )
+
+    def remaining(self, done: int, total: int) -> str:
+        """Return ", 0:42 left", or nothing if that is not known."""
+        rate = self(done, total)
+        return "" if rate is None else _left(rate, done, total)
+
+
+def _left(rate: float, done: int, total: int) -> str:
+    return f", {_duration((total - done) / rate)} left" if total > done else ""
 
 
 def progress(label: str) -> Callable[[int, int], None] | None:
-    """Return a function that shows (done, total) on stderr; None if that is no terminal."""
+    """Return a function that shows (done, total) on stderr, with rate and remaining time.
+
+    A total of 0 is an unknown one. None if stderr is no terminal.
+    """
     if not sys.stderr.isatty():
         return None
+    rate = Rate()
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.call_on_close(status.clear)  # also where the end is not known, or is never reached
 
     def show(done: int, total: int) -> None:
-        end = "\r\x1b[K" if done >= total else ""  # the line is cleared in the end
-        click.echo(f"\r{label}: {done:,} of {total:,}{end}", err=True, nl=False)
+        of = f" of {total:,} ({100 * done // total} %)" if total else ""
+        ends = total > 0 and done >= total
+        figures = f": {done:,}{of}{rate.text(done, total)}"
+        room = max(8, shutil.get_terminal_size((80, 24)).columns - 1 - len(figures))
+        name = label if len(label) <= room else f"...{label[3 - room :]}"
+        status.show(f"{name}{figures}", at_once=ends)
+        if ends:
+            status.clear()
 
     return show
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

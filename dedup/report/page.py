@@ -9,23 +9,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from dedup.report.differences import Hunk
-from dedup.report.texts import regions, running, sides
+from dedup.report.texts import count, regions, running, sides
 
 __all__ = [
-    "Cell", "bars", "beside", "facts", "line", "page", "section", "table", "two_texts", "warning",
+    "Bar", "Cell", "bars", "beside", "facts", "folded", "line", "link", "page", "section", "table",
+    "two_texts", "warning",
 ]  # fmt: skip
 
 Cell = str | int | float
 
-_HEX = re.compile("[0-9a-f]{16}")
+# A named number, and its kind if that has a colour: unique, near, refetch or exempt.
+Bar = tuple[str, int] | tuple[str, int, str]
+
+_CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
+_NUMBER = re.compile(r"[0-9.,]+( %)?|-")
 
 # Each of two texts has a colour of its own, A red and B green, over light and dark alike; on a narrow
 # screen they stand one below the other, and tables too wide for it scroll by themselves.
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --bar: #3b82f6; --warn: #f5a52433;
-  --a: #e5484d; --b: #30a46c; }
+  --a: #e5484d; --b: #30a46c; --unique: #2f9e6e; --near: #e0702b; --refetch: #3b82f6;
+  --exempt: #8b5cf6; }
 * { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
 h1 small { display: block; font-size: 1rem; font-weight: normal; opacity: .75; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
@@ -39,16 +45,28 @@ table { border-collapse: collapse; margin: .4rem 0 1rem; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .9rem .3rem 0; text-align: left;
   vertical-align: top; }
 td { font-variant-numeric: tabular-nums; }
-td code { font: .85rem ui-monospace, monospace; overflow-wrap: normal; white-space: nowrap; }
-td.number, th.number { text-align: right; white-space: nowrap; }
-td.bar { min-width: 8rem; width: 45%; }
+code { font: .85em ui-monospace, monospace; }
+td code { overflow-wrap: normal; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; width: 1%; }
+td.number:not(:last-child), th.number:not(:last-child) { padding-right: 1.5rem; }
+td:first-child:not(.number) { min-width: 7rem; }
+td.part { padding-left: 1.2rem; }
+td.bar { min-width: 8rem; width: 50%; }
 td.bar span { background: var(--bar); border-radius: .2rem; display: block; height: .9rem;
   margin-top: .3rem; }
+td.bar .unique { background: var(--unique); }
+td.bar .near { background: var(--near); }
+td.bar .refetch { background: var(--refetch); }
+td.bar .exempt { background: var(--exempt); }
 .beside { display: flex; flex-wrap: wrap; gap: 0 3rem; margin: 1.2rem 0; }
 .beside table { font-size: .9rem; width: auto; }
 .beside td { max-width: 24rem; min-width: 4rem; }
 .beside td:first-child { min-width: 0; white-space: nowrap; }
 .warning { background: var(--warn); border-radius: .5rem; padding: .6rem .9rem; }
+a { color: inherit; text-decoration-thickness: 1px; text-underline-offset: .2em; }
+:focus-visible { outline: 2px solid var(--bar); outline-offset: 2px; }
+.folded { margin: 1.4rem 0; }
+.folded > summary { font-weight: 600; }
 h3 { font-size: 1rem; margin: 1.4rem 0 0; overflow-wrap: anywhere; }
 h3 + p { margin: 0 0 .4rem; opacity: .8; }
 .pair { border-top: 1px solid var(--line); margin: 0; padding: .4rem 0; }
@@ -69,6 +87,8 @@ footer { border-top: 1px solid var(--line); font-size: .85rem; margin-top: 2.5re
   body { margin-top: 1rem; }
   .sides { grid-template-columns: 1fr; }
   th, td { padding-right: .7rem; }
+  th.number { white-space: normal; }
+  td.number:not(:last-child), th.number:not(:last-child) { padding-right: .9rem; }
   td code { font-size: .75rem; }
   td.bar { min-width: 5rem; width: 30%; }
 }
@@ -89,8 +109,9 @@ def page(
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             f"<title>{escape(title)}</title>",
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{above or escape(title)}{small}</h1>",
+            f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{above or escape(title)}{small}</h1>",
             *parts,
+            "</main>",
             *([f"<footer><p>{escape(footer)}</p></footer>"] if footer else ()),
             "</body>\n</html>\n",
         )
@@ -100,6 +121,21 @@ def page(
 def line(text: str) -> str:
     """Return a line of text."""
     return f"<p>{escape(text)}</p>"
+
+
+def link(address: str) -> str:
+    """Return an address that leads there, if it is one of the web; else its text."""
+    shown = escape(address)
+    if not address.startswith(("http://", "https://")):
+        return shown
+    return f'<a href="{shown}" rel="noreferrer noopener">{shown}</a>'
+
+
+def folded(title: str, *parts: str) -> str:
+    """Return parts that are seen when their title is clicked."""
+    return "\n".join(
+        (f'<details class="folded"><summary>{escape(title)}</summary>', *parts, "</details>")
+    )
 
 
 def beside(*parts: str) -> str:
@@ -127,13 +163,15 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table; numbers stand to the right."""
+    """Return a table; numbers, also such as "12.3 %", stand to the right."""
     listed = [list(row) for row in rows]
     numbers = [
-        bool(listed) and all(isinstance(row[i], int | float) for row in listed)
-        for i in range(len(headers))
+        bool(listed) and all(_is_number(row[i]) for row in listed) for i in range(len(headers))
     ]
-    head = "".join(_cell("th", name, right) for name, right in zip(headers, numbers, strict=True))
+    head = "".join(
+        _cell("th" if name else "td", name, right, ' scope="col"' if name else "")
+        for name, right in zip(headers, numbers, strict=True)
+    )
     body = "\n".join(
         f"<tr>{''.join(_cell('td', x, right) for x, right in zip(row, numbers, strict=True))}</tr>"
         for row in listed
@@ -141,16 +179,26 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
-def bars(rows: Iterable[tuple[str, int]], *, of: int | None = None) -> str:
-    """Return named numbers with bars; `of` is what a full bar means, by default the greatest."""
+def bars(rows: Iterable[Bar], *, of: int | None = None) -> str:
+    """Return named numbers with bars; `of` is what a full bar means, by default the greatest.
+
+    A name that begins with a space is a part of what stands above it.
+    """
     listed = list(rows)
-    most = max([of or 0, *(number for _, number in listed), 1])
-    lines = "\n".join(
-        f'<tr><td>{escape(name)}</td><td class="number">{number:,}</td>'
-        f'<td class="bar"><span style="width:{100 * number / most:.1f}%"></span></td></tr>'
-        for name, number in listed
-    )
-    return f'<div class="wide"><table><tbody>{lines}</tbody></table></div>'
+    most = max([of or 0, *(row[1] for row in listed), 1])
+    return f'<div class="wide"><table><tbody>{_bar_lines(listed, most)}</tbody></table></div>'
+
+
+def _bar_lines(rows: Iterable[Bar], most: int) -> str:
+    lines = []
+    for name, number, *kind in rows:
+        part = ' class="part"' if name.startswith(" ") else ""
+        colour = f' class="{kind[0]}"' if kind else ""
+        lines.append(
+            f'<tr><td{part}>{escape(name.strip())}</td><td class="number">{number:,}</td>'
+            f'<td class="bar"><span{colour} style="width:{100 * number / most:.1f}%"></span></td></tr>'
+        )
+    return "\n".join(lines)
 
 
 def two_texts(
@@ -159,21 +207,22 @@ def two_texts(
     hunks: Sequence[Hunk],
     context: int,
     *,
-    names: tuple[str, str] | None = None,
+    names: tuple[str, str],
+    whole: bool = False,
 ) -> str:
     """Return where two texts differ, side by side, with so many words around each place.
 
-    With names, which stand above the sides, every word is there: those that are the same are folded
-    up, else they are counted.
+    Their names stand above the sides. If whole, every word is there: those that are the same are
+    folded up, else they are counted.
     """
-    if not hunks and names is None:
+    if not hunks and not whole:
         return "<p>The main texts are the same.</p>"
-    shown = "\n".join((*_names(names, hunks), *_sides(a, b, hunks, context, names is not None)))
+    shown = "\n".join((*_names(names, hunks), *_sides(a, b, hunks, context, whole)))
     return f'<div class="sides">{shown}</div>'
 
 
-def _names(names: tuple[str, str] | None, hunks: Sequence[Hunk]) -> Iterator[str]:
-    for side, name in zip("AB", names or (), strict=False):
+def _names(names: tuple[str, str], hunks: Sequence[Hunk]) -> Iterator[str]:
+    for side, name in zip("AB", names, strict=True):
         alone = f" <mark>only in {side}</mark>" if hunks else ""
         yield f'<div class="{side.lower()}"><b>{side}</b> {escape(name)}{alone}</div>'
 
@@ -193,7 +242,7 @@ def _sides(
 def _same(words: Sequence[str], whole: bool) -> str:
     if not words:
         return ""
-    name = f"{len(words):,} word{'' if len(words) == 1 else 's'} the same"
+    name = f"{count(len(words), 'word')} the same"
     if not whole:
         return f"<p>{name}</p>"
     return f'<details><summary>{name}</summary><p dir="auto">{escape(running(words))}</p></details>'
@@ -207,15 +256,19 @@ def _marked(text: str, side: int) -> str:
     return f"<{tag}>{shown}</{tag}>"
 
 
-def _cell(tag: str, value: Cell, right: bool) -> str:
+def _cell(tag: str, value: Cell, right: bool, more: str = "") -> str:
     kind = ' class="number"' if right else ""
-    return f"<{tag}{kind}>{_shown(value)}</{tag}>"
+    return f"<{tag}{kind}{more}>{_shown(value)}</{tag}>"
+
+
+def _is_number(value: Cell) -> bool:
+    return not isinstance(value, str) or _NUMBER.fullmatch(value) is not None
 
 
 def _shown(value: Cell) -> str:
-    """Return a figure, a fingerprint of 16 hex digits, or a text, as HTML."""
+    """Return a figure, a fingerprint of 16 hex digits, a setting's name, or a text, as HTML."""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"<code>{value}</code>" if _HEX.fullmatch(value) else escape(value)
+    return f"<code>{value}</code>" if _CODE.fullmatch(value) else escape(value)

@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 from dedup.report.differences import Hunk
 
-__all__ = ["CONTEXT", "Region", "inline", "regions", "running", "side_by_side", "sides"]
+__all__ = [
+    "CONTEXT",
+    "Region",
+    "count",
+    "inline",
+    "regions",
+    "running",
+    "side_by_side",
+    "sides",
+]
 
 WORDS = 30  # of each side of a hunk, shown unless all are asked for
 CONTEXT = 6  # words shown before and after a hunk
@@ -33,6 +42,11 @@ class Region(NamedTuple):
     b_begin: int
     b_end: int
     hunks: list[Hunk]
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: "1 document", "2,000 documents"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def running(words: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from dedup.errors import UsageError
 from dedup.report.page import bars, facts, page, section, table
+from dedup.report.texts import count
 from dedup.scan.values import Row, Summary
 
 __all__ = ["check_report", "make_report", "write_report"]
@@ -104,7 +105,7 @@ def _html(report: Report) -> str:
         section("Other records", bars(aside)),
         section(
             "Near-duplicates by distance",
-            bars((f"{bits} bits", n) for bits, n in sorted(s.distances.items())),
+            bars([(count(bits, "bit"), n, "near") for bits, n in sorted(s.distances.items())]),
         ),
         section("Pages with most near-duplicates", bars(_pairs(report.clusters)), text=least),
         section("Hosts with most near-duplicates", bars(_pairs(report.hosts)), text=least),

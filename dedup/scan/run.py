@@ -61,9 +61,12 @@ def scan(
     with ExitStack() as stack:
         base = stack.enter_context(_Base(job))
         folder = _folder(job, stack)
+        begins = not (folder / "job.json").exists()
+        total_bytes = _bytes_of(job) if begins else 0  # a wrong input leaves no work behind
         work = stack.enter_context(Work(folder, job, base.recipe, base.store))
         if work.position.phase == "scan":
-            _read(job, work, base.recipe, progress, fault, emit)
+            total_bytes = total_bytes or _bytes_of(job)
+            _read(job, work, base.recipe, total_bytes, progress, fault, emit)
         return _end(job, work, base)
 
 
@@ -140,15 +143,20 @@ class _Base:
 # ---------------------------------------------------------------------------------- reading
 
 
+def _bytes_of(job: Job) -> int:
+    """Return how many bytes there are to be read. Raises what list_units() raises."""
+    return sum(unit.bytes for unit in list_units(job))
+
+
 def _read(
     job: Job,
     work: Work,
     recipe: Recipe,
+    total_bytes: int,
     progress: Callable[[Progress], None] | None,
     fault: Callable[[Fault], None] | None,
     emit: Callable[[bytes], None] | None,
 ) -> None:
-    total_bytes = sum(unit.bytes for unit in list_units(job))
     begin = work.position
     judge = Judge(
         _detector(job, work.memory, recipe), job.guard, copy.deepcopy(begin.summary), fault

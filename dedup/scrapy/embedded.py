@@ -10,6 +10,7 @@ from dedup.detector import Detector
 from dedup.errors import RecipeMismatch
 from dedup.names import check_namespace
 from dedup.recipes import Recipe
+from dedup.report.texts import count
 from dedup.scrapy.config import Config
 from dedup.scrapy.counts import Counts
 from dedup.values import PageFingerprint, Verdict
@@ -56,7 +57,7 @@ class EmbeddedMemory:
                     documents += len(detector)
             except Exception as error:
                 self._counts.fault(error, "the store may not hold the last pages of this crawl")
-        return f"{documents} documents in {self._config.path}"
+        return f"{count(documents, 'document')} in {self._config.path}"
 
 
 class EmbeddedPages:

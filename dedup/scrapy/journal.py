@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dedup.fingerprint import main_words
+from dedup.recipes import recipe_of
 from dedup.report.differences import Hunk, differences
 
 if TYPE_CHECKING:
@@ -82,12 +83,14 @@ class Journal:
         self.dropped_links = 0  # of their main content
         self.parsed = 0  # pages whose callbacks were timed
         self.parsing_seconds = 0.0  # CPU time of those callbacks
+        self.recipe = recipe_of()  # of the pages judged
         self._bodies: OrderedDict[str, bytes] = OrderedDict()  # by document key
         self._bodies_bytes = 0
         self._texts = 0
 
     def judged(self, verdict: "Verdict", response: "Response", recipe: "Recipe") -> None:
         """Note a page and what it was."""
+        self.recipe = recipe
         host = self._host(response.url)
         host.judged += 1
         if verdict.status != "near_duplicate":

@@ -9,22 +9,36 @@ estimated says so.
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dedup.report.page import bars, facts, page, section, table, two_texts, warning
+from dedup.recipes import Recipe
+from dedup.report.page import (
+    Bar,
+    bars,
+    facts,
+    folded,
+    link,
+    page,
+    section,
+    table,
+    two_texts,
+    warning,
+)  # fmt: skip
+from dedup.report.texts import count
 from dedup.scrapy.config import Config
 from dedup.scrapy.journal import Example, Group, Journal
 
 __all__ = ["crawl_report", "write_report"]
 
-GROUPS_SHOWN = 30
+GROUPS_SHOWN = 10
+GROUPS_FOLDED = 20  # more, seen when asked for
 HOSTS_SHOWN = 50
 SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
 SUSPICIOUS_PAGES = 20  # judged, at least
+FEW = 20  # near-duplicates from which on their distances say something
 CONTEXT = 12  # words around a difference
 
 _BECAME = {
@@ -33,16 +47,24 @@ _BECAME = {
     "tag": "marked only",
 }
 _REASONS = {
-    "start": "start requests: always kept",
+    "start": "start requests, always kept",
     "non_html": "no HTML or text",
     "status": "another status than 200",
     "method": "another method than GET",
     "short": "too few distinct words to be judged",
     "too_large": "larger than DEDUP_MAX_BYTES",
     "data_page": "made of inline data",
-    "new_links": "alike text, but new links: page 2 of a listing",
+    "new_links": "alike text, but new links, as page 2 of a listing has",
     "no_callback": "robots.txt, media, the shell",
     "in_flight": "a near-duplicate was in flight for too long",
+    "dont_dedup": "left out by request.meta",
+    "fault": "no table service answered",
+}
+_OTHERWISE = {  # settings that are None
+    "namespace": "the spider's name",
+    "kafka": "none",
+    "report": "none",
+    "secret": "none",
 }
 
 
@@ -74,20 +96,25 @@ def crawl_report(name: str, stats: Mapping[str, Any], config: Config, journal: J
         _groups(journal),
         _hosts(journal),
         _reasons(counts),
-        _settings(config),
         _advice(counts, config, journal),
+        _settings(config, journal.recipe),
     ]
     begun = stats.get("start_time")
     when = f", begun {begun:%Y-%m-%d %H:%M} UTC" if begun is not None else ""
-    return page(f"Deduplication of the crawl {name}", parts, f"crawl-dedup, spider {name}{when}")
+    made = f"crawl-dedup, recipe {journal.recipe.id}; spider {name}{when}"
+    return page(f"Deduplication: crawl of “{name}”", parts, made)
 
 
 def _headline(counts: Mapping[str, Any], config: Config) -> str:
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
+    were, each = ("was a", "") if found == 1 else ("were", "s")
+    they = "it was" if found == 1 else "they were"
+    explored = counts.get("explored", 0)
+    but = f", but for {explored:,} parsed all the same (DEDUP_EXPLORE)" if explored else ""
     return "\n".join(
         (
-            f"<p>{found:,} of {probed:,} judged pages were near-duplicates of pages seen before; "
-            f"they were {_BECAME[config.mode]}.</p>",
+            f"<p>{found:,} of {count(probed, 'judged page')} {were} near-duplicate{each} of pages "
+            f"seen before; {they} {_BECAME[config.mode]}{but}.</p>",
             facts(
                 [
                     ("judged", probed),
@@ -119,14 +146,14 @@ def _warnings(counts: Mapping[str, Any], journal: Journal) -> Iterator[str]:
 
 def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
     exempt = sum(n for reason, n in counts.items() if reason.startswith("exempt/"))
-    steps = [
+    steps: list[Bar] = [
         ("requests", stats.get("downloader/request_count", 0)),
         ("responses", stats.get("downloader/response_count", 0)),
         ("judged", counts.get("probed", 0)),
-        ("near-duplicates", counts.get("near_duplicate", 0)),
-        ("unique", counts.get("unique", 0)),
-        ("fetched again", counts.get("refetch", 0)),
-        ("exempt", exempt),
+        (" unique", counts.get("unique", 0), "unique"),
+        (" near-duplicates", counts.get("near_duplicate", 0), "near"),
+        (" fetched again", counts.get("refetch", 0), "refetch"),
+        ("exempt: kept unjudged, or all the same", exempt, "exempt"),
         ("parsed to the end and remembered", counts.get("inserted", 0)),
         ("items", stats.get("item_scraped_count", 0)),
     ]
@@ -154,24 +181,33 @@ def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str
 
 def _groups(journal: Journal) -> str:
     groups = sorted(journal.groups.items(), key=lambda item: (-item[1].count, item[0]))
-    shown = "\n".join(_group(key, group) for key, group in groups[:GROUPS_SHOWN])
-    more = len(groups) - GROUPS_SHOWN
+    shown = [_group(key, group) for key, group in groups[: GROUPS_SHOWN + GROUPS_FOLDED]]
+    if folds := shown[GROUPS_SHOWN:]:
+        shown[GROUPS_SHOWN:] = [folded(count(len(folds), "more page"), *folds)]
+    if not groups:
+        return section("Groups of near-duplicates", "<p>There are none.</p>")
     text = "The pages with the most near-duplicates, with examples of them."
-    if more > 0:
-        text += f" {more:,} more have {sum(g.count for _, g in groups[GROUPS_SHOWN:]):,}."
-    return section("Groups of near-duplicates", shown or "<p>There are none.</p>", text=text)
+    if left_out := groups[GROUPS_SHOWN + GROUPS_FOLDED :]:
+        copies = sum(group.count for _, group in left_out)
+        text += (
+            f" {count(len(left_out), 'more page')} with {count(copies, 'near-duplicate')} "
+            f"{'is' if len(left_out) == 1 else 'are'} not shown."
+        )
+    return section("Groups of near-duplicates", *shown, text=text)
 
 
 def _group(key: str, group: Group) -> str:
-    title = f"<h3>{escape(key)}</h3><p>{group.count:,} near-duplicates, among them</p>"
+    among = ", among them" if group.count > len(group.examples) else ""
+    title = f"<h3>{link(key)}</h3><p>{count(group.count, 'near-duplicate')}{among}</p>"
     return title + "\n".join(_example(example) for example in group.examples)
 
 
 def _example(example: Example) -> str:
-    name = escape(f"{example.url} ({example.distance} bits, {example.check_distance} of check)")
+    bits = count(example.distance, "bit")
+    name = f"{link(example.url)} ({bits} apart, check {example.check_distance})"
     if example.texts is None:
         return f'<p class="pair">{name}</p>'
-    shown = two_texts(*example.texts, CONTEXT)
+    shown = two_texts(*example.texts, CONTEXT, names=("the page that was kept", "this page"))
     return f'<details class="pair"><summary>{name}</summary>{shown}</details>'
 
 
@@ -192,12 +228,13 @@ def _hosts(journal: Journal) -> str:
             host.judged,
             host.near_duplicates,
             _percent(host.near_duplicates, host.judged),
-            "look at it" if name in suspicious else "",
+            *(("look at it" if name in suspicious else "",) if suspicious else ()),
         )
         for name, host in hosts[:HOSTS_SHOWN]
     ]
-    more = f"{len(hosts) - HOSTS_SHOWN:,} more hosts." if len(hosts) > HOSTS_SHOWN else ""
-    headers = ("host", "judged", "near-duplicates", "share", "")
+    left_out = len(hosts) - HOSTS_SHOWN
+    more = f"{count(left_out, 'more host')} not shown." if left_out > 0 else ""
+    headers = ("host", "judged", "near-duplicates", "share", *([""] if suspicious else ()))
     return section("Hosts", table(headers, rows), text=more)
 
 
@@ -205,20 +242,14 @@ def _reasons(counts: Mapping[str, Any]) -> str:
     rows = sorted(
         (reason[7:], n) for reason, n in counts.items() if reason.startswith("exempt/") and n
     )
-    named = [(f"{reason}: {_REASONS.get(reason, 'kept')}", n) for reason, n in rows]
-    distances = sorted(
-        (int(name.rpartition("/")[2]), n)
-        for name, n in counts.items()
-        if name.startswith("near_duplicate/distance/")
-    )
+    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
+    distances = _distances(counts)
     return "\n".join(
         (
             section("Kept without being judged, or all the same", bars(named)) if named else "",
             section(
                 "Distances of the near-duplicates",
-                bars([(f"{bits} bits", n) for bits, n in distances]),
-                text="Many at the greatest distance: more copies may lie beyond it. Few: a smaller "
-                "distance would find nearly as many.",
+                bars([(count(bits, "bit"), n, "near") for bits, n in distances.items()]),
             )
             if distances
             else "",
@@ -226,15 +257,32 @@ def _reasons(counts: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(config: Config) -> str:
+def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
+    """Return how many near-duplicates lay at each distance, in bits; from 0 to the greatest."""
+    found = {
+        int(name.rpartition("/")[2]): n
+        for name, n in counts.items()
+        if name.startswith("near_duplicate/distance/")
+    }
+    return {bits: found.get(bits, 0) for bits in range(max(found, default=-1) + 1)}
+
+
+def _settings(config: Config, recipe: Recipe) -> str:
     rows = []
     for field, value in msgspec.structs.asdict(config).items():
         told = "set" if field == "secret" and value else value
-        if isinstance(told, frozenset):
-            told = ", ".join(sorted(told))
+        if field == "kafka" and config.kafka is not None:
+            told = ", ".join(config.kafka.bootstrap)
+            rows.append(("DEDUP_TOPIC", config.kafka.topic))
+        elif isinstance(told, frozenset):
+            told = ", ".join(sorted(told)) or "none"
         elif isinstance(told, tuple):  # in the order of preference
-            told = ", ".join(map(_without_token, told))
-        rows.append((f"DEDUP_{field.upper()}", "the recipe's" if told is None else str(told)))
+            told = ", ".join(map(_without_token, told)) or "none"
+        elif told is None and field in _OTHERWISE:
+            told = _OTHERWISE[field]
+        elif told is None:
+            told = f"{getattr(recipe, field)} (the recipe's)"
+        rows.append((f"DEDUP_{field.upper()}", str(told)))
     return section("Settings in force", table(("setting", "value"), rows))
 
 
@@ -265,9 +313,30 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
             "Near-duplicates were accepted at the same time (late_duplicate): a longer "
             "DEDUP_RESERVATION_SECONDS covers slow callbacks."
         )
+    lines += _on_distance(counts, config, journal.recipe)
     if not lines:
         lines.append("Nothing stands out.")
     return section("What to tune", "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
+
+
+def _on_distance(counts: Mapping[str, Any], config: Config, recipe: Recipe) -> Iterator[str]:
+    """Say whether DEDUP_DISTANCE cuts copies off, or is wider than it needs to be."""
+    k = recipe.distance if config.distance is None else config.distance
+    distances = _distances(counts)
+    found = sum(distances.values())
+    if found < FEW or k < 2:
+        return
+    if distances.get(k, 0) > 0.1 * found:
+        yield (
+            f"{_percent(distances[k], found)} of the near-duplicates lie at the greatest distance, "
+            f"{k} bits: more copies may lie beyond it. Compare some that were kept (dedup compare) "
+            "before raising DEDUP_DISTANCE."
+        )
+    elif max(distances) <= k // 2:
+        yield (
+            f"All near-duplicates lie within {count(max(distances), 'bit')}: DEDUP_DISTANCE = "
+            f"{max(*distances, 1)} would have found the same."
+        )
 
 
 def _percent(part: int, whole: int) -> str:

@@ -20,6 +20,7 @@ from dedup.errors import DedupError, ServiceUnavailable
 from dedup.events import encode, record_key
 from dedup.names import site_of
 from dedup.recipes import Recipe
+from dedup.report.texts import count
 from dedup.scrapy.config import Config
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.endings import Endings
@@ -73,7 +74,7 @@ class ServiceMemory:
             await pages.endings.close()
         try:
             documents = sum([await pages.detector.count() for pages in self._pages])
-            return f"{documents} documents at {where}"
+            return f"{count(documents, 'document')} at {where}"
         except DedupError:
             return f"no word from {where}"
         finally:

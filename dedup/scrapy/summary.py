@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from dedup.report.texts import count
 from dedup.scrapy.config import Config
 
 __all__ = ["summary"]
@@ -22,12 +23,13 @@ def summary(stats: Mapping[str, Any], config: Config, remembered: str) -> str:
     explored = counts.get("explored", 0)
     but = f" but for {explored} explored," if explored else ","
     lines = [
-        f"dedup: {probed} pages judged: {counts.get('unique', 0)} unique, {found} near-duplicates"
-        f"{share} {_WHAT_BECAME[config.mode]}{but} {counts.get('refetch', 0)} fetched again",
+        f"dedup: {count(probed, 'page')} judged: {counts.get('unique', 0):,} unique, "
+        f"{count(found, 'near-duplicate')}"
+        f"{share} {_WHAT_BECAME[config.mode]}{but} {counts.get('refetch', 0):,} fetched again",
         f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
-        f"  distances of near-duplicates: {_listed(counts, 'near_duplicate/distance/')}",
+        f"  distances of near-duplicates: {_distances(counts)}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
-        f"  remembered {counts.get('inserted', 0)}, given back {counts.get('released', 0)}; "
+        f"  remembered {counts.get('inserted', 0):,}, given back {counts.get('released', 0):,}; "
         f"{remembered}",
     ]
     if probed:
@@ -43,4 +45,12 @@ def _listed(counts: Mapping[str, Any], prefix: str) -> str:
     found = sorted(
         (name[len(prefix) :], value) for name, value in counts.items() if name.startswith(prefix)
     )
-    return ", ".join(f"{value} {name}" for name, value in found) or "none"
+    return ", ".join(f"{value:,} {name}" for name, value in found) or "none"
+
+
+def _distances(counts: Mapping[str, Any]) -> str:
+    begin = "near_duplicate/distance/"
+    found = sorted(
+        (int(name[len(begin) :]), n) for name, n in counts.items() if name.startswith(begin)
+    )
+    return ", ".join(f"{n:,} at {bits}" for bits, n in found) + " bits" if found else "none"

@@ -91,6 +91,7 @@ class Follower:
             "log_status": state.status,
             "log_lag_records": state.lag_records,
             "log_behind_seconds": round(state.behind_seconds, 1),
+            "log_manifest_age_seconds": round(state.manifest_seconds, 1),
         }
 
     def metrics(self) -> Iterable[Metric]:

@@ -26,12 +26,17 @@ SAMPLES = 450  # fifteen minutes
 HOSTS = 2000  # hosts that are counted
 HOT = 2000  # documents whose near-duplicates are counted
 SHOWN = 12  # of each, on the page
+SNAPSHOT = "table.ndd"  # in the folder of a store
 
 Series = Annotated[list[int], Meta(description="One number for each sample, the oldest first.")]
 
 
 class NamespaceView(msgspec.Struct, frozen=True):
-    """A namespace: what it holds and what was judged in it since the start. Sizes in bytes."""
+    """A namespace: what it holds and what was judged in it since the start. Sizes in bytes.
+
+    snapshot_age_seconds  since the table was last written to disk; None: never
+    tail_documents        changed since then: they are read one by one at the next start
+    """
 
     name: str
     recipe: str
@@ -39,6 +44,8 @@ class NamespaceView(msgspec.Struct, frozen=True):
     in_flight: int
     table_bytes: int
     file_bytes: int
+    tail_documents: int
+    snapshot_age_seconds: float | None
     judged: int
     near_duplicates: int
 
@@ -194,6 +201,8 @@ def overview(
             info["in_flight"],
             info["table_bytes"],
             info["documents_file_bytes"],
+            info["tail_documents"],
+            _snapshot_age_seconds(info["path"]),
             *tally.namespaces.get(name, (0, 0)),
         )
         for name, info in namespaces
@@ -214,6 +223,13 @@ def overview(
         reason,
         log,
     )
+
+
+def _snapshot_age_seconds(folder: str) -> float | None:
+    try:
+        return max(0.0, time.time() - (Path(folder) / SNAPSHOT).stat().st_mtime)
+    except OSError:
+        return None
 
 
 def _memory_bytes() -> int:

@@ -14,12 +14,12 @@ static struct block_costs in_segment(double values, const struct block *block) {
 }
 
 /* Lists up to `capacity` blocks of a design, and closes it. */
-static void list(struct design *design, double values, costs_of *costs_of, ndd_block *blocks,
+static void list(struct design *design, double values, costs_of *costs_in, ndd_block *blocks,
                  size_t capacity, uint32_t *count) {
     *count = design->count;
     for (uint32_t i = 0; i < design->count && i < capacity; i++) {
         const struct block *block = &design->blocks[i];
-        struct block_costs costs = costs_of(values, block);
+        struct block_costs costs = costs_in(values, block);
         blocks[i] = (ndd_block){.mask = block->mask,
                                 .flips = block->flips,
                                 .threshold = block->threshold,

@@ -40,19 +40,38 @@ function made(tag, content = "", more = {}) {
   return element;
 }
 
+const counted = (n, one) => `${number(n)} ${n === 1 ? one : `${one}s`}`;
+const isNumber = (value) => typeof value === "number" || /^[\d.,]+ (%|[kMGT]?B|d|h|min|s)$|^-$/.test(value);
+
+// A cell is a number, a text, or a made td. Columns of numbers stand to the right.
 function table(headers, rows, nothing) {
   if (!rows.length) return made("p", nothing, { class: "note" });
-  const cell = (tag, value) => {
-    if (value instanceof Node) return made(tag, [value]);
-    return typeof value === "number" ? made(tag, number(value), { class: "number" }) : made(tag, value);
+  const isRight = (value) => (value instanceof Node ? value.classList.contains("number") : isNumber(value));
+  const right = headers.map((_, i) => rows.every((row) => isRight(row[i])));
+  const kind = (i) => (right[i] ? { class: "number" } : {});
+  const cell = (value, i) => {
+    if (value instanceof Node) return value;
+    return made("td", typeof value === "number" ? number(value) : value, kind(i));
   };
-  const head = headers.map((name, i) => made("th", name, typeof rows[0][i] === "number" ? { class: "number" } : {}));
-  const body = rows.map((row) => made("tr", row.map((value) => cell("td", value))));
+  const head = headers.map((name, i) => (name ? made("th", name, { scope: "col", ...kind(i) }) : made("td")));
+  const body = rows.map((row) => made("tr", row.map(cell)));
   return made("div", [made("table", [made("thead", [made("tr", head)]), made("tbody", body)])], { class: "wide" });
 }
 
-function bar(part, whole, text) {
-  return made("meter", text, { min: 0, max: Math.max(1, whole), value: part, "aria-label": text });
+// A bar; its number stands beside it.
+function bar(part, whole, kind = "") {
+  const drawn = made("span");
+  drawn.style.width = `${100 * part / Math.max(1, whole)}%`;
+  return made("td", [drawn], { class: `bar ${kind}` });
+}
+
+// Draws a part of the page if its data changed, unless somebody is in it by keyboard.
+const last = {};
+function redraw(id, data, draw) {
+  const told = JSON.stringify(data);
+  if (last[id] === told || $(id).contains(document.activeElement)) return;
+  last[id] = told;
+  $(id).replaceChildren(...[draw(data)].flat());
 }
 
 // ------------------------------------------------------------------------------------------ charts
@@ -63,8 +82,8 @@ function drawn(tag, more) {
   return element;
 }
 
-// series: [class, name, numbers, last as text]; all on one scale from 0 to most
-function chart(series, most, unit) {
+// series: [class, name, numbers, last as text]; all on one scale from 0 to most, over so many seconds
+function chart(series, most, unit, seconds) {
   const width = 600, height = 100, top = Math.max(most, 1e-9);
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
   svg.setAttribute("aria-label", series.map(([, name, , last]) => `${name} ${last}`).join(", "));
@@ -80,7 +99,7 @@ function chart(series, most, unit) {
     svg.append(drawn("path", { d: path, class: kind }));
   }
   const names = series.map(([kind, name, , last]) => made("span", [made("i", "", { class: kind }), `${name} ${last}`]));
-  names.push(made("span", `top of the scale: ${unit(most)}`, { class: "note" }));
+  names.push(made("span", `${seconds ? `last ${duration(seconds)}, ` : ""}0 to ${unit(most)}`, { class: "note" }));
   return [svg, made("p", names, { class: "legend" })];
 }
 
@@ -95,13 +114,14 @@ function rates(history) {
     return [kind, name, numbers, number(numbers.length ? numbers.at(-1) : 0)];
   });
   const most = Math.max(1, ...series.flatMap(([, , numbers]) => numbers));
-  $("rates").replaceChildren(...chart(series, most, (n) => `${number(n)} a second`));
+  const span = times.length > 1 ? times.at(-1) - times[0] : 0;
+  $("rates").replaceChildren(...chart(series, most, (n) => `${number(n)} a second`, span));
 
   const all = times.map((_, i) => shown.reduce((sum, [, , field]) => sum + history[field][i], 0));
   const shares = all.map((n, i) => (n ? history.near_duplicates[i] / n : null));
-  const last = shares.findLast((share) => share !== null);
-  const told = last === undefined || last === null ? "-" : percent(last, 1);
-  $("share").replaceChildren(...chart([["near", "near-duplicates", shares, told]], 1, () => "100 %"));
+  const latest = shares.findLast((share) => share !== null);
+  const told = latest === undefined ? "-" : percent(latest, 1);
+  $("share").replaceChildren(...chart([["near", "near-duplicates", shares, told]], 1, () => "100 %", span));
 }
 
 // ---------------------------------------------------------------------------------------- overview
@@ -119,58 +139,80 @@ function bytes(n) {
   return `${n.toFixed(i ? 1 : 0)} ${units[i]}`;
 }
 
+const SUSPICIOUS = 0.6;  // near-duplicates among the judged pages of a domain
+const LOG = {
+  log_status: ["log", String], log_lag_records: ["behind the log", (n) => counted(n, "record")],
+  log_behind_seconds: ["up to date since", (s) => (s ? `${duration(s)} not` : "now")],
+  log_manifest_age_seconds: ["log snapshot", (s) => `${duration(s)} ago`],
+};
+
 function facts(o) {
   const sum = (field) => o.namespaces.reduce((total, ns) => total + ns[field], 0);
   const judged = ["unique", "near_duplicate", "refetch", "exempt"].reduce((n, v) => n + (o.verdicts[v] || 0), 0);
   const near = o.verdicts.near_duplicate || 0;
+  const ages = o.namespaces.map((ns) => ns.snapshot_age_seconds).filter((age) => age !== null);
   const pairs = [["documents", number(sum("documents"))], ["in flight", number(sum("in_flight"))],
     ["judged", number(judged)], ["near-duplicates", number(near)], ["share", percent(near, judged)],
-    ["memory", bytes(o.memory_bytes)], ["on disk", bytes(sum("file_bytes"))], ["running for", duration(o.uptime_seconds)]];
+    ["memory", bytes(o.memory_bytes)], ["tables", bytes(sum("table_bytes"))], ["on disk", bytes(sum("file_bytes"))],
+    ["oldest snapshot", ages.length ? `${duration(Math.max(...ages))} ago` : "none yet"],
+    ["running for", duration(o.uptime_seconds)]];
   if (o.partitions !== "*") pairs.push(["partitions", `${o.partitions} of ${o.partition_count}`]);
   for (const [name, value] of Object.entries(o.log || {})) {
-    pairs.push([name.replaceAll("_", " "), typeof value === "number" ? number(value) : String(value)]);
+    const [title, shown] = LOG[name] || [name.replaceAll("_", " "), String];
+    pairs.push([title, shown(value)]);
   }
-  $("facts").replaceChildren(...pairs.map(([name, value]) => made("div", [made("dt", name), made("dd", value)])));
+  return pairs.map(([name, value]) => made("div", [made("dt", name), made("dd", value)]));
 }
 
-function hosts(o) {
-  const rows = o.hosts.map((h) => {
-    const share = percent(h.near_duplicates, h.judged);
-    return [h.domain || "-", h.judged, h.near_duplicates, bar(h.near_duplicates, h.judged, share)];
+function hosts(hosts) {
+  const isOver = (h) => h.judged >= 20 && h.near_duplicates > SUSPICIOUS * h.judged;
+  const rows = hosts.map((h) => {
+    const kind = isOver(h) ? "over" : "", share = percent(h.near_duplicates, h.judged);
+    return [h.domain || "-", h.judged, h.near_duplicates, made("td", share, { class: `number ${kind}` }),
+      bar(h.near_duplicates, h.judged, kind)];
   });
-  $("hosts").replaceChildren(table(["domain", "judged", "near-dup.", "share"], rows, "Nothing was judged yet."));
+  const parts = [table(["domain", "judged", "near-dup.", "share", ""], rows, "Nothing was judged yet.")];
+  const over = hosts.filter(isOver).map((h) => h.domain || "-");
+  if (over.length) {
+    parts.push(made("p", `Over 60 % near-duplicates: ${over.join(", ")}. An error page, a consent wall or a template looks like this.`, { class: "warned" }));
+  }
+  return parts;
 }
 
-function hot(o) {
-  const rows = o.hot.map((h) => {
-    const look = made("a", h.key, { href: "#found" });
-    look.addEventListener("click", () => { $("where").value = h.namespace; $("what").value = h.key; lookUp(); });
-    return [look, h.namespace, h.near_duplicates];
+function hot(hot) {
+  const rows = hot.map((h) => {
+    const look = made("a", h.key, { href: "#found", title: h.key });
+    look.addEventListener("click", () => { $("where").value = h.namespace; $("what").value = h.key; $("found").focus(); lookUp(); });
+    return [made("td", [look, made("small", h.namespace)], { class: "key" }), h.near_duplicates];
   });
-  $("hot").replaceChildren(table(["document", "namespace", "near-dup."], rows, "None yet."));
+  return table(["document, and its namespace", "near-dup."], rows, "None yet.");
 }
 
-function namespaces(o) {
-  const rows = o.namespaces.map((n) => [n.name, n.documents, n.in_flight, n.judged, percent(n.near_duplicates, n.judged),
-    bytes(n.table_bytes), bytes(n.file_bytes)]);
-  $("namespaces").replaceChildren(table(["name", "documents", "in flight", "judged", "near-dup.", "table", "on disk"], rows,
-    "There is none yet: a crawl makes its own."));
+function namespaces(namespaces) {
+  const rows = namespaces.map((n) => [n.name, n.documents, n.in_flight, n.judged, percent(n.near_duplicates, n.judged),
+    bytes(n.table_bytes), bytes(n.file_bytes), n.snapshot_age_seconds === null ? "-" : duration(n.snapshot_age_seconds)]);
+  return table(["name", "documents", "in flight", "judged", "near-dup.", "table", "on disk", "snapshot"], rows,
+    "There is none yet: a crawl makes its own.");
+}
+
+function choices(o) {
   recipes = Object.fromEntries(o.namespaces.map((n) => [n.name, n.recipe]));
-  const names = Object.keys(recipes), chosen = $("where").value;
+  const names = Object.keys(recipes).sort(), chosen = $("where").value;
   if (names.join() !== [...$("where").options].map((option) => option.value).join()) {
     $("where").replaceChildren(...names.map((name) => made("option", name, { value: name })));
     if (names.includes(chosen)) $("where").value = chosen;
+    else if (o.namespaces.length) $("where").value = o.namespaces[0].name;  // the busiest
   }
 }
 
-function distances(o) {
-  const most = Math.max(...o.distances);
-  const rows = o.distances.map((n, bits) => [`${bits} bits`, n, bar(n, most, number(n))]);
-  $("distances").replaceChildren(table(["", "pages", ""], most ? rows : [], "No near-duplicate yet."));
+function distances(distances) {
+  const most = Math.max(...distances);
+  const rows = distances.map((n, bits) => [counted(bits, "bit"), n, bar(n, most)]);
+  return table(["distance", "pages", ""], most ? rows : [], "No near-duplicate yet.");
 }
 
 function state(o) {
-  const kind = { ok: "", stale: "warning", not_ready: "warning" }[o.state];
+  const kind = { ok: "ready", stale: "warning", not_ready: "warning" }[o.state];
   $("state").className = kind;
   $("state").textContent = { ok: "ready", stale: "stale", not_ready: "not ready" }[o.state] + (o.reason ? `: ${o.reason}` : "");
   $("version").textContent = o.version;
@@ -181,7 +223,9 @@ async function update() {
     const o = await ask("/v1/overview");
     $("access").hidden = true;
     $("main").hidden = false;
-    state(o); facts(o); rates(o.history); distances(o); hosts(o); namespaces(o); hot(o);
+    state(o); rates(o.history); choices(o);
+    redraw("facts", o, facts); redraw("distances", o.distances, distances); redraw("hosts", o.hosts, hosts);
+    redraw("namespaces", o.namespaces, namespaces); redraw("hot", o.hot, hot);
   } catch (error) {
     if (error instanceof Refused) {
       $("state").textContent = token ? "the token is wrong" : "locked";
@@ -218,16 +262,22 @@ async function documentOf(namespace, key) {
   }
 }
 
+const problem = (error) => (error instanceof Refused ? "the token is wrong" : error.message);
+
 function shownDocument(namespace, found) {
   const forget = made("button", "Forget this document", { type: "button" });
   forget.addEventListener("click", async () => {
     if (!confirm(`Forget ${found.key}? A page like it will be unique again.`)) return;
-    const told = await ask("/v1/forget", { ns: namespace, keys: [found.key] });
-    forget.replaceWith(made("p", told.results[0].done ? "Forgotten." : "It was not there any more."));
+    try {
+      const told = await ask("/v1/forget", { ns: namespace, keys: [found.key] });
+      forget.replaceWith(made("p", told.results[0].done ? "Forgotten." : "It was not there any more."));
+    } catch (error) {
+      forget.after(made("p", `It was not forgotten: ${problem(error)}.`, { role: "alert" }));
+    }
   });
   const when = new Date(1000 * found.inserted_seconds).toISOString().slice(0, 19).replace("T", " ");
   return made("article", [made("h3", found.key),
-    made("p", [made("code", found.value), ` value, ${found.features} features, ${found.link_count} links; domain ${found.domain || "-"}; inserted ${when} UTC`]),
+    made("p", [made("code", found.value), ` value, ${counted(found.features, "feature")}, ${counted(found.link_count, "link")}; domain ${found.domain || "-"}; inserted ${when} UTC`]),
     forget]);
 }
 
@@ -246,21 +296,26 @@ async function lookUp() {
       total: 128, count: 50, pages: [{ value, check }] });
     const near = probed.results[0].filter((n) => !found || n.key !== found.key);
     const parts = found ? [shownDocument(namespace, found)] : [];
-    parts.push(made("p", `${near.length} stored ${near.length === 1 ? "neighbour" : "neighbours"} within ${$("within").value} bits${near.length === 50 ? " are shown" : ""}`));
+    const within = counted(Number($("within").value), "bit"), many = probed.results[0].length === 50 ? "; there may be more" : "";
+    parts.push(made("p", `${counted(near.length, "stored neighbour")} within ${within}${many}`));
+    if (near.length) {
+      const squares = [["one", "1"], ["zero", "0"], ["differs", "differs"]];
+      parts.push(made("p", squares.map(([kind, name]) => made("span", [made("i", "", { class: kind }), name])), { class: "legend" }));
+    }
     for (const n of near) {
       const other = await documentOf(namespace, n.key);
       if (!other) continue;
       const check = found ? `, ${n.check_distance} of check` : "";
-      parts.push(made("article", [made("h3", n.key), made("p", [`${n.distance} ${n.distance === 1 ? "bit" : "bits"}${check}; value `, made("code", other.value)]),
+      parts.push(made("article", [made("h3", n.key), made("p", [`${counted(n.distance, "bit")}${check}; value `, made("code", other.value)]),
         bits(BigInt(`0x${value}`), BigInt(`0x${other.value}`))]));
     }
     shown.replaceChildren(...parts);
   } catch (error) {
-    shown.replaceChildren(made("p", error instanceof Refused ? "the token is wrong" : error.message));
+    shown.replaceChildren(made("p", problem(error)));
   }
 }
 
-for (let k = 0; k <= 15; k += 1) $("within").append(made("option", `${k} bits`, { value: k }));
+for (let k = 0; k <= 15; k += 1) $("within").append(made("option", counted(k, "bit"), { value: k }));
 $("within").value = 7;
 $("look").addEventListener("submit", (event) => { event.preventDefault(); lookUp(); });
 $("access").addEventListener("submit", (event) => {
