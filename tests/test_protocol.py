@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import inspect
 import json
 import re
 from pathlib import Path
@@ -81,10 +82,18 @@ def test_every_example_of_the_protocol_is_answered_as_it_says(tmp_path, protocol
             if got in {"true", "false"} and answer == '"OK"':
                 got = '"OK"'
             assert got == answer, f"line {line}: {command}"
+        told = client.execute_command("DEDUP.INFO").splitlines()
+        namespaces = [line for line in told if line.startswith("namespace_")]
+        name = namespaces[0].partition(":")[0].removeprefix("namespace_")
+        told += client.execute_command("DEDUP.INFO", name).splitlines()
+    text = PAGE.read_text(encoding="utf-8").partition("### INFO")[2].partition("\n### ")[0]
+    for key in {line.partition(":")[0] for line in told if line not in namespaces}:
+        assert f"`{key}`" in text, key
 
 
 def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
+    from dedup.service.follow import Follower
     from dedup.service.http import STATUS
     from dedup.service.resp_commands import _COMMANDS
 
@@ -93,6 +102,8 @@ def test_every_command_and_error_is_in_the_document():
         assert re.search(rf"\b{re.escape(name.decode())}\b", text), name
     for code in STATUS:
         assert f"`{code}`" in text, code
+    for key in re.findall(r'"(log_\w+)":', inspect.getsource(Follower.info)):
+        assert f"`{key}`" in text, key
 
 
 def test_the_bounds_are_those_of_the_service():

@@ -143,7 +143,7 @@ class Replica:
         elif self._applying.trouble:
             status, reason = "catching_up", self._applying.trouble
         elif not self._caught_up:
-            status, reason = "catching_up", f"{lag:,} records of the log are not applied yet"
+            status, reason = "catching_up", f"records of the log that are not applied yet: {lag:,}"
         else:
             return "current", ""
         if self._as_it_was and not self._caught_up:

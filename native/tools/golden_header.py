@@ -42,7 +42,7 @@ def page_row(vector: dict, content: bytes, url: str | None) -> str:
         f"{{{word(vector[f'{prefix}value'])}, {word(vector[f'{prefix}check'])}, "
         f"{word(vector.get(f'{prefix}links', '0'))}, {vector['features']}, "
         f"{vector.get('link_count', 0)}, {vector.get('text_bytes', 0)}, "
-        f"{vector.get('data_bytes', 0)}}}"
+        f"{vector.get('data_bytes', 0)}, 0}}"  # all golden pages are UTF-8
         for prefix in ("", "keyed_")
     ]
     return f"{{{blob(content)}, {blob(directory(url))}, {', '.join(numbers)}}}"
