@@ -9,7 +9,7 @@ from stores import RECIPE, document, fill, spread
 
 from dedup.errors import RecipeMismatch, UsageError
 from dedup.recipes import recipe_of
-from dedup.store import Store, documents, file, store, verify_store
+from dedup.store import Store, documents, file, verify_store
 
 # ------------------------------------------------------------------------ documents in and out
 
@@ -114,7 +114,7 @@ def test_forget_says_whether_there_was_something(tmp_path):
 
 def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):
     """Of more matches than the limit the nearest are returned."""
-    monkeypatch.setattr(store, "NEAR_LIMIT", 3)
+    monkeypatch.setattr("dedup.store.search.NEAR_LIMIT", 3)
     with Store.open(tmp_path, k=3) as s:
         for i in range(4):
             s.insert(document(f"far {i}", 0b111))

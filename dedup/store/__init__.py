@@ -11,7 +11,8 @@ documents by the thousand.
 
 from dedup.store.applied import Applied
 from dedup.store.removal import forget_before, give_up, give_up_more
-from dedup.store.store import NEAR_LIMIT, Store, TooMany, agreed_recipe
+from dedup.store.search import NEAR_LIMIT, TooMany
+from dedup.store.store import Store, agreed_recipe
 from dedup.store.verify import Report, verify_store
 
 __all__ = [

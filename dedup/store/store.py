@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.names import check_namespace
@@ -32,23 +31,18 @@ from dedup.store.flusher import Flusher
 from dedup.store.leaving import Leaving
 from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
+from dedup.store.search import Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents
-from dedup.table import Match
 from dedup.values import Document
 
-__all__ = ["NEAR_LIMIT", "Store", "TooMany", "agreed_recipe"]
+__all__ = ["Store", "agreed_recipe"]
 
-NEAR_LIMIT = 1000  # documents that near() answers at most
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
 log = logging.getLogger(__name__)
 
 _opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
-
-
-class TooMany(UsageError):
-    """More documents lie near the values of a batch than one answer may hold."""
 
 
 def agreed_recipe(
@@ -66,15 +60,6 @@ def agreed_recipe(
             "another namespace"
         )
     return recipe
-
-
-def _within(
-    k: int, offsets: Array, ids: Array, distances: npt.NDArray[np.uint8]
-) -> tuple[Array, Array, npt.NDArray[np.uint8]]:
-    """Leave the matches beyond distance k out of what a batch of probes found."""
-    kept = distances <= k
-    before = np.concatenate(([0], np.cumsum(kept)))
-    return before[offsets].astype(np.uint64), ids[kept], distances[kept]
 
 
 class Removed(NamedTuple):
@@ -217,24 +202,7 @@ class Store:
         Raises StoreDamaged.
         """
         with self._lock:
-            self._check_open()
-            if not self._table_fits:
-                self.widen(self._k)
-            matches: list[Match] = self._table.probe(value, limit=NEAR_LIMIT)
-            if k is not None and k < self._k:
-                matches = [m for m in matches if m.distance <= k]
-            if not matches:
-                return []
-            found = self._documents.read([m.document for m in matches])
-            leaving = self._leaving
-        for match, document in zip(matches, found, strict=True):
-            if document.page.value != match.value:
-                raise self._unfit()
-        return [
-            (document, m.distance)
-            for m, document in zip(matches, found, strict=True)
-            if leaving is None or not leaving.has(m.document, document.key)
-        ]
+            return near(self._searched(), value, self._up_to(k))
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
@@ -244,49 +212,17 @@ class Store:
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         with self._lock:
-            self._check_open()
-            if not self._table_fits:
-                self.widen(self._k)
-            offsets, ids, distances = self._table.probe_many(values, limit=NEAR_LIMIT)
-            if not len(ids):
-                return {}
-            if limit is not None and len(ids) > limit:
-                raise TooMany(
-                    f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
-                    f"{limit:,} that one answer may hold: probe fewer at once"
-                )
-            if k is not None and k < self._k:
-                offsets, ids, distances = _within(k, offsets, ids, distances)
-            found = self._documents.read(ids.tolist())
-            ends, near = offsets.tolist(), distances.tolist()
-            answers: dict[int, list[tuple[Document, int]]] = {}
-            for i in np.flatnonzero(np.diff(offsets)).tolist():
-                span = slice(ends[i], ends[i + 1])
-                value = int(values[i])
-                for document, distance in zip(found[span], near[span], strict=True):
-                    if (document.page.value ^ value).bit_count() != distance:
-                        raise self._unfit()
-                answers[i] = list(zip(found[span], near[span], strict=True))
-            leaving = self._leaving
-        if leaving is None:
-            return answers
-        return {
-            i: stay
-            for i, answer in answers.items()
-            if (
-                stay := [
-                    each
-                    for each, document_id in zip(answer, ids[ends[i] : ends[i + 1]], strict=True)
-                    if not leaving.has(int(document_id), each[0].key)
-                ]
-            )
-        }
+            return near_many(self._searched(), values, self._up_to(k), limit)
 
-    def _unfit(self) -> StoreDamaged:
-        return StoreDamaged(
-            f"{self._snapshot} does not fit the documents: close the store and remove "
-            "this file, it is made anew from them"
-        )
+    def _up_to(self, k: int | None) -> int:
+        return self._k if k is None or k > self._k else k
+
+    def _searched(self) -> Searched:
+        """Return what is searched. Called with the lock held."""
+        self._check_open()
+        if not self._table_fits:
+            self.widen(self._k)
+        return Searched(self._table, self._documents, self._leaving, self._snapshot)
 
     def insert(self, document: Document) -> None:
         """Store a document; one with the same key is replaced. Committed on return.

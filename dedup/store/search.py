@@ -1,0 +1,108 @@
+"""The search of a store: a value's neighbours, as documents.
+
+    value -> table (ids within k) -> documents -> those that stay
+
+The rule kept here: what the table finds and the documents say must agree; a snapshot that does not
+fit its documents is named and refused, and answers nothing.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup.errors import StoreDamaged, UsageError
+from dedup.numbers import Array
+from dedup.store.documents import Documents
+from dedup.store.leaving import Leaving
+from dedup.table import Match, Table
+from dedup.values import Document
+
+__all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
+
+NEAR_LIMIT = 1000  # documents that one value is answered with, at most
+
+Near = list[tuple[Document, int]]
+"""Documents and their distances, nearest first, of equal distance the oldest."""
+
+
+class TooMany(UsageError):
+    """More documents lie near the values of a batch than one answer may hold."""
+
+
+class Searched(NamedTuple):
+    """What is searched: the table, whose documents they are, who leaves, and the table's snapshot."""
+
+    table: Table
+    documents: Documents
+    leaving: Leaving | None
+    snapshot: Path
+
+    def unfit(self) -> StoreDamaged:
+        """Return the error of a table that found what the documents do not say."""
+        return StoreDamaged(
+            f"{self.snapshot} does not fit the documents: close the store and remove "
+            "this file, it is made anew from them"
+        )
+
+
+def near(searched: Searched, value: int, k: int) -> Near:
+    """Return the documents within k of a value. Raises StoreDamaged."""
+    matches: list[Match] = searched.table.probe(value, limit=NEAR_LIMIT)
+    if k < searched.table.k:
+        matches = [m for m in matches if m.distance <= k]
+    if not matches:
+        return []
+    leaving = searched.leaving
+    found = searched.documents.read([m.document for m in matches])
+    answer = []
+    for match, document in zip(matches, found, strict=True):
+        if document.page.value != match.value:
+            raise searched.unfit()
+        if leaving is None or not leaving.has(match.document, document.key):
+            answer.append((document, match.distance))
+    return answer
+
+
+def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> dict[int, Near]:
+    """Return near() of each value that has any, by its index. Raises StoreDamaged and TooMany."""
+    offsets, ids, distances = searched.table.probe_many(values, limit=NEAR_LIMIT)
+    if not len(ids):
+        return {}
+    if limit is not None and len(ids) > limit:
+        raise TooMany(
+            f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
+            f"{limit:,} that one answer may hold: probe fewer at once"
+        )
+    if k < searched.table.k:
+        offsets, ids, distances = _within(k, offsets, ids, distances)
+    given = ids.tolist()
+    found = searched.documents.read(given)
+    ends, nearness, leaving = offsets.tolist(), distances.tolist(), searched.leaving
+    answers: dict[int, Near] = {}
+    for i in np.flatnonzero(np.diff(offsets)).tolist():
+        span = slice(ends[i], ends[i + 1])
+        value = int(values[i])
+        answer = list(zip(found[span], nearness[span], strict=True))
+        for document, distance in answer:
+            if (document.page.value ^ value).bit_count() != distance:
+                raise searched.unfit()
+        if leaving is not None:
+            answer = [
+                each
+                for each, document_id in zip(answer, given[span], strict=True)
+                if not leaving.has(document_id, each[0].key)
+            ]
+        if answer:
+            answers[i] = answer
+    return answers
+
+
+def _within(
+    k: int, offsets: Array, ids: Array, distances: npt.NDArray[np.uint8]
+) -> tuple[Array, Array, npt.NDArray[np.uint8]]:
+    """Leave the matches beyond distance k out of what a batch of probes found."""
+    kept = distances <= k
+    before = np.concatenate(([0], np.cumsum(kept)))
+    return before[offsets].astype(np.uint64), ids[kept], distances[kept]
