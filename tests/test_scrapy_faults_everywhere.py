@@ -49,7 +49,7 @@ UNUSED = {
     "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.leaving", "Store.near_many", "Store.offsets",
     "Store.part_with", "Store.parted", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
     "Table.__init__", "Table.find",
-    "Table.has", "Table.k", "Table.pairs",
+    "Table.has", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
