@@ -886,7 +886,11 @@ static void test_validate_names_the_rule_that_is_broken(void) {
     table->documents.set_bytes--;
     struct lines *lines = &table->index.lines[1];
     union line *line = index_line(&table->index, 1, values[5]);
-    CHECK(line->head > 0 && line->head <= lines->inside);
+    for (int i = 6; line->head > lines->inside; i++) { /* a bucket that lies in its lines */
+        CHECK(i < 3000);
+        line = index_line(&table->index, 1, values[i]);
+    }
+    CHECK(line->head > 0);
     line->head--;
     CHECK(strcmp(broken_rule(table), "the index has not as many values as the table") == 0);
     line->head++;
