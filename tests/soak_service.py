@@ -8,7 +8,9 @@ In a round two workers of a group, which share the service, are given pages in s
 one to three of {a worker, the service, the broker} are killed with -9 at moments that the seed
 chooses, and started again. Then everything is drained, and judged: every page is in an output, every
 drop names a page alike that was accepted, and every page that was accepted before is a near-duplicate
-for the service now. Service and broker live on through all rounds, with what they have on disk.
+for the service now; but for those that were judged again, as near-duplicates, since the service and the
+worker died between their output and their insert. Service and broker live on through all rounds, with
+what they have on disk.
 
 Progress goes to stderr; the last line, on stdout, is a JSON object of figures. The exit code is 1 if
 anything was wrong, and what it was stands in the figures with its seed.
@@ -159,7 +161,8 @@ def forgotten(url: str, done: Done) -> list[str]:
     """Return the accepted pages that the service does not know, in sentences."""
     found = []
     with dedup.open(url, timeout_seconds=10) as detector:
-        for key in sorted({m.key.decode() for m in done.unique if m.key}):
+        again = {m.key for m in done.duplicates}  # dropped for others, as wrongs() has seen
+        for key in sorted({m.key.decode() for m in done.unique if m.key and m.key not in again}):
             content, copy = map(int, key.split("/")[-2:])
             page = detector.fingerprint(pagestream.html(content, copy), url=key)
             if key not in {neighbour.key for neighbour in detector.probe(page)}:
