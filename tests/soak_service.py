@@ -8,9 +8,9 @@ In a round two workers of a group, which share the service, are given pages in s
 one to three of {a worker, the service, the broker} are killed with -9 at moments that the seed
 chooses, and started again. Then everything is drained, and judged: every page is in an output, every
 drop names a page alike that was accepted, and every page that was accepted before is a near-duplicate
-for the service now; but for those that were judged again, as near-duplicates, since the service and the
-worker died between their output and their insert. Service and broker live on through all rounds, with
-what they have on disk.
+for the service now (of one that was judged again, as a near-duplicate, since service and worker died
+between its output and its insert, the page that it was dropped for is known). Service and broker live on
+through all rounds, with what they have on disk.
 
 Progress goes to stderr; the last line, on stdout, is a JSON object of figures. The exit code is 1 if
 anything was wrong, and what it was stands in the figures with its seed.
@@ -158,14 +158,17 @@ def _complete(topic: Topic, given: list[Message]) -> bool:
 
 
 def forgotten(url: str, done: Done) -> list[str]:
-    """Return the accepted pages that the service does not know, in sentences."""
+    """Return the accepted pages that the service does not know, in sentences.
+
+    Of a page that was judged again, as a near-duplicate, it knows the one that it was dropped for.
+    """
     found = []
+    again = {m.key.decode(): m.header("dedup.of") for m in done.duplicates if m.key}
     with dedup.open(url, timeout_seconds=10) as detector:
-        again = {m.key for m in done.duplicates}  # dropped for others, as wrongs() has seen
-        for key in sorted({m.key.decode() for m in done.unique if m.key and m.key not in again}):
+        for key in sorted({m.key.decode() for m in done.unique if m.key}):
             content, copy = map(int, key.split("/")[-2:])
             page = detector.fingerprint(pagestream.html(content, copy), url=key)
-            if key not in {neighbour.key for neighbour in detector.probe(page)}:
+            if not {key, again.get(key)} & {neighbour.key for neighbour in detector.probe(page)}:
                 found.append(f"{key} was accepted, and the service does not know it")
     return found
 
