@@ -31,20 +31,20 @@ demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some ar
 	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
 test: $(VENV)/test-tools test-native test-minimum test-spark ## every test, C and Python
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/test_spark.py $(TEST_FLAGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/spark/test_spark.py $(TEST_FLAGS)
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
 	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile \
-		$(MINIMUM_TESTS:%=tests/test_scrapy_%.py) tests/test_store.py tests/test_cli.py
+		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_spark.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py
 
 test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
 		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
-	@$(BIN)/python tests/make_corpus.py build/corpus
+	@$(BIN)/python tests/support/make_corpus.py build/corpus
 	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
@@ -56,10 +56,10 @@ dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
 	$(BIN)/abi3audit --strict dist/*.whl
 
 test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
-	$(BIN)/python tests/installed.py $(TEST_FLAGS)
+	$(BIN)/python tests/support/installed.py $(TEST_FLAGS)
 
 test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
-	$(BIN)/python tests/installed.py --every-python $(TEST_FLAGS)
+	$(BIN)/python tests/support/installed.py --every-python $(TEST_FLAGS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
@@ -91,10 +91,10 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@echo build/docs/index.html
 
 soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
-	@$(BIN)/python tests/soak.py
+	@$(BIN)/python tests/support/soak.py
 
 soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
-	@$(BIN)/python tests/soak_service.py
+	@$(BIN)/python tests/support/soak_service.py
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

@@ -11,8 +11,20 @@ dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md 
 
 from importlib.metadata import version as _version
 
+from dedup.core.bulk.plan import Design, plan
+from dedup.core.fingerprint import (
+    distance,
+    fingerprint,
+    fingerprint_text,
+    near_duplicate,
+    simhash,
+    token_hashes,
+)
+from dedup.core.pairs import find_all, find_clusters
+from dedup.core.table import Match, Table
 from dedup.detector import Detector
-from dedup.errors import (
+from dedup.detector.opening import open, open_async
+from dedup.model.errors import (
     DedupError,
     EventInvalid,
     RecipeMismatch,
@@ -21,21 +33,9 @@ from dedup.errors import (
     StoreLocked,
     UsageError,
 )
-from dedup.fingerprint import (
-    distance,
-    fingerprint,
-    fingerprint_text,
-    near_duplicate,
-    simhash,
-    token_hashes,
-)
-from dedup.names import document_key
-from dedup.opening import open, open_async
-from dedup.pairs import find_all, find_clusters
-from dedup.plan import Design, plan
-from dedup.recipes import Recipe, recipe_of
-from dedup.table import Match, Table
-from dedup.values import Document, Neighbour, PageFingerprint, Verdict
+from dedup.model.names import document_key
+from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
 
 __version__ = _version("crawl-dedup")
 

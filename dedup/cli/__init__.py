@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 class _Entry(NamedTuple):
-    """Where a command is found (module of this package, attribute), and its line in the help."""
+    """Where a command is found (module, attribute), and its line in the help."""
 
     module: str
     attribute: str
@@ -27,21 +27,41 @@ class _Entry(NamedTuple):
 
 
 _COMMANDS = {
-    "demo": _Entry("demo", "demo", "Crawl a sample site with Scrapy and show what is dropped."),
-    "fingerprint": _Entry("fingerprint", "fingerprint", "Print the fingerprints of pages."),
-    "compare": _Entry("compare", "compare", "Say whether two pages are near-duplicates, and why."),
-    "find-all": _Entry("find", "find_all", "List all pairs of fingerprints within a distance."),
-    "find-clusters": _Entry("find", "find_clusters", "List the clusters that such pairs connect."),
-    "scan": _Entry("scan", "scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."),
-    "evaluate": _Entry("evaluate", "evaluate", "Measure precision and recall on labelled pages."),
-    "plan": _Entry("plan", "plan", "List the table designs for a number of documents."),
-    "worker": _Entry(
-        "worker", "worker", "Read pages from Kafka and write them on, duplicates apart."
+    "demo": _Entry(
+        "dedup.lab.commands.demo",
+        "demo",
+        "Crawl a sample site with Scrapy and show what is dropped.",
     ),
-    "serve": _Entry("serve", "serve", "Run the table service: one table for many crawlers."),
-    "bench": _Entry("bench", "bench", "Measure on this machine, side by side."),
+    "fingerprint": _Entry(
+        "dedup.cli.fingerprint", "fingerprint", "Print the fingerprints of pages."
+    ),
+    "compare": _Entry(
+        "dedup.cli.compare", "compare", "Say whether two pages are near-duplicates, and why."
+    ),
+    "find-all": _Entry(
+        "dedup.cli.find", "find_all", "List all pairs of fingerprints within a distance."
+    ),
+    "find-clusters": _Entry(
+        "dedup.cli.find", "find_clusters", "List the clusters that such pairs connect."
+    ),
+    "scan": _Entry(
+        "dedup.cli.scan", "scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."
+    ),
+    "evaluate": _Entry(
+        "dedup.lab.commands.evaluate", "evaluate", "Measure precision and recall on labelled pages."
+    ),
+    "plan": _Entry("dedup.cli.plan", "plan", "List the table designs for a number of documents."),
+    "worker": _Entry(
+        "dedup.cli.worker", "worker", "Read pages from Kafka and write them on, duplicates apart."
+    ),
+    "serve": _Entry(
+        "dedup.cli.serve", "serve", "Run the table service: one table for many crawlers."
+    ),
+    "bench": _Entry("dedup.lab.commands.bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(
-        "store", "store", "Look after a store: info, verify, report, export, import ..."
+        "dedup.cli.store.commands",
+        "store",
+        "Look after a store: info, verify, report, export, import ...",
     ),
 }
 
@@ -66,7 +86,7 @@ class _Commands(click.Group):
         entry = _COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(import_module(f"dedup.cli.{entry.module}"), entry.attribute)
+        command = getattr(import_module(entry.module), entry.attribute)
         assert isinstance(command, click.Command)
         return command
 

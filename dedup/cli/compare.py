@@ -15,12 +15,12 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.pages import page_options, read_bytes
-from dedup.fingerprint import distance, fingerprint, main_words, near_duplicate
-from dedup.recipes import Recipe, recipe_of
-from dedup.report.differences import Hunk, differences
-from dedup.report.texts import inline, running, side_by_side
-from dedup.values import PageFingerprint, hex_fingerprint
+from dedup.cli.page_options import page_options, read_bytes
+from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate
+from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.report.differences import Hunk, differences
+from dedup.model.report.texts import inline, running, side_by_side
+from dedup.model.values import PageFingerprint, hex_fingerprint
 
 __all__ = ["compare"]
 
@@ -238,7 +238,7 @@ def _notes(b: _Side, result: _Result) -> Iterator[str]:
 def _write_page(
     path: str, a: _Side, b: _Side, recipe: Recipe, result: _Result, hunks: list[Hunk]
 ) -> None:
-    from dedup.report.page import beside, line, page, table, two_texts
+    from dedup.model.report.html import beside, line, page, table, two_texts
 
     answer, why = _verdict(a, b, recipe, result)
     head, *rows = zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)

@@ -14,11 +14,13 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from dedup import outside, pairs, streams
-from dedup.batch import Matches, Queries
 from dedup.cli import terminal
-from dedup.cli.lines import read, read_some
-from dedup.plan import memory_bytes
+from dedup.cli.fingerprint_lines import read, read_some
+from dedup.core import pairs
+from dedup.core.bulk import out_of_core as outside
+from dedup.core.bulk import streams
+from dedup.core.bulk.batch import Matches, Queries
+from dedup.core.bulk.plan import memory_bytes
 
 __all__ = ["find_all", "find_clusters"]
 
@@ -66,7 +68,7 @@ def _options(command: F) -> F:
     "--stored",
     metavar="FILE",
     help="Compare the input with what this file holds, read once from its beginning to its end and "
-    "never held: lines as the input has them, or compressed fingerprints (dedup.compressed).",
+    "never held: lines as the input has them, or compressed fingerprints (dedup.core.bulk.compressed).",
 )
 @click.option("--raw", is_flag=True, help="--stored holds little-endian numbers of 8 bytes.")
 @click.option(

@@ -7,13 +7,13 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.pages import page_options, read_bytes
-from dedup.encodings import plain_text
-from dedup.errors import DedupError, RecipeMismatch, UsageError
-from dedup.fingerprint import fingerprint as fingerprint_html
-from dedup.fingerprint import fingerprint_text
-from dedup.recipes import Recipe, recipe_of
-from dedup.values import PageFingerprint, hex_fingerprint
+from dedup.cli.page_options import page_options, read_bytes
+from dedup.core.encodings import plain_text
+from dedup.core.fingerprint import fingerprint as fingerprint_html
+from dedup.core.fingerprint import fingerprint_text
+from dedup.model.errors import DedupError, RecipeMismatch, UsageError
+from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.values import PageFingerprint, hex_fingerprint
 
 __all__ = ["fingerprint"]
 

@@ -1,11 +1,12 @@
 """`dedup plan`: which tables for so many documents, or with --cluster which machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and which to take
-    --cluster, --rate, a machine -> dedup.capacity -> shards, machines, and what each carries
+    --cluster, --rate, a machine -> dedup.lab.capacity.model -> shards, machines, and what each carries
 
 The rule kept here: what is exact and what is estimated is told apart.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from click.core import ParameterSource
 
 from dedup.cli import terminal
 from dedup.cli.units import scaled_text, size_text, time_text
-from dedup.errors import UsageError
-from dedup.plan import Design, fewest_tables, memory_bytes
-from dedup.plan import plan as plan_designs
+from dedup.core.bulk.plan import Design, fewest_tables, memory_bytes
+from dedup.core.bulk.plan import plan as plan_designs
+from dedup.model.errors import UsageError
 
 __all__ = ["plan"]
 
@@ -155,7 +156,8 @@ def plan(
     at --rate pages a second, and what each carries. It is computed from measured constants.
     """
     if cluster:
-        from dedup.cli.plan_cluster import plan_cluster
+        # the lab is a floor above: it is called by its name, as the commands are
+        plan_cluster = import_module("dedup.lab.commands.plan_cluster").plan_cluster
 
         plan_cluster(documents, distance, memory, as_json, **options)
         return

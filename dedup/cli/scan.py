@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.errors import UsageError
+from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
     from dedup.scan import Progress, Summary

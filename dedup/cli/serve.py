@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from dedup.cli import terminal
-from dedup.cli.logs import set_up_logs
-from dedup.errors import UsageError
+from dedup.cli.log_lines import set_up_logs
+from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from dedup.service.config import Address
+    from dedup.service.core.limits import Address
 
 __all__ = ["serve"]
 
@@ -103,9 +103,9 @@ def serve(
     Clients show the token of the environment variable DEDUP_TOKEN; without one, only this machine is
     listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
     """
-    from dedup.kafka.config import INSERTS_TOPIC, kafka_config
-    from dedup.service.config import Config, Limits, parse_address
+    from dedup.service.core.limits import Config, Limits, parse_address
     from dedup.service.run import run
+    from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import click
 
-from dedup.errors import DedupError, UsageError
-from dedup.report.texts import count
+from dedup.model.errors import DedupError, UsageError
+from dedup.model.report.texts import count
 
 __all__ = [
     "Bar",

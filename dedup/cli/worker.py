@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dedup.cli.logs import set_up_logs
+from dedup.cli.log_lines import set_up_logs
 
 if TYPE_CHECKING:
-    from dedup.worker.config import Config
+    from dedup.worker.options import Config
 
 __all__ = ["worker"]
 
@@ -147,9 +147,9 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
 
 
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
-    from dedup.kafka import kafka_config
+    from dedup.wire.kafka import kafka_config
     from dedup.worker.adapters import format_of
-    from dedup.worker.config import Config, listen_address, topics_of
+    from dedup.worker.options import Config, listen_address, topics_of
 
     topics = topics_of(
         options.pop("input_topic"),

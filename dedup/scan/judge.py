@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dedup.detector import Detector
-from dedup.policy import Policy, policy_of
-from dedup.recipes import Recipe
+from dedup.model.policy import Policy, policy_of
+from dedup.model.recipes import Recipe
+from dedup.model.values import PageFingerprint, Verdict, hex_fingerprint
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,
@@ -22,7 +23,6 @@ from dedup.scan.values import (
     Skipped,
     Summary,
 )
-from dedup.values import PageFingerprint, Verdict, hex_fingerprint
 
 __all__ = [
     "Judge",

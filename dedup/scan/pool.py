@@ -16,11 +16,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dedup.errors import DedupError
-from dedup.scan.inputs import shown
-from dedup.scan.pages import batches
+from dedup.model.errors import DedupError
+from dedup.scan.formats.inputs import shown
+from dedup.scan.frames import Batch, Order, read_frame, write_frame
+from dedup.scan.reading import batches
 from dedup.scan.values import Reading, Result, Task
-from dedup.scan.wire import Batch, Order, read_frame, write_frame
 
 __all__ = ["read_all"]
 
@@ -137,7 +137,7 @@ class _Pool:
 
     def _start(self) -> subprocess.Popen[bytes]:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "dedup.scan.worker"],
+            [sys.executable, "-m", "dedup.scan.process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

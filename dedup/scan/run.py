@@ -19,16 +19,16 @@ from typing import Self
 import msgspec
 
 from dedup.detector import Detector
-from dedup.errors import DedupError, RecipeMismatch, UsageError
-from dedup.recipes import Recipe
-from dedup.scan.inputs import STDIN, list_units
+from dedup.model.errors import DedupError, RecipeMismatch, UsageError
+from dedup.model.recipes import Recipe
+from dedup.scan.accepted import Memory
+from dedup.scan.formats.inputs import STDIN, list_units
 from dedup.scan.judge import Judge, job_policy
-from dedup.scan.memory import Memory
 from dedup.scan.pool import read_all
-from dedup.scan.report import check_report, make_report, write_report
+from dedup.scan.scan_report import check_report, make_report, write_report
 from dedup.scan.values import Fault, Found, Job, Large, Progress, Reading, Result, Summary, Task
 from dedup.scan.verdicts import check_output, publish, read_rows, to_line
-from dedup.scan.work import Position, Work, work_folder
+from dedup.scan.work_folder import Position, Work, work_folder
 from dedup.store import Store, agreed_recipe
 
 __all__ = ["scan"]

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dedup.recipes import Recipe
-from dedup.values import Status
+from dedup.model.recipes import Recipe
+from dedup.model.values import Status
 
 __all__ = [
     "BROKEN_KEPT",

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.errors import UsageError
+from dedup.model.errors import UsageError
 from dedup.scan.values import Row
 
 __all__ = ["check_output", "publish", "read_rows", "to_line"]

@@ -5,8 +5,8 @@ import os
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
-from dedup.scrapy.config import Config
 from dedup.scrapy.downloader import DownloaderMiddleware
+from dedup.scrapy.settings import Config
 from dedup.scrapy.spider import CallbackMiddleware, SpiderMiddleware
 
 __all__ = ["Addon"]

@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from dedup.scrapy.counts import logger
-from dedup.scrapy.pages import forget_copied, mark_own
+from dedup.scrapy.responses import forget_copied, mark_own
 from dedup.scrapy.session import Session
 from dedup.scrapy.signals import NearDuplicate, near_duplicate_dropped
 

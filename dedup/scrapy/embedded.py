@@ -5,15 +5,15 @@ The rule kept here: what is done is done on return, and takes microseconds; noth
 
 from contextlib import closing, suppress
 
-import dedup.detector
+import dedup.detector.detector
 from dedup.detector import Detector
-from dedup.errors import RecipeMismatch
-from dedup.names import check_namespace
-from dedup.recipes import Recipe
-from dedup.report.texts import count
-from dedup.scrapy.config import Config
+from dedup.model.errors import RecipeMismatch
+from dedup.model.names import check_namespace
+from dedup.model.recipes import Recipe
+from dedup.model.report.texts import count
+from dedup.model.values import PageFingerprint, Verdict
 from dedup.scrapy.counts import Counts
-from dedup.values import PageFingerprint, Verdict
+from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]
 
@@ -28,9 +28,9 @@ class EmbeddedMemory:
         self._detectors: list[Detector] = []
 
     def open(self, namespace: str) -> "EmbeddedPages":
-        """Open a namespace's store. Raises what dedup.detector.open() raises."""
+        """Open a namespace's store. Raises what dedup.detector.detector.open() raises."""
         config = self._config
-        detector = dedup.detector.open(
+        detector = dedup.detector.detector.open(
             config.path,
             namespace=check_namespace(namespace),
             distance=config.distance,

@@ -16,11 +16,11 @@ import asyncio
 from collections import deque
 from typing import Literal, NamedTuple
 
-from dedup.client import AsyncServiceDetector
-from dedup.client.commands import NoToken
-from dedup.errors import ServiceUnavailable
+from dedup.model.errors import ServiceUnavailable
+from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
-from dedup.values import Verdict
+from dedup.wire.client import AsyncServiceDetector
+from dedup.wire.client.commands import NoToken
 
 __all__ = ["CLOSE_SECONDS", "Endings"]
 

@@ -12,9 +12,9 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from dedup.fingerprint import main_words
-from dedup.recipes import recipe_of
-from dedup.report.differences import Hunk, differences
+from dedup.core.fingerprint import main_words
+from dedup.model.recipes import recipe_of
+from dedup.model.report.differences import Hunk, differences
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from dedup.recipes import Recipe
-    from dedup.values import Verdict
+    from dedup.model.recipes import Recipe
+    from dedup.model.values import Verdict
 
 __all__ = ["Example", "Group", "Host", "Journal"]
 

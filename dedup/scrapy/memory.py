@@ -7,8 +7,8 @@ release or a forget it counts by itself, at once or later; no fault of it reache
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from dedup.recipes import Recipe
-from dedup.values import PageFingerprint, Verdict
+from dedup.model.recipes import Recipe
+from dedup.model.values import PageFingerprint, Verdict
 
 __all__ = ["Memory", "Pages"]
 

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dedup.client.outbox import Outbox
-from dedup.errors import DedupError
-from dedup.kafka import KafkaConfig, Writer, ensure_topic
-from dedup.kafka.writer import Outgoing
+from dedup.model.errors import DedupError
+from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
+from dedup.wire.kafka.writer import Outgoing
+from dedup.wire.outbox import Outbox
 
 __all__ = ["CLOSE_SECONDS", "DRAIN_SECONDS", "Publisher"]
 

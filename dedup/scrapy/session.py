@@ -22,18 +22,18 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
-from dedup.errors import StoreLocked
-from dedup.fingerprint import PageReading, read_page
-from dedup.names import namespace_of
-from dedup.recipes import Recipe
-from dedup.scrapy.config import Config
+from dedup.core.fingerprint import PageReading, read_page
+from dedup.model.errors import StoreLocked
+from dedup.model.names import namespace_of
+from dedup.model.recipes import Recipe
+from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.embedded import EmbeddedMemory
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.memory import Memory, Pages
-from dedup.scrapy.pages import exemption, explores, is_start, key_of
+from dedup.scrapy.responses import exemption, explores, is_start, key_of
+from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
-from dedup.values import Verdict
 
 __all__ = ["Session"]
 
@@ -156,7 +156,7 @@ class Session:
     def _open(self, namespace: str) -> Pages:
         if self._memory is None:
             if self.config.service:
-                from dedup.scrapy.service import ServiceMemory
+                from dedup.scrapy.remote import ServiceMemory
 
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
@@ -302,7 +302,7 @@ class Session:
         assert path is not None
         assert stats is not None
         try:
-            from dedup.scrapy.report import write_report
+            from dedup.scrapy.crawl_report import write_report
 
             name = self.crawler.spider.name if self.crawler.spider is not None else ""
             write_report(path, name, stats.get_stats(), self.config, journal)

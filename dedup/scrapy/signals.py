@@ -2,7 +2,7 @@
 
 from scrapy.exceptions import IgnoreRequest
 
-from dedup.values import Verdict
+from dedup.model.values import Verdict
 
 __all__ = ["NearDuplicate", "near_duplicate_dropped"]
 

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from dedup.scrapy.pages import own_urls
+from dedup.scrapy.responses import own_urls
 from dedup.scrapy.session import Session
 
 __all__ = ["CallbackMiddleware", "SpiderMiddleware"]

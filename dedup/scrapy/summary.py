@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dedup.report.texts import count
-from dedup.scrapy.config import Config
+from dedup.model.report.texts import count
+from dedup.scrapy.settings import Config
 
 __all__ = ["summary"]
 

@@ -17,18 +17,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dedup.service.commands import Commands, StoreInserts
-from dedup.service.config import Address, Config, check_config
-from dedup.service.connections import Connections
-from dedup.service.http import made_app
-from dedup.service.http_guard import HttpConnections
-from dedup.service.http_values import Health
-from dedup.service.metrics import Metrics
-from dedup.service.namespaces import Namespaces
-from dedup.service.overview import Overview, overview
+from dedup.service.core.limits import Address, Config, check_config
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.overview import Overview, overview
+from dedup.service.http.guard import HttpConnections
+from dedup.service.http.metrics import Metrics
+from dedup.service.http.server import made_app
+from dedup.service.http.values import Health
+from dedup.service.resp.connections import Connections
 
 if TYPE_CHECKING:
-    from dedup.service.follow import Follower
+    from dedup.service.log.follow import Follower
 
 __all__ = ["Service", "run"]
 
@@ -211,7 +211,7 @@ class Service:
 def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
     if config.kafka is None:
         return None
-    from dedup.service.follow import Follower
+    from dedup.service.log.follow import Follower
 
     return Follower(
         config.kafka,

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from dedup.errors import DedupError
-from dedup.pairs import find_clusters
+from dedup.core.pairs import find_clusters
+from dedup.model.errors import DedupError
 from dedup.spark.schema import PAIR, ddl, words
 
 __all__ = ["components", "edges_within"]

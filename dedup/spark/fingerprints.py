@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from dedup.recipes import Recipe, recipe_of
-from dedup.scan.pages import result_of
+from dedup.model.recipes import Recipe, recipe_of
+from dedup.scan.reading import result_of
 from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Skipped
 from dedup.spark.schema import FOUND, batches, ddl, signed
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, LongType, StructType
 
-from dedup.batch import Queries
-from dedup.numbers import Numbers, many
+from dedup.core.bulk.batch import Queries
+from dedup.core.numbers import Numbers, many
 from dedup.spark.schema import words
 
 __all__ = ["probe_fingerprints"]

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.detector import Detector
-from dedup.policy import Policy, Scope, policy_of
-from dedup.recipes import Recipe, recipe_of
-from dedup.scan.layer import Layer
+from dedup.model.policy import Policy, Scope, policy_of
+from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.values import Document, PageFingerprint
+from dedup.scan.accepted_layer import Layer
 from dedup.spark.components import components, edges_within
 from dedup.spark.schema import VERDICT, batches, ddl, unsigned
-from dedup.values import Document, PageFingerprint
 
 __all__ = ["accepted_pages", "judge_pages"]
 

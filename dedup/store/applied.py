@@ -6,7 +6,7 @@ Pure: the changes, and the keys that were there before; counts out.
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from dedup.values import Document
+from dedup.model.values import Document
 
 __all__ = ["Applied"]
 

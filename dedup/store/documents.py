@@ -14,6 +14,7 @@ import lmdb
 import msgspec
 import numpy as np
 
+from dedup.model.values import Document
 from dedup.store.file import DocumentsFile
 from dedup.store.records import (
     Pair,
@@ -29,7 +30,6 @@ from dedup.store.records import (
     unpack_number,
 )
 from dedup.store.structure import key_sum, key_sums
-from dedup.values import Document
 
 __all__ = ["Documents"]
 

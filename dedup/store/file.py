@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import lmdb
 import msgspec
 
-from dedup.errors import DedupError, StoreDamaged
+from dedup.model.errors import DedupError, StoreDamaged
 from dedup.store.records import FORMAT, State, decode_state, encode_state, wrote
 from dedup.store.structure import Structure, read_structure
 

@@ -15,8 +15,8 @@ from typing import Annotated
 
 import msgspec
 
-from dedup.errors import DedupError, UsageError
-from dedup.values import Document, PageFingerprint
+from dedup.model.errors import DedupError, UsageError
+from dedup.model.values import Document, PageFingerprint
 
 __all__ = [
     "FORMAT",

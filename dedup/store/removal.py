@@ -6,9 +6,9 @@ between. Whatever ends that in the middle leaves a store without some of them, a
 
 from collections.abc import Callable, Collection
 
+from dedup.model.values import Document
 from dedup.store.store import Store
 from dedup.store.verify import Progress
-from dedup.values import Document
 
 __all__ = ["forget_before", "give_up", "give_up_more"]
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dedup.errors import StoreDamaged, UsageError
-from dedup.numbers import Array
+from dedup.core.numbers import Array
+from dedup.core.table import Match, Table
+from dedup.model.errors import StoreDamaged, UsageError
+from dedup.model.values import Document
 from dedup.store.documents import Documents
 from dedup.store.leaving import Leaving
-from dedup.table import Match, Table
-from dedup.values import Document
 
 __all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
 

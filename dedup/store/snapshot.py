@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dedup.errors import StoreDamaged
-from dedup.files import replace_file
+from dedup.core.files import replace_file
+from dedup.core.table import Table
+from dedup.model.errors import StoreDamaged
 from dedup.store.documents import Documents
-from dedup.table import Table
 
 __all__ = ["load_table", "read_snapshot", "save_table"]
 

@@ -21,20 +21,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dedup.errors import RecipeMismatch, StoreDamaged, UsageError
-from dedup.names import check_namespace
-from dedup.numbers import Array
-from dedup.recipes import Recipe, recipe_of, same_recipe
+from dedup.core.folder_lock import FolderLock
+from dedup.core.numbers import Array
+from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.names import check_namespace
+from dedup.model.recipes import Recipe, recipe_of, same_recipe
+from dedup.model.values import Document
 from dedup.store.applied import Applied
 from dedup.store.documents import Documents
 from dedup.store.flusher import Flusher
 from dedup.store.leaving import Leaving
-from dedup.store.lock import FolderLock
 from dedup.store.records import FORMAT
 from dedup.store.search import Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents
-from dedup.values import Document
 
 __all__ = ["Store", "agreed_recipe"]
 

@@ -14,15 +14,15 @@ from typing import IO
 
 import msgspec
 
-from dedup.errors import DedupError, EventInvalid, RecipeMismatch, UsageError
-from dedup.events import decode_value, encode_value
-from dedup.recipes import recipe_of
+from dedup.core.folder_lock import FolderLock
+from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageError
+from dedup.model.events import decode_value, encode_value
+from dedup.model.recipes import recipe_of
+from dedup.model.values import Document
 from dedup.store.documents import Documents
-from dedup.store.lock import FolderLock
 from dedup.store.records import key_digest
 from dedup.store.store import Store
 from dedup.store.verify import Progress
-from dedup.values import Document
 
 __all__ = [
     "Fault",

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from dedup.errors import StoreDamaged
-from dedup.names import check_namespace
+from dedup.core.folder_lock import FolderLock
+from dedup.model.errors import StoreDamaged
+from dedup.model.names import check_namespace
 from dedup.store.documents import Documents
-from dedup.store.lock import FolderLock
 from dedup.store.snapshot import read_snapshot
 
 __all__ = ["Report", "verify_documents", "verify_store"]

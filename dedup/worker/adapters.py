@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from dedup.errors import EventInvalid, UsageError
-from dedup.names import document_key
+from dedup.model.errors import EventInvalid, UsageError
+from dedup.model.names import document_key
 
 __all__ = ["FORMATS", "BodyEncoding", "Format", "Page", "adapter", "format_of"]
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dedup.values import PageFingerprint, Verdict
+from dedup.model.values import PageFingerprint, Verdict
 from dedup.worker.records import Output, Record, dead_letter, judged, kept
 
 __all__ = ["Ask", "Batch", "Offsets", "Reading"]

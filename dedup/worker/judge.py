@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self, TypeVar
 
+from dedup.core.fingerprint import fingerprint_text, read_page
 from dedup.detector import Detector
-from dedup.errors import EventInvalid, UsageError
-from dedup.fingerprint import fingerprint_text, read_page
-from dedup.recipes import Recipe
-from dedup.values import PageFingerprint, Verdict
+from dedup.model.errors import EventInvalid, UsageError
+from dedup.model.recipes import Recipe
+from dedup.model.values import PageFingerprint, Verdict
 from dedup.worker.adapters import Page
 from dedup.worker.batch import Ask, Reading
 from dedup.worker.records import Record

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dedup.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
-from dedup.values import Verdict
+from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
+from dedup.model.values import Verdict
 from dedup.worker.batch import Ask, Batch
 from dedup.worker.records import Output
 

@@ -10,10 +10,10 @@ import asyncio
 import logging
 import time
 
-from dedup.kafka.group import Member
+from dedup.wire.kafka.group import Member
 from dedup.worker.batch import Batch, Offsets
-from dedup.worker.config import Config
 from dedup.worker.metrics import Metrics
+from dedup.worker.options import Config
 
 __all__ = ["Progress"]
 

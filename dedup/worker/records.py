@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dedup.values import Verdict
+from dedup.model.values import Verdict
 
 __all__ = ["Output", "Record", "Way", "dead_letter", "judged", "kept", "record_of"]
 

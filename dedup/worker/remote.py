@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from dedup.client import AsyncServiceDetector, open_async_service
-from dedup.errors import ServiceUnavailable
-from dedup.values import Verdict
+from dedup.model.errors import ServiceUnavailable
+from dedup.model.values import Verdict
+from dedup.wire.client import AsyncServiceDetector, open_async_service
 from dedup.worker.batch import Ask
-from dedup.worker.config import Config
+from dedup.worker.options import Config
 
 __all__ = ["RemoteJudge"]
 

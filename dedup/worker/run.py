@@ -25,21 +25,21 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-import dedup.detector
-from dedup.errors import DedupError
-from dedup.kafka.group import Member
-from dedup.kafka.supervision import KafkaUnavailable
-from dedup.recipes import Recipe
+import dedup.detector.detector
+from dedup.model.errors import DedupError
+from dedup.model.recipes import Recipe
+from dedup.wire.kafka.group import Member
+from dedup.wire.kafka.supervision import KafkaUnavailable
 from dedup.worker.adapters import adapter
 from dedup.worker.batch import Batch, Reading
-from dedup.worker.config import Config
 from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.metrics import Health, Metrics
+from dedup.worker.options import Config
+from dedup.worker.outputs import OutputTopics, ensure_topics
 from dedup.worker.pipeline import Events, Judge, Pipeline
 from dedup.worker.progress import Progress
 from dedup.worker.records import Record, record_of
 from dedup.worker.remote import RemoteJudge
-from dedup.worker.topics import OutputTopics, ensure_topics
 
 __all__ = ["Worker"]
 
@@ -135,7 +135,7 @@ class Worker:
         if config.service is not None:
             return await RemoteJudge.open(config, self._fault)
         assert config.path is not None
-        detector = dedup.detector.open(
+        detector = dedup.detector.detector.open(
             config.path,
             namespace=config.namespace,
             distance=config.distance,

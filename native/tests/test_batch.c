@@ -1,6 +1,6 @@
 /*
  * Batch search under failing allocations, with the sources inside so that the n-th one can fail.
- * (What it finds is compared with a scan in tests/test_batch.py.)
+ * (What it finds is compared with a scan in tests/core/test_batch.py.)
  */
 #define _DEFAULT_SOURCE
 

@@ -82,7 +82,7 @@ static void test_blocks(void) {
     CHECK(says("<b><nav></b>no</nav><p>" TWENTY "</p>", "20\t" TWENTY "\n"));
 }
 
-/* What holds most of the page is none of what its hints say (tests/test_wrappers.py has every limit). */
+/* What holds most of the page is none of what its hints say (tests/core/test_wrappers.py has every limit). */
 static void test_wrappers(void) {
     CHECK(says("<p>x y</p><form><p>" TWENTY "</p><nav>no</nav></form>", "2\tx y\n20\t" TWENTY "\n"));
     CHECK(says("<p>" TWENTY "</p><form><p>" TWENTY "</p></form>", "20\t" TWENTY "\n"));

@@ -1,0 +1,1 @@
+"""`dedup store`: look after a store."""

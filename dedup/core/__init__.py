@@ -1,0 +1,1 @@
+"""The two faces of the native core: a page becomes a fingerprint; fingerprints within k are found."""

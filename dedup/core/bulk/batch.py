@@ -1,0 +1,288 @@
+"""Batch search: many queries at once against a stream of fingerprints that never fits in memory.
+
+    queries -> Queries (indexed once)
+    stream -> pieces -> a thread each -> the matches of each piece, in the order of the stream
+
+This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
+(WWW 2007), section 3.3; native/src/batch.c tells how it is done here.
+
+The rules kept here:
+  - What is found is what comparing every query with every fingerprint finds.
+  - Memory is that of the queries and of a few pieces, however long the stream; pieces are read only
+    as fast as their matches are taken.
+  - A checkpoint counts only fingerprints whose matches were taken. It is replaced in one step.
+"""
+
+import os
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dedup.core.bulk import streams
+from dedup.core.bulk.streams import Source
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.core.pairs import cores
+from dedup.model.errors import StoreDamaged, UsageError
+
+__all__ = ["HIT", "Matches", "Queries", "QueriesStats", "records"]
+
+HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reserved", "u4")])
+"""A match: the index of the query, the position in the stream, and the distance in bits."""
+
+FILTER_BYTES = 1 << 30
+PIECE = 1 << 20  # fingerprints that a thread probes at once
+REMEMBER_SECONDS = 1.0  # between two checkpoints
+
+Progress = Callable[[int, int], None]
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """The matches of one piece of a stream: positions first .. first + count - 1.
+
+    hits is an array of dtype HIT, sorted by position, then distance, then query; stored are the
+    fingerprints of the stream that they are of, uint64, one a hit.
+    """
+
+    first: int
+    count: int
+    hits: npt.NDArray[Any]
+    stored: Array
+
+
+class QueriesStats(msgspec.Struct, frozen=True):
+    """How queries are searched.
+
+    queries      how many there are
+    bytes        memory held
+    passing      share of a uniform stream that passes the filter by chance; 1: there is no filter
+    k            greatest distance found, in bits
+    filter_bits  bits of a key of the filter; 0: there is no filter
+    """
+
+    queries: int
+    bytes: int
+    passing: float
+    k: int
+    filter_bits: int
+
+
+def records(matches: Matches) -> bytes:
+    """Return the hits of a piece as little-endian records of dtype HIT."""
+    return matches.hits.astype(HIT.newbyteorder("<"), copy=False).tobytes()
+
+
+class _Checkpoint(msgspec.Struct, frozen=True):
+    """How far a stream is done, and for which queries; written is what record() has written."""
+
+    format: int
+    queries: int
+    k: int
+    checksum: int
+    done: Annotated[int, msgspec.Meta(ge=0)]
+    written: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Queries:
+    """Queries, indexed for streams of fingerprints. Any number of threads may use them at once."""
+
+    def __init__(self, values: Numbers, k: int = 3, filter_bytes: int = FILTER_BYTES) -> None:
+        """Index a batch of up to 2**31 - 1 fingerprints for distances up to k bits, k in 0 .. 15.
+
+        Repeated queries are found each. filter_bytes is what the filter's bitmaps may take in memory
+        (coarse copies of them, an eighth at most, come on top): 1 GiB is best for a million queries
+        at k = 3. The table of the queries takes some 100 bytes each besides. Raises UsageError for
+        what is no such batch, MemoryError.
+        """
+        queries = many(values, "values")
+        k, filter_bytes = reach(k), number(filter_bytes, "filter_bytes")
+        handle = ffi.new("ndd_queries **")
+        status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
+        check(status, "indexing queries")
+        self._handle = ffi.gc(handle[0], lib.ndd_queries_close)
+        self._identity = {
+            "queries": len(queries),
+            "k": k,
+            "checksum": zlib.crc32(queries.astype("<u8", copy=False).data),
+        }
+        self._hits: list[Any] = []  # handles that no thread uses at the moment
+
+    def stats(self) -> QueriesStats:
+        """Return how the queries are searched."""
+        stats = ffi.new("ndd_queries_stats *")
+        lib.ndd_queries_stats_get(self._handle, stats)
+        return QueriesStats(stats.queries, stats.bytes, stats.passing, stats.k, stats.filter_bits)
+
+    def probe(self, values: Numbers, first: int = 0) -> npt.NDArray[Any]:
+        """Return the matches of a batch of fingerprints, which stand at position `first` and on.
+
+        The matches are an array of dtype HIT, sorted by position, then distance, then query.
+        """
+        return self._probe(many(values, "values"), number(first, "first"))
+
+    def _probe(self, values: Array, first: int) -> npt.NDArray[Any]:
+        try:
+            hits = self._hits.pop()
+        except IndexError:
+            handle = ffi.new("ndd_hits **")
+            check(lib.ndd_hits_open(handle), "probing a stream")
+            hits = ffi.gc(handle[0], lib.ndd_hits_close)
+        status = lib.ndd_queries_probe(self._handle, pointer(values), len(values), first, hits)
+        check(status, "probing a stream")
+        items, count = ffi.new("ndd_hit **"), ffi.new("uint64_t *")
+        lib.ndd_hits_get(hits, items, count)
+        found = np.empty(count[0], dtype=HIT)
+        if len(found):
+            ffi.memmove(ffi.from_buffer(found), items[0], found.nbytes)
+        if len(found) <= PIECE:  # a longer one would keep its memory
+            self._hits.append(hits)
+        return found
+
+    def probe_stream(
+        self,
+        source: Source,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Iterator[Matches]:
+        """Yield the matches of a stream of fingerprints, piece by piece, in its order.
+
+        source     an array of integers; dedup.core.bulk.compressed.Compressed; the path of a file of those
+                   bytes, or of little-endian uint64; an iterable of arrays; or a function that takes
+                   a position and returns such an iterable of the fingerprints from there on
+        threads    how many to use; the cores of this process if not given
+        progress   called with (done, total) fingerprints after each piece; total is 0 if unknown
+        checkpoint a file that remembers how far the stream is done, written every second and at the
+                   end. Given again the stream resumes there: what was yielded in the last second
+                   before a kill is yielded again. record() makes a file with every match once.
+
+        Arrays are read while later ones are asked for, so they must not be changed.
+
+        Raises UsageError for a checkpoint of other queries or a longer stream, StoreDamaged for one
+        that is none, or for a file that ends within a fingerprint, and OSError.
+        """
+        path = None if checkpoint is None else Path(checkpoint)
+        return self._stream(source, threads, progress, path, None)
+
+    def record(
+        self,
+        source: Source,
+        output: str | os.PathLike[str],
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        form: Callable[[Matches], bytes] = records,
+    ) -> int:
+        """Write the matches of a stream to a file; return how many bytes it has.
+
+        form says what is written for the matches of a piece. As it stands that is a record for each,
+        little-endian, 24 bytes, and np.fromfile(output, dtype=HIT) reads them. With a checkpoint a run that was ended in any way goes on where it was, and the file then
+        holds every match once; without one it begins anew. See probe_stream() for the rest.
+        """
+        path = None if checkpoint is None else Path(checkpoint)
+        resumed = path is not None and path.exists()
+        fd = os.open(output, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        with open(fd, "r+b") as file:  # noqa: PTH123 - a descriptor
+            if not resumed:
+                file.truncate(0)
+            file.writelines(
+                form(matches) for matches in self._stream(source, threads, progress, path, file)
+            )
+            return file.tell()
+
+    def _matches(self, first: int, load: Callable[[], Array]) -> Matches:
+        values = load()
+        hits = self._probe(values, first)
+        return Matches(first, len(values), hits, values[hits["position"] - np.uint64(first)])
+
+    def _stream(
+        self,
+        source: Source,
+        threads: int | None,
+        progress: Progress | None,
+        path: Path | None,
+        output: IO[bytes] | None,
+    ) -> Iterator[Matches]:
+        workers = cores() if threads is None else number(threads, "threads")
+        if not workers:
+            raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
+        done = self._resume(path, output)
+        pieces, total = streams.pieces(source, PIECE, done)
+        first = done
+        pool = ThreadPoolExecutor(workers, "dedup-batch")
+        waiting: deque[Future[Matches]] = deque()
+        remembered = time.monotonic()
+        try:
+            for piece in chain(pieces, (None,)):
+                if piece is not None:
+                    waiting.append(pool.submit(self._matches, first, piece[1]))
+                    first += piece[0]
+                while waiting and (piece is None or len(waiting) > workers):
+                    matches = waiting.popleft().result()
+                    yield matches
+                    done = matches.first + matches.count
+                    if path is not None and time.monotonic() - remembered >= REMEMBER_SECONDS:
+                        self._remember(path, output, done)
+                        remembered = time.monotonic()
+                    if progress:
+                        progress(done, total)
+            if path is not None:
+                self._remember(path, output, done)
+        finally:
+            for future in waiting:
+                future.cancel()
+            pool.shutdown()
+
+    def _resume(self, path: Path | None, output: IO[bytes] | None) -> int:
+        """Return how many fingerprints are done, and cut an output to what belongs to them."""
+        if path is None or not path.exists():
+            return 0
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=_Checkpoint)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise StoreDamaged(
+                f"{path}: not a checkpoint ({error}); remove it to begin anew"
+            ) from error
+        wanted = _Checkpoint(1, **self._identity, done=found.done, written=found.written)
+        if found != wanted:
+            raise UsageError(
+                f"{path}: a checkpoint of other queries or another version; remove it to begin anew"
+            )
+        if output is not None:
+            if output.seek(0, os.SEEK_END) < found.written:
+                raise UsageError(
+                    f"{path}: the output is shorter than this checkpoint has it; remove both"
+                )
+            output.truncate(found.written)
+            output.seek(found.written)
+        return found.done
+
+    def _remember(self, path: Path, output: IO[bytes] | None, done: int) -> None:
+        written = 0
+        if output is not None:
+            output.flush()
+            os.fsync(output.fileno())
+            written = output.tell()
+        checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
+        beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
+        try:
+            with beside.open("wb") as file:
+                file.write(msgspec.json.encode(checkpoint))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise

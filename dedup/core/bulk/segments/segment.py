@@ -1,0 +1,148 @@
+"""One segment: an immutable table in a file, memory-mapped, and searched where it is.
+
+    pairs -> write_segment -> file -> Segment -> probe, has, pairs
+
+The rule kept here: a file is believed only after every byte of it was read and every rule proven
+(native/src/segment.h); and a segment is either whole or not there.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup.core.answers import Answer, Answers, Found, Matches
+from dedup.core.files import replace_file
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Array, Numbers, many, number, pointer
+from dedup.model.errors import UsageError
+
+__all__ = ["Segment", "write_segment"]
+
+
+class Segment:
+    """The pairs (value, document) of a file, and the search for values within k bits.
+
+    Immutable, so threads may share it. The file must stay as it is while this lives; on Unix it may
+    be deleted. Raises StoreDamaged, naming the file, for one that is cut, altered, or of another
+    format or version; OSError for one that cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
+        empty = self._path.stat().st_size == 0  # which cannot be mapped, and is refused
+        content = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, mode="r")
+        self._content = ffi.from_buffer("uint8_t[]", content)
+        status = lib.ndd_segment_open(self._content, len(content), handle, reason)
+        if status != lib.NDD_OK:
+            check(status, f"{self._path}: {ffi.string(reason[0]).decode()}")
+        self._handle = ffi.gc(handle[0], lib.ndd_segment_close)
+        self._stats: Any = ffi.new("ndd_segment_stats *")
+        lib.ndd_segment_stats_get(self._handle, self._stats)
+        self._answers = Answers()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def k(self) -> int:
+        """The greatest distance that it was made for, in bits."""
+        return int(self._stats.k)
+
+    @property
+    def note(self) -> int:
+        """The number that it was written with."""
+        return int(self._stats.note)
+
+    @property
+    def values(self) -> int:
+        """How many distinct fingerprints it holds."""
+        return int(self._stats.values)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the file."""
+        return int(self._stats.bytes)
+
+    @property
+    def keys(self) -> int:
+        """Buckets visited by a probe for its k."""
+        return int(self._stats.keys)
+
+    def __len__(self) -> int:
+        """Return the number of documents: pairs (value, document)."""
+        return int(self._stats.documents)
+
+    def find(self, values: Numbers, k: int, limit: int = 0) -> Found:
+        """Return the matches within k of each value; at most `limit` each, unless that is 0.
+
+        Raises UsageError for a k beyond that of the segment.
+        """
+        queries, k = many(values, "values"), number(k, "k")
+        answer = self._answers.take()
+        self._probe(pointer(queries), len(queries), k, limit, answer)
+        return self._answers.found(answer, len(queries))
+
+    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
+        """Return the matches within k of one value, as find() does."""
+        query = ffi.new("uint64_t[1]", (number(value, "value"),))
+        answer = self._answers.take()
+        self._probe(query, 1, k, limit, answer)
+        return self._answers.matches(answer)
+
+    def _probe(self, queries: Any, count: int, k: int, limit: int, answer: Answer) -> None:
+        if k > self.k:
+            raise UsageError(f"k is {k}; {self._path} was made for distances up to {self.k}")
+        status = lib.ndd_segment_probe(self._handle, queries, count, k, limit, answer.handle)
+        check(status, f"probing {self._path}")
+
+    def has(self, values: Numbers, documents: Numbers) -> npt.NDArray[np.bool_]:
+        """Return for each pair (values[i], documents[i]) whether it is there."""
+        value_array, document_array = many(values, "values"), many(documents, "documents")
+        if len(value_array) != len(document_array):
+            raise UsageError("there must be one document for each value")
+        found = np.zeros(len(value_array), np.bool_)
+        lib.ndd_segment_has(
+            self._handle,
+            pointer(value_array),
+            pointer(document_array),
+            len(value_array),
+            ffi.from_buffer("uint8_t[]", found, require_writable=True),
+        )
+        return found
+
+    def pairs(self) -> tuple[Array, Array]:
+        """Return all pairs, in no order, as arrays of values and of documents."""
+        values, documents = np.empty(len(self), np.uint64), np.empty(len(self), np.uint64)
+        lib.ndd_segment_list(self._handle, pointer(values), pointer(documents))
+        return values, documents
+
+
+def write_segment(
+    path: str | os.PathLike[str], values: Numbers, documents: Numbers, k: int = 3, note: int = 0
+) -> int:
+    """Write the pairs (values[i], documents[i]) as a segment for distances up to k; return how many.
+
+    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. Takes some
+    55 bytes of memory a pair for a while. Raises OSError when the file cannot be written; then there
+    is none, or the one that was there before.
+    """
+    value_array = many(values, "values").copy()
+    document_array = many(documents, "documents").copy()
+    if len(value_array) != len(document_array):
+        raise UsageError("there must be one document for each value")
+    k, note = number(k, "k"), number(note, "note")
+    subject, count, size = f"writing {os.fspath(path)}", ffi.new("size_t *"), ffi.new("uint64_t *")
+    pointers = pointer(value_array), pointer(document_array)
+    check(lib.ndd_sort_pairs(*pointers, len(value_array), count), subject)
+    check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
+    content = np.empty(size[0], np.uint8)
+    buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
+    check(lib.ndd_segment_write(*pointers, count[0], k, note, buffer, len(content)), subject)
+    replace_file(Path(path), content.data)
+    return int(count[0])

@@ -1,0 +1,288 @@
+"""A page becomes a fingerprint: the first face of the native core.
+
+The rule kept here: bytes go to the core as they are wherever that is right. A page is decoded only
+when it is not UTF-8, and then once (dedup.core.encodings).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dedup.core.encodings import as_utf8, guessed_utf8
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Numbers, many, number, pointer
+from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.names import folder_of
+from dedup.model.recipes import Recipe, recipe_of, same_recipe
+from dedup.model.values import PageFingerprint
+
+__all__ = [
+    "Block",
+    "PageReading",
+    "distance",
+    "fingerprint",
+    "fingerprint_text",
+    "main_words",
+    "near_duplicate",
+    "read_page",
+    "simhash",
+    "token_hashes",
+]
+
+
+class PageReading(NamedTuple):
+    """A page's fingerprint, and how much of the page was what, in bytes.
+
+    text_bytes counts visible words, boilerplate included; data_bytes counts inline JSON.
+    """
+
+    fingerprint: PageFingerprint
+    text_bytes: int
+    data_bytes: int
+
+
+class Block(NamedTuple):
+    """A block of main content as the fingerprint saw it: its tokens, and the weight of each."""
+
+    weight: int
+    tokens: list[str]
+
+
+def fingerprint(
+    html: bytes | str,
+    *,
+    encoding: str | None = None,
+    url: str | None = None,
+    recipe: Recipe | str | None = None,
+) -> PageFingerprint:
+    """Return the fingerprint of an HTML page.
+
+    html      the page; bytes are decoded by byte order mark, or else as encoding says, by meta
+              charset, or as UTF-8; if they are not UTF-8 and nothing was said, their encoding is
+              guessed from the text. Bytes that do not decode separate words
+    encoding  its encoding, as the HTTP header gives it
+    url       where it came from: link targets in its own folder then count relative to it, so
+              that a copy under another path keeps its links
+    recipe    a recipe, or the id of one; default the newest
+
+    Reading takes time linear in the page's size and no more memory than about 14 times it. Raises
+    UsageError for an unknown encoding, RecipeMismatch for an unknown recipe.
+    """
+    return read_page(html, encoding=encoding, url=url, recipe=recipe).fingerprint
+
+
+def read_page(
+    html: bytes | str,
+    *,
+    encoding: str | None = None,
+    url: str | None = None,
+    recipe: Recipe | str | None = None,
+) -> PageReading:
+    """Do what fingerprint() does, and also tell how much text and inline JSON the page held."""
+    known = _recipe(recipe)
+    reader = _readers.take()
+    try:
+        page = _read(reader, html, encoding, url, known)
+    finally:
+        _readers.give_back(reader)
+    return PageReading(_page(page, known), page.text_bytes, page.data_bytes)
+
+
+def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
+    """Return the fingerprint of plain text, which is one block without links."""
+    known = _recipe(recipe)
+    data = text.encode("utf-8", "surrogatepass")
+    with _readers.borrow() as reader:
+        page = ffi.new("ndd_page *")
+        check(lib.ndd_read_text(reader, ffi.from_buffer(data), len(data), known.key, page))
+        return _page(page, known)
+
+
+def main_words(
+    html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
+) -> list[Block]:
+    """Return what the fingerprint of a page is made of: its main content, block by block."""
+    known = _recipe(recipe)
+    with _readers.borrow() as reader:
+        lib.ndd_reader_keep_words(reader, 1)
+        try:
+            _read(reader, html, encoding, None, known)
+            words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
+            check(lib.ndd_reader_words(reader, words, size))
+            lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""
+        finally:
+            lib.ndd_reader_keep_words(reader, 0)
+    split = (line.split("\t", 1) for line in lines.splitlines())
+    return [Block(int(weight), tokens.split(" ")) for weight, tokens in split]
+
+
+def near_duplicate(a: PageFingerprint, b: PageFingerprint) -> bool:
+    """Whether two pages are near-duplicates by their recipe's distances and short-page rule.
+
+    The listing guard is the detector's and plays no part here. Raises RecipeMismatch when the
+    fingerprints follow different recipes.
+    """
+    same_recipe(a.recipe, b.recipe)
+    recipe = recipe_of(a.recipe)
+    if min(a.features, b.features) < recipe.min_features:
+        return False
+    bits = distance(a.value, b.value)
+    return bits <= recipe.distance and bits + distance(a.check, b.check) <= recipe.total_distance
+
+
+def distance(a: int, b: int) -> int:
+    """Return the Hamming distance of two fingerprints in bits, 0 to 64.
+
+    Raises UsageError for what is no integer from 0 to 2**64 - 1.
+    """
+    return (number(a, "a") ^ number(b, "b")).bit_count()
+
+
+def simhash(hashes: Numbers, weights: ArrayLike | None = None) -> int:
+    """Return the 64-bit simhash of feature hashes (Charikar 2002; Manku et al. 2007, section 2).
+
+    hashes   (n,) of integers 0 to 2**64 - 1, at most 2**31 of them
+    weights  (n,) of numbers >= 0, default 1 each. Integers up to 2**32 - 1 count exactly; floats
+             count in steps of the largest divided by 2**32 - 1, so that their order never matters
+
+    A bit is 1 when the weight of the hashes that have it set is more than half of all; a tie gives
+    0, no hashes give 0. Raises UsageError for other shapes or values.
+    """
+    values = many(hashes, "hashes")
+    if weights is None:
+        return int(lib.ndd_simhash(pointer(values), len(values)))
+    exact = _weights(weights)
+    if exact.shape != values.shape:
+        raise UsageError(
+            f"weights has shape {exact.shape}, hashes {values.shape}; give one for each"
+        )
+    value = ffi.new("uint64_t *")
+    check(
+        lib.ndd_simhash_weighted(
+            pointer(values), ffi.from_buffer("uint32_t[]", exact), len(values), value
+        )
+    )
+    return int(value[0])
+
+
+def token_hashes(
+    tokens: Sequence[str | bytes],
+    algorithm: Literal["recipe", "fnv1", "fnv1a", "jenkins"] = "recipe",
+    *,
+    seed: int = 0,
+    recipe: Recipe | str | None = None,
+) -> NDArray[np.uint64]:
+    """Return a 64-bit hash for each token (text as UTF-8), ready for simhash(): (n,) uint64.
+
+    "recipe" is the mixed hash of this package's fingerprints. "fnv1" and "fnv1a" (64 bits) and
+    "jenkins" (lookup3 hashlittle2, takes a seed) are for fingerprints compatible with other tools;
+    raw FNV hashes of short words have bits that move together and make poor fingerprints.
+    """
+    key = _recipe(recipe).key
+    functions = {
+        "recipe": lambda data: lib.ndd_hash_token(data, len(data), key),
+        "fnv1": lambda data: lib.ndd_hash_fnv1(data, len(data)),
+        "fnv1a": lambda data: lib.ndd_hash_fnv1a(data, len(data)),
+        "jenkins": lambda data: lib.ndd_hash_jenkins(data, len(data), seed),
+    }
+    if algorithm not in functions:
+        raise UsageError(f"algorithm is {algorithm!r}; known are {', '.join(functions)}")
+    encoded = (t if isinstance(t, bytes) else t.encode("utf-8", "surrogatepass") for t in tokens)
+    return np.fromiter(map(functions[algorithm], encoded), dtype=np.uint64, count=len(tokens))
+
+
+class _Readers:
+    """Native readers at rest. A reader serves one thread at a time and keeps its scratch memory.
+
+    Who takes one has it alone; taking from a list and adding to it are atomic.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[Any] = []
+
+    def take(self) -> Any:
+        """Return a reader that nobody uses; give_back() must follow."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            made = ffi.new("ndd_reader **")
+            check(lib.ndd_reader_open(made))
+            return ffi.gc(made[0], lib.ndd_reader_close)
+
+    def give_back(self, reader: Any) -> None:
+        """Take a reader back."""
+        self._idle.append(reader)
+
+    @contextmanager
+    def borrow(self) -> Iterator[Any]:
+        """Take a reader and give it back at the end of the block."""
+        reader = self.take()
+        try:
+            yield reader
+        finally:
+            self.give_back(reader)
+
+
+_readers = _Readers()
+
+
+_NEWEST = recipe_of()
+
+
+def _recipe(recipe: Recipe | str | None) -> Recipe:
+    """Return a recipe that fingerprints can be made with."""
+    if recipe is None:
+        return _NEWEST
+    known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
+    if known.key is None:
+        raise RecipeMismatch(f"recipe {known.id!r} needs its secret; see recipe_of(id, secret)")
+    return known
+
+
+def _read(
+    reader: Any, html: bytes | str, encoding: str | None, url: str | None, recipe: Recipe
+) -> Any:
+    """Read a page in whatever encoding; twice, where nothing says which and it is not UTF-8."""
+    data, settled = as_utf8(html, encoding)
+    page = _read_html(reader, data, url, recipe)
+    if settled or page.invalid_bytes == 0:
+        return page
+    guess = guessed_utf8(data)
+    return page if guess is data else _read_html(reader, guess, url, recipe)
+
+
+def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any:
+    directory = folder_of(url).encode("utf-8", "surrogatepass") if url else b""
+    page = ffi.new("ndd_page *")
+    status = lib.ndd_read_html(
+        reader, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
+    )
+    if status != lib.NDD_OK:
+        check(status, f"a page of {len(data)} bytes")
+    return page
+
+
+def _page(page: Any, recipe: Recipe) -> PageFingerprint:
+    return PageFingerprint(
+        page.value, page.check, page.links, page.features, page.link_count, recipe.id
+    )
+
+
+def _weights(weights: ArrayLike) -> NDArray[np.uint32]:
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:  # lists of unequal length
+        raise UsageError(f"weights must be numbers, one for each hash ({error})") from error
+    if array.dtype.kind == "f" and array.ndim == 1:
+        if not (np.isfinite(array).all() and (array >= 0).all()):
+            raise UsageError("weights holds a negative or non-finite value; allowed is 0 and more")
+        most = float(array.max()) if array.size else 0.0
+        scaled = array.astype(np.float64) / most * (2**32 - 1) if most > 0 else array
+        return np.ascontiguousarray(np.rint(scaled), dtype=np.uint32)
+    exact = many(array if array.dtype.kind in "iub" else array.tolist(), "weights")
+    if exact.size and exact.max() > 2**32 - 1:
+        raise UsageError("weights holds a value above 2**32 - 1")
+    return exact.astype(np.uint32)

@@ -1,0 +1,29 @@
+"""The one door to the native core: the library, and status codes turned into exceptions.
+
+Calls release the GIL; the header (native/include/ndd.h) states which may run at once.
+"""
+
+from dedup._native import ffi, lib
+from dedup.model.errors import DedupError, StoreDamaged, UsageError
+
+__all__ = ["check", "ffi", "lib"]
+
+_ERRORS: dict[int, type[Exception]] = {
+    lib.NDD_NO_MEMORY: MemoryError,
+    lib.NDD_BAD_ARGUMENT: UsageError,
+    lib.NDD_BAD_DISTANCE: UsageError,
+    lib.NDD_CUT: StoreDamaged,
+    lib.NDD_DAMAGED: StoreDamaged,
+    lib.NDD_BAD_FORMAT: StoreDamaged,
+    lib.NDD_BAD_VERSION: StoreDamaged,
+}
+
+
+def check(status: int, subject: str = "") -> None:
+    """Raise the exception that stands for a status other than NDD_OK.
+
+    subject says what was being done, or to what, and opens the message.
+    """
+    if status != lib.NDD_OK:
+        words = ffi.string(lib.ndd_strerror(status)).decode()
+        raise _ERRORS.get(status, DedupError)(f"{subject}: {words}" if subject else words)

@@ -1,0 +1,450 @@
+"""The detector: what a page is to the pages before it. Start reading here.
+
+    page -> probe the store and the pages in flight -> verdict -> insert or release
+
+The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
+which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
+
+When two pages are near-duplicates is in rules.py; how a page is made to last, in inserts.py.
+Detectors of one process that open the same store share it, and the pages in flight with it.
+"""
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from dedup.core.fingerprint import fingerprint
+from dedup.core.numbers import Numbers, many
+from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdicts
+from dedup.detector.open_stores import Accepted, OpenStore, give_back, take
+from dedup.detector.reservations import Ending
+from dedup.detector.rules import guarded, near_duplicates, with_a_say
+from dedup.model.errors import UsageError
+from dedup.model.names import check_namespace, site_of
+from dedup.model.policy import Policy, Scope, check_options, policy_of
+from dedup.model.recipes import Recipe, same_recipe
+from dedup.model.values import Document, Neighbour, PageFingerprint, Status, Verdict
+from dedup.store import Applied, agreed_recipe, give_up, give_up_more
+
+__all__ = ["Detector", "open"]
+
+
+class Detector:
+    """Says what a page is to those before it. Made by open(); a context manager; thread-safe.
+
+    recipe  the recipe of the store; pages judged here must be of the same
+    policy  the distances, scope and times in force
+    """
+
+    def __init__(
+        self,
+        shared: OpenStore,
+        recipe: Recipe,
+        policy: Policy,
+        clock: Callable[[], float],
+    ) -> None:
+        """Private: open() makes detectors."""
+        self.recipe = recipe
+        self.policy = policy
+        self._shared = shared
+        self._store = shared.store
+        self._reservations = shared.reservations
+        self._clock = clock
+        self._closed = False
+
+    @classmethod
+    def over(
+        cls,
+        documents: Accepted,
+        recipe: Recipe,
+        policy: Policy,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """Return a detector over documents that are no store of their own, a part of one, say.
+
+        They must find distances up to the policy's, and are closed by who made them. Of the methods
+        those that judge are for it: probe, reserve, insert, insert_many and release.
+        """
+        return cls(OpenStore.over(documents), recipe, policy, clock)
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of documents in the store."""
+        self._check_open()
+        return len(self._store)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+    def fingerprint(
+        self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
+    ) -> PageFingerprint:
+        """Return the fingerprint of a page under the detector's recipe. See fingerprint().
+
+        Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
+        """
+        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe)
+
+    def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        Nearest is by distance, then check_distance, then key. In the scope "site" only documents
+        of the given domain count; without one, none do.
+        Raises RecipeMismatch and StoreDamaged.
+        """
+        if page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
+        with self._shared.lock:
+            self._check_open()
+            found = self._store.near(page.value, self.policy.distance)
+        return near_duplicates(page, domain or "", None, found, self.policy)
+
+    def probe_many(
+        self,
+        values: Numbers,
+        checks: Sequence[int],
+        recipe: str,
+        *,
+        domain: str | None = None,
+        limit: int | None = None,
+    ) -> dict[int, list[Neighbour]]:
+        """Probe pages given by value and check, as probe() does; return neighbours by index.
+
+        Pages without any are left out of the dictionary. Raises as probe() does, and TooMany (a
+        UsageError) if more than `limit` documents were to be looked at.
+        """
+        same_recipe(self.recipe.id, recipe)
+        array = many(values, "values")
+        with self._shared.lock:
+            self._check_open()
+            near = self._store.near_many(array, self.policy.distance, limit)
+        found: dict[int, list[Neighbour]] = {}
+        for i, documents in near.items():
+            page = PageFingerprint(int(array[i]), checks[i], 0, 2**32 - 1, 0, recipe)
+            if neighbours := near_duplicates(page, domain or "", None, documents, self.policy):
+                found[i] = neighbours
+        return found
+
+    def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+        token: str | None = None,
+        home: bool = True,
+    ) -> Verdict:
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
+
+        key     the document key (names.document_key of the first requested URL)
+        url     the URL that gives the registrable domain; without one in it, the key is taken for one
+        domain  the registrable domain itself, if it is known and not ""
+        exempt  a reason that keeps the page without being judged; it is reserved all the same
+        guard   False turns the listing guard off
+        token   the reservation's token, if the caller made one that nobody else has; asking again
+                under a token that is held answers what it was taken for, and takes nothing
+        home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
+                refetch here, and between two in flight the home of the smaller key decides
+
+        A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
+        release(); otherwise it expires. After `pending` ask again, and in the end keep the page
+        with exempt="in_flight".
+
+        Raises RecipeMismatch, UsageError for a key that is no text, or not valid Unicode, or a token
+        that was used for something else, and what the store raises.
+        """
+        same_recipe(self.recipe.id, page.recipe)
+        domain = site_of(key, url, domain)
+        with self._shared.lock:
+            self._check_open()
+            now = self._clock()
+            if token is not None and (held := self._taken(token, key, page)) is not None:
+                return held
+            if exempt:
+                return self._accept("exempt", exempt, key, page, domain, now, token, home)
+            if page.features < self.policy.min_features:
+                return Verdict("exempt", "short", key, None, None, None, page, None, domain)
+            if home and (key in self._store or self._reservations.holds(key, now)):
+                return self._accept("refetch", "", key, page, domain, now, token, home)
+            inserted = self._stored(page, domain, key)
+            in_flight = self._in_flight(page, domain, key, now, home)
+            if not inserted and not in_flight:
+                return self._accept("unique", "", key, page, domain, now, token, home)
+            if guard:
+                inserted = guarded(page, inserted, self.recipe)
+                in_flight = guarded(page, in_flight, self.recipe)
+            if not inserted and not in_flight:
+                return self._accept("exempt", "new_links", key, page, domain, now, token, home)
+        status: Status = "near_duplicate" if inserted else "pending"
+        of = (inserted or in_flight)[0]
+        return Verdict(status, "", key, of.key, of.distance, of.check_distance, page, None, domain)
+
+    def insert(self, verdict: Verdict) -> bool:
+        """Make a page last: it was processed. Committed on return (see the store on power cuts).
+
+        Returns True if the page was unique but a near-duplicate of it was inserted meanwhile (its
+        reservation had expired, say): both stay. An expired reservation, or one of a process that
+        has ended, is inserted like any other. Inserting twice changes nothing and returns False.
+
+        Raises UsageError for a verdict without a token, one that was released before (a page given
+        back never becomes an original; nothing is lost by that), or one whose token belongs to
+        another page; RecipeMismatch; and what the store raises: then the reservation still stands.
+        """
+        return self.insert_many((verdict,))[0]
+
+    def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last in their order; return for each what insert() does, and raise as it does.
+
+        They are one transaction, unless some of them are near each other. After an error the first
+        of them may have been inserted; inserting them again changes nothing.
+        """
+        with self._shared.lock:
+            self._check_open()
+            return insert_verdicts(self._shared, verdicts, self.recipe, self.policy)
+
+    def apply(
+        self,
+        changes: Sequence[tuple[str, Document | None]],
+        offsets: Mapping[int, int],
+        *,
+        judge: bool = True,
+    ) -> tuple[Applied, int]:
+        """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
+
+        An event ends those with the same key, value and check, whoever sent it. Returns the counts,
+        and how many of the documents had an inserted near-duplicate of another key and nothing new
+        among their links: pages that raced, at other services say, or were kept by other reasons.
+        With judge=False that is not looked into, and 0.
+
+        Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
+        """
+        with self._shared.lock:
+            self._check_open()
+            counts, documents = apply_changes(self._shared, changes, offsets)
+            if not judge:
+                return counts, 0
+            return counts, count_late(self._shared, documents, self.recipe, self.policy)
+
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset of each partition of the log that was applied; {}: none was."""
+        with self._shared.lock:
+            self._check_open()
+            return self._store.offsets()
+
+    def give_up(
+        self,
+        held: Collection[int],
+        partition_of: Callable[[str], int],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Give up all partitions of the log but those held. See dedup.store.give_up()."""
+        self._check_open()
+        return give_up(self._store, held, partition_of, progress)
+
+    def give_up_more(self) -> int | None:
+        """Remove some documents of what was given up; None: all are gone. See dedup.store."""
+        self._check_open()
+        return give_up_more(self._store)
+
+    def sync(self) -> None:
+        """Flush to disk what was committed. Raises OSError."""
+        self._check_open()
+        self._store.sync()
+
+    def snapshot(self, least: int) -> None:
+        """Write a snapshot of the table if so many documents changed since the last."""
+        self._check_open()
+        self._store.snapshot(least)
+
+    def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back: the page was not processed. Never touches an inserted document.
+
+        Returns False if there is none: no token, expired, ended before, or of another process.
+        """
+        if verdict.token is None:
+            return False
+        with self._shared.lock:
+            self._check_open()
+            now = self._clock()
+            ended = self._reservations.end(verdict.token, "released")
+            return ended is not None and ended.expires > now
+
+    def withdraw(self, token: str) -> None:
+        """Release a token whose reservation has not come: one that comes later is refused."""
+        with self._shared.lock:
+            self._check_open()
+            self._reservations.end(token, "released")
+
+    def held(self, token: str) -> Verdict | None:
+        """Return the verdict that a reservation was taken with, or None if it is not held here.
+
+        An expired reservation is there until it is taken out.
+        """
+        with self._shared.lock:
+            held = self._reservations.get(token)
+        if held is None:
+            return None
+        seen = held.judged
+        assert isinstance(seen, Seen)
+        return Verdict(
+            seen.status, seen.reason, held.key, None, None, None, held.page, token, held.domain
+        )
+
+    def ending(self, token: str) -> Ending | None:
+        """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
+        with self._shared.lock:
+            return self._reservations.ending(token)
+
+    def pin(self, token: str) -> bool:
+        """Keep a reservation until it is ended; False if it is not held here.
+
+        For a page whose insert is on its way to the store by other means.
+        """
+        with self._shared.lock:
+            self._check_open()
+            return self._reservations.pin(token)
+
+    def get(self, key: str) -> Document | None:
+        """Return the document with this key, or None. Raises StoreDamaged."""
+        with self._shared.lock:
+            self._check_open()
+            return self._store.get(key)
+
+    def forget(self, key: str) -> bool:
+        """Remove the document with this key; False if there is none. Committed on return.
+
+        A reservation of the key stays.
+        """
+        with self._shared.lock:
+            self._check_open()
+            return self._store.forget(key)
+
+    def info(self) -> dict[str, Any]:
+        """Return what the detector's store is and holds, its policy, and the pages in flight."""
+        with self._shared.lock:
+            self._check_open()
+            info = self._store.info()
+            info |= {"in_flight": len(self._reservations)}
+            return info | msgspec.structs.asdict(self.policy)
+
+    def close(self) -> None:
+        """Close the detector, and the store with the last detector that shares it.
+
+        Closing twice does nothing. Raises OSError if the last flush fails.
+        """
+        with self._shared.lock:
+            if self._closed:
+                return
+            self._closed = True
+        give_back(self._shared)
+
+    def _taken(self, token: str, key: str, page: PageFingerprint) -> Verdict | None:
+        """Return the verdict that a token is held with, or None if it is new."""
+        verdict = self.held(token)
+        if verdict is not None and (verdict.key, verdict.page) == (key, page):
+            return verdict
+        if verdict is not None or self._reservations.ending(token) is not None:
+            raise UsageError(f"the token {token!r} was used before: make a new one for each page")
+        return None
+
+    def _accept(
+        self,
+        status: Status,
+        reason: str,
+        key: str,
+        page: PageFingerprint,
+        domain: str,
+        now: float,
+        token: str | None,
+        home: bool,
+    ) -> Verdict:
+        token = self._reservations.reserve(
+            key,
+            page,
+            domain,
+            now=now,
+            seconds=self.policy.reservation_seconds,
+            judged=Seen(status, reason, self.policy, self._shared.inserts),
+            token=token,
+            home=home,
+        )
+        return Verdict(status, reason, key, None, None, None, page, token, domain)
+
+    def _stored(self, page: PageFingerprint, domain: str, key: str) -> list[Neighbour]:
+        found = self._store.near(page.value, self.policy.distance)
+        return near_duplicates(page, domain, key, found, self.policy) if found else []
+
+    def _in_flight(
+        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
+    ) -> list[Neighbour]:
+        found = self._reservations.near(page.value, self.policy.distance, now)
+        if not found:
+            return []
+        return near_duplicates(page, domain, key, with_a_say(key, home, found), self.policy)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the detector is closed")
+        if self._shared.left:
+            raise UsageError(
+                f"the store {self._store.path} was opened before this process was forked, and stays "
+                "with the process that opened it: open it in one process only, after the fork"
+            )
+
+
+def open(
+    target: str | os.PathLike[str],
+    *,
+    namespace: str = "default",
+    distance: int | None = None,
+    total_distance: int | None = None,
+    min_features: int | None = None,
+    scope: Scope = "global",
+    secret: str | None = None,
+    recipe: Recipe | str | None = None,
+    reservation_seconds: float = 600.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Detector:
+    """Open a detector on an embedded store, which is made where it is missing.
+
+    The store lies at <target>/<namespace>. Options and errors are those of dedup.open(), which takes
+    the URL of a service as well.
+    """
+    name = os.fsdecode(target)
+    if not name:
+        raise UsageError("target '' names no folder; the current one is '.'")
+    if "://" in name:
+        raise UsageError(f"target {name!r} is a URL; give a folder here, or use dedup.open()")
+    check_namespace(namespace)
+    check_options(distance, total_distance, min_features, scope, reservation_seconds)
+    recipe_id = recipe.id if isinstance(recipe, Recipe) else recipe
+    shared = take(Path(name), namespace, distance, recipe_id, secret)
+    try:
+        agreed = agreed_recipe(shared.store.path, shared.store.recipe, recipe_id, secret)
+        if not isinstance(recipe, Recipe):
+            recipe = agreed
+        policy = policy_of(
+            recipe, distance, total_distance, min_features, scope, reservation_seconds
+        )
+        with shared.lock:
+            shared.store.widen(policy.distance)
+            shared.reservations.widen(policy.distance)
+        return Detector(shared, recipe, policy, clock)
+    except BaseException:
+        give_back(shared)
+        raise

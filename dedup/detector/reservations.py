@@ -1,0 +1,233 @@
+"""Who is in flight: fingerprints taken before their pages are processed.
+
+    reserve -> (held) -> end (inserted or released), or expiry
+
+The rule kept here: a reservation stands until its token ends it or its time is over, never longer.
+No I/O and no clock: the time comes in with each call, in seconds that never go back. Nothing here
+is safe against a second thread; the detector's lock sees to that.
+
+A crawl has a few dozen pages in flight: so few are compared one by one, which takes less time than
+keeping a table of them; more are kept in a table.
+
+Expired reservations are taken out a few at a time, with each new one, so that no call does much
+work; those not yet taken out no longer count.
+"""
+
+import secrets
+from collections import OrderedDict
+from math import inf
+from typing import Literal
+
+import msgspec
+
+from dedup.core.table import Table
+from dedup.model.values import PageFingerprint
+
+__all__ = ["Ending", "Reservation", "Reservations"]
+
+Ending = Literal["inserted", "released"]
+
+HELD_LIMIT = 1_000_000  # reservations at once; beyond it the oldest expires early
+ENDED_LIMIT = 10_000  # ended tokens that are remembered
+SWEPT = 16  # expired reservations taken out with each new one
+NEAR_LIMIT = 1000  # reservations that near() answers at most
+COMPARED = 64  # values in flight that are compared one by one
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """A page in flight. expires is in the seconds of the clock that was passed in.
+
+    judged is the caller's own note of what it saw when it took the reservation; home is whether the
+    document of the page would belong into this store (dedup.wire.shards).
+    """
+
+    token: str
+    number: int
+    key: str
+    page: PageFingerprint
+    domain: str
+    seconds: float
+    expires: float
+    judged: object = None
+    home: bool = True
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it was pinned: its page is processed, and on its way to the store."""
+        return self.expires == inf
+
+
+class Reservations:
+    """The pages in flight of one store."""
+
+    def __init__(self, k: int) -> None:
+        """Start empty. near() finds values up to Hamming distance k, in bits."""
+        self._k = k
+        self._values: dict[int, int] = {}  # by number
+        self._table: Table | None = None  # of them, when they are many
+        self._count = 0
+        self._prefix = secrets.token_hex(8)  # a token of another process is never one of ours
+        self._held: dict[int, Reservation] = {}
+        self._numbers: dict[str, int] = {}  # by token
+        self._keys: dict[str, set[int]] = {}
+        # By lifetime, each in the order of reserving, which is the order of expiry.
+        self._queues: dict[float, OrderedDict[int, None]] = {}
+        self._due = inf  # no reservation expires before
+        self._ended: OrderedDict[str, Ending] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of reservations held, among them expired ones not yet taken out."""
+        return len(self._held)
+
+    def widen(self, k: int) -> None:
+        """Find reservations up to distance k from now on, if that is more than so far."""
+        if k > self._k:
+            self._k = k
+            if self._table is not None:
+                self._table = self._made_table()
+
+    def _made_table(self) -> Table:
+        table = Table(self._k)
+        for number, value in self._values.items():
+            table.insert(value, number)
+        return table
+
+    def reserve(
+        self,
+        key: str,
+        page: PageFingerprint,
+        domain: str,
+        *,
+        now: float,
+        seconds: float,
+        judged: object = None,
+        token: str | None = None,
+        home: bool = True,
+    ) -> str:
+        """Take a fingerprint for so many seconds and return the token of the reservation.
+
+        A token that is given must be new: neither held nor ended.
+        """
+        if now >= self._due or len(self._held) >= HELD_LIMIT:
+            self._sweep(now)
+        self._due = min(self._due, now + seconds)
+        number = self._count
+        self._count += 1
+        token = token or f"{self._prefix}-{number:x}"
+        reservation = Reservation(
+            token, number, key, page, domain, seconds, now + seconds, judged, home
+        )
+        self._values[number] = page.value
+        if self._table is not None:
+            self._table.insert(page.value, number)
+        elif len(self._values) > COMPARED:
+            self._table = self._made_table()
+        self._held[number] = reservation
+        self._numbers[token] = number
+        self._keys.setdefault(key, set()).add(number)
+        self._queues.setdefault(seconds, OrderedDict())[number] = None
+        return token
+
+    def get(self, token: str) -> Reservation | None:
+        """Return the reservation of a token, expired or not, or None once it is out."""
+        number = self._numbers.get(token)
+        return None if number is None else self._held[number]
+
+    def holds(self, key: str, now: float) -> bool:
+        """Tell whether a page with this document key is in flight."""
+        numbers = self._keys.get(key)
+        return numbers is not None and any(self._held[n].expires > now for n in numbers)
+
+    def near(self, value: int, k: int, now: float) -> list[tuple[Reservation, int]]:
+        """Return the reservations within distance k of a value, with distances, nearest first.
+
+        At most the nearest 1000: leaving more out errs on the side of keeping a page.
+        """
+        k = min(k, self._k)
+        if self._table is None:
+            found = [
+                (distance, number)
+                for number, other in self._values.items()
+                if (distance := (value ^ other).bit_count()) <= k
+            ]
+            found.sort()
+        else:
+            matches = self._table.probe(value, limit=NEAR_LIMIT)
+            found = [(m.distance, m.document) for m in matches if m.distance <= k]
+        return [
+            (reservation, distance)
+            for distance, number in found
+            if (reservation := self._held[number]).expires > now
+        ]
+
+    def end(self, token: str, ending: Ending) -> Reservation | None:
+        """End the reservation of a token and return it, or None if it is not held.
+
+        How a token ended is remembered for the last 10,000, whether or not it was still held.
+        """
+        self._ended.setdefault(token, ending)
+        if len(self._ended) > ENDED_LIMIT:
+            self._ended.popitem(last=False)
+        number = self._numbers.get(token)
+        return None if number is None else self._take_out(number)
+
+    def end_same(self, key: str, page: PageFingerprint, ending: Ending) -> None:
+        """End every reservation with this key and the value and check of this page."""
+        for number in list(self._keys.get(key, ())):
+            held = self._held[number]
+            if (held.page.value, held.page.check) == (page.value, page.check):
+                self.end(held.token, ending)
+
+    def ending(self, token: str) -> Ending | None:
+        """Return how a token ended, or None if it did not, or that was long ago."""
+        return self._ended.get(token)
+
+    def pin(self, token: str) -> bool:
+        """Keep a reservation until it is ended, however long that takes; False if it is not held.
+
+        Only the bound on reservations ends it otherwise.
+        """
+        number = self._numbers.get(token)
+        if number is None:
+            return False
+        held = self._held[number]
+        if held.seconds != inf:
+            self._leave_queue(held)
+            self._held[number] = msgspec.structs.replace(held, seconds=inf, expires=inf)
+            self._queues.setdefault(inf, OrderedDict())[number] = None
+        return True
+
+    def _leave_queue(self, reservation: Reservation) -> None:
+        queue = self._queues[reservation.seconds]
+        del queue[reservation.number]
+        if not queue:
+            del self._queues[reservation.seconds]
+
+    def _take_out(self, number: int) -> Reservation:
+        reservation = self._held[number]
+        if self._table is not None:
+            if len(self._values) > COMPARED // 2:
+                self._table.remove(reservation.page.value, number)  # first: it is all that may fail
+            else:
+                self._table = None
+        del self._held[number]
+        del self._values[number]
+        del self._numbers[reservation.token]
+        same_key = self._keys[reservation.key]
+        same_key.discard(number)
+        if not same_key:
+            del self._keys[reservation.key]
+        self._leave_queue(reservation)
+        return reservation
+
+    def _sweep(self, now: float) -> None:
+        left = SWEPT
+        for queue in list(self._queues.values()):
+            while queue and left and self._has_to_go(number := next(iter(queue)), now):
+                self._take_out(number)
+                left -= 1
+        heads = (next(iter(queue)) for queue in self._queues.values())
+        self._due = min((self._held[number].expires for number in heads), default=inf)
+
+    def _has_to_go(self, number: int, now: float) -> bool:
+        return self._held[number].expires <= now or len(self._held) >= HELD_LIMIT

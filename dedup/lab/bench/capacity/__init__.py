@@ -1,0 +1,1 @@
+"""The capacity model beside what was measured."""

@@ -1,0 +1,1 @@
+"""The table service measured: one alone, and several that share a store."""

@@ -1,0 +1,1 @@
+"""The capacity model: how many machines a crawl takes (docs/scale.md)."""

@@ -1,0 +1,135 @@
+"""What a document and a page cost a table service: every constant of the capacity model, measured.
+
+    dedup bench capacity -> these numbers -> dedup.lab.capacity.model
+
+The rule kept here: no number without the command that measured it. Those that are CPU time are of one
+slow shared core, wall times of its disk (MACHINE); measure your own, and give them to `dedup plan` as
+a file. Byte counts are the same on every 64-bit machine.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from dedup.model.errors import UsageError
+
+__all__ = ["MACHINE", "MEASURED", "SOURCES", "Costs", "Source", "read_costs"]
+
+MACHINE = (
+    "2 shared cores of an x86-64 server, 24 GiB, Linux, Python 3.11.7, lmdb 3.0.0, "
+    "others at work beside it"
+)
+
+
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The constants; SOURCES says what each is, in which unit, and how it was measured."""
+
+    set_bytes: float = 22.2
+    set_growth: float = 1.5
+    process_bytes: float = 36e6
+    tree_bytes: float = 50.0
+    record_bytes: float = 85.5
+    free_bytes: float = 16.0
+    snapshot_bytes: float = 16.0
+    event_bytes: float = 308.0
+    reserve_us: float = 64.0
+    away_us: float = 61.0
+    insert_us: float = 135.0
+    release_us: float = 18.0
+    applied_us: float = 50.0
+    probe_share: float = 1.0
+    rebuild_us: float = 75.0
+    written_bytes: float = 45_000.0
+    open_us: float = 3.6
+    stall_us: float = 0.12
+    index_us: float = 0.16
+    reserve_wire_bytes: float = 259.0
+    away_wire_bytes: float = 339.0
+    insert_wire_bytes: float = 74.0
+    release_wire_bytes: float = 74.0
+
+
+class Source(NamedTuple):
+    """What a constant is: its unit, what it says, and the command that measures it."""
+
+    unit: str
+    what: str
+    command: str
+
+
+TABLE = "dedup bench capacity --part table"
+STORE = "dedup bench capacity --part store"
+COMMANDS = "chrt -r 5 dedup bench capacity --part commands"
+LOG = "dedup bench capacity --part log"
+
+SOURCES = {
+    "set_bytes": Source(
+        "B a document", "the set of values and the ids beside the block tables", TABLE
+    ),
+    "set_growth": Source("", "room that these arrays have at most, as they grow", TABLE),
+    "process_bytes": Source("B", "memory of a service without documents", LOG),
+    "tree_bytes": Source(
+        "B a document",
+        "the tree of keys, read and written at random: it should be in memory",
+        STORE,
+    ),
+    "record_bytes": Source("B a document", "a record on disk, and as many as its key has", STORE),
+    "free_bytes": Source(
+        "B a document", "pages of documents.mdb that are free for the next change", STORE
+    ),
+    "snapshot_bytes": Source("B a document", "table.ndd", STORE),
+    "event_bytes": Source(
+        "B a document", "a record in a broker's log, one copy, each a batch of its own", LOG
+    ),
+    "reserve_us": Source("us of CPU", "RESERVE, one at a time, little to search", COMMANDS),
+    "away_us": Source("us of CPU", "the same at a shard that is not the key's home", COMMANDS),
+    "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
+    "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
+    "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
+    "probe_share": Source("", "a probe at most, as a share of the plan's estimate", TABLE),
+    "rebuild_us": Source(
+        "us", "an event, when a store is filled from a log (wall time, up to 32 M documents)", STORE
+    ),
+    "written_bytes": Source("B an event", "written to the disk, at 32 M documents", STORE),
+    "open_us": Source("us a document", "opening a store from its snapshot (wall time)", STORE),
+    "stall_us": Source(
+        "us a document",
+        "while a snapshot copies the table, the store answers nobody (wall time)",
+        STORE,
+    ),
+    "index_us": Source(
+        "us of CPU a document", "the index made anew, when it doubles or after opening", TABLE
+    ),
+    "reserve_wire_bytes": Source(
+        "B", "RESERVE and its answer, and as many as the key has", COMMANDS
+    ),
+    "away_wire_bytes": Source("B", "the same at a shard that is not the key's home", COMMANDS),
+    "insert_wire_bytes": Source("B", "INSERT and its answer, and as many as the key has", COMMANDS),
+    "release_wire_bytes": Source(
+        "B", "RELEASE and its answer, and as many as the key has", COMMANDS
+    ),
+}
+
+MEASURED = Costs()
+
+# How long an answer to RESERVE took on loopback with nothing else under way, in microseconds: the
+# shares of answers that took less. COMMANDS, a million documents, k = 3, 20,000 pages.
+ANSWER_SHARES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995)
+ANSWER_US = (62.0, 64.8, 67.4, 69.2, 71.5, 75.2, 85.3, 92.5, 119.9, 144.9, 842.8, 1298.9)
+
+
+def read_costs(data: bytes) -> Costs:
+    """Return costs from JSON: an object with some of the fields of Costs; the others stay measured.
+
+    Raises UsageError saying what is wrong with it.
+    """
+    try:
+        costs = msgspec.json.decode(data, type=Costs)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"costs are a JSON object of numbers, of: {', '.join(SOURCES)}; {error}"
+        ) from error
+    for name in SOURCES:
+        if not 0 <= getattr(costs, name) < float("inf"):
+            raise UsageError(f"the cost {name} is {getattr(costs, name)}; it must be 0 or more")
+    return costs

@@ -1,0 +1,1 @@
+"""The commands of the lab: `dedup demo`, `evaluate`, `bench` and `plan --cluster`."""

@@ -1,0 +1,165 @@
+"""`dedup demo`: a real Scrapy crawl of a generated site, and what the add-on did to it.
+
+Rule: stdout has the table, or with --json one object; progress goes to stderr, if that is a
+terminal. Exit code 1 says that a page with content of its own was lost, or that the crawl failed.
+"""
+
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from dedup.cli import terminal
+from dedup.model.errors import DedupError
+
+if TYPE_CHECKING:
+    from dedup.scrapy.settings import Mode
+
+__all__ = ["demo"]
+
+
+@click.command(
+    epilog="Examples: dedup demo --pages 2000 --seed 7; dedup demo --site-only --port 8000"
+)
+@click.option("--pages", default=500, show_default=True, help="Number of URLs on the site.")
+@click.option("--seed", default=1, show_default=True, help="Another seed, another site.")
+@click.option(
+    "--mode",
+    type=click.Choice(["drop", "skip_links", "tag"]),
+    default="drop",
+    show_default=True,
+    help="What becomes of near-duplicates (the setting DEDUP_MODE).",
+)
+@click.option(
+    "--kafka",
+    is_flag=True,
+    help="Two spiders, a table service and a Kafka broker, of which some are killed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Where to serve it (any free port).")
+def demo(
+    pages: int,
+    seed: int,
+    mode: "Mode",
+    kafka: bool,
+    as_json: bool,
+    site_only: bool,
+    port: int | None,
+) -> None:
+    """Crawl a sample site with Scrapy and show what is dropped, and why.
+
+    A news site is generated and served on loopback: articles, their copies under session ids, with
+    other advertisements, times and counters or in a partner's shell, soft 404s, listings, product
+    variants. Scrapy crawls it with the add-on enabled, and the outcome is compared with what the
+    pages really are. Nothing is left behind.
+
+    With --kafka two spiders share a table service, and their accepted pages go to a Kafka broker
+    (KAFKA_BOOTSTRAP_SERVERS, or one that is started: Java 17 and Maven are needed). In the middle one
+    spider and the service are killed with -9 and started again; the end shows that nothing was lost.
+    """
+    if site_only:
+        _serve(pages, seed, port or 0, as_json=as_json)
+        return
+    if kafka:
+        _fleet(pages, seed, as_json=as_json)
+        return
+    if port is not None:
+        raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
+    _need("scrapy", *(() if as_json else ("rich",)))
+    from dedup.lab.demo.crawl import crawl_site
+    from dedup.lab.demo.judgement import as_json as plain
+    from dedup.lab.demo.judgement import judge, show
+    from dedup.lab.demo.site.site import Site
+
+    site = Site(pages, seed)
+    progress = _Progress()
+    try:
+        crawl = crawl_site(pages, seed, mode, progress)
+    finally:
+        progress.clear()
+    report = judge(site, crawl)
+    if as_json:
+        terminal.out_json({"seed": seed} | plain(report))
+    else:
+        from rich.console import Console
+
+        show(report, Console(width=None if sys.stdout.isatty() else 110))
+    if report.complaints:
+        click.get_current_context().exit(1)
+
+
+def _fleet(pages: int, seed: int, *, as_json: bool) -> None:
+    _need("scrapy", "aiokafka", "cramjam", "hiredis", "starlette", "uvicorn", "prometheus_client")
+    import msgspec
+
+    from dedup.lab.demo.fleet import run_fleet
+
+    report = run_fleet(pages, seed, lambda text: click.echo(text, err=as_json))
+    if as_json:
+        terminal.out_json({"seed": seed} | msgspec.structs.asdict(report))
+    else:
+        rows = [
+            ("pages", report.pages),
+            ("parsed", report.parsed),
+            ("dropped, each as alike to an accepted page", report.dropped),
+            ("accepted before the kill", report.accepted_before_kill),
+            ("of those forgotten", len(report.forgotten)),
+            ("remembered by the service now", report.remembered),
+            ("dropped without an accepted original", len(report.unexplained)),
+            ("lost", len(report.lost)),
+        ]
+        terminal.out(terminal.table(("", "pages"), [(name, f"{n:,}") for name, n in rows]))
+        for complaint in report.complaints:
+            terminal.out(complaint)
+        if not report.complaints:
+            terminal.out("Nothing was lost.")
+    if report.complaints:
+        click.get_current_context().exit(1)
+
+
+def _need(*modules: str) -> None:
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        extras = "scrapy,cli" if set(missing) <= {"scrapy", "rich"} else "all"
+        raise DedupError(
+            f"the demo needs {' and '.join(missing)}; run: pip install 'crawl-dedup[{extras}]'"
+        )
+
+
+def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
+    from dedup.lab.demo.site.server import serve_forever
+    from dedup.lab.demo.site.site import Site
+
+    def say(url: str) -> None:
+        if as_json:
+            terminal.out_json({"url": url, "pages": pages, "seed": seed})
+        else:
+            terminal.out(f"{pages} URLs at {url}/ until Ctrl-C")
+
+    site = Site(pages, seed)
+    try:
+        serve_forever(site, port, ready=say)
+    except OSError as error:
+        raise DedupError(
+            f"the site cannot be served on 127.0.0.1:{port}: {error.strerror}; give another --port"
+        ) from error
+
+
+class _Progress:
+    """A line on stderr that says how far the crawl is, if stderr is a terminal."""
+
+    def __init__(self) -> None:
+        self._rate = terminal.Rate()
+        terminal.status.show("making the site ...")
+
+    def __call__(self, fetched: int, near_duplicates: int) -> None:
+        """Say the numbers, and how fast it goes; how many more there are only the end shows."""
+        rate = self._rate.text(fetched, 0)
+        shown = terminal.count(near_duplicates, "near-duplicate")
+        terminal.status.show(f"fetched {terminal.count(fetched, 'page')}{rate}, {shown} ...")
+
+    def clear(self) -> None:
+        """Leave an empty line."""
+        terminal.status.clear()

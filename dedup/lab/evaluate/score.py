@@ -1,0 +1,194 @@
+"""Precision and recall: of the pairs found, how many are right; of the right ones, how many found.
+
+    pairs, rule -> which are called near-duplicates -> Figures, in all and by kind, language, length
+
+The rule kept here: figures are counts first, and a share of nothing is None. A Rule decides as
+near_duplicate() does (a test holds them together); at the recipe's own distances that function
+itself is asked.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dedup.core.fingerprint import near_duplicate
+from dedup.core.numbers import bit_counts
+from dedup.lab.evaluate.counted_pairs import Pairs
+from dedup.lab.evaluate.labels import Numbers, Pages
+from dedup.lab.evaluate.page_sets import Prints
+
+__all__ = [
+    "Figures",
+    "Rule",
+    "called",
+    "figures",
+    "kept_by_guard",
+    "real_pairs",
+    "shares",
+    "slices",
+]
+
+Mask = npt.NDArray[np.bool_]
+
+PLAIN = frozenset(("real", "original"))  # kinds of pages that say nothing of a pair
+LENGTHS = (60, 100, 300, 1000)  # words; where a slice of lengths ends and the next begins
+UNSPACED = ("zh", "ja")  # counted together, too: their words are pairs of characters
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What makes two pages near-duplicates; distances in bits.
+
+    total_distance  None: the check fingerprint is not asked
+    own             the rule is the recipe's: near_duplicate() decides
+    guard           pages with new links are kept, as the detector keeps them
+    """
+
+    distance: int
+    total_distance: int | None
+    min_features: int
+    own: bool = False
+    guard: bool = False
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What was counted, and the shares; None where nothing was there to divide by.
+
+    near_duplicates  pairs labelled so; found: those of them that were found
+    wrong            pairs found that are labelled not to be
+    """
+
+    near_duplicates: int
+    found: int
+    wrong: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def figures(pairs: Pairs, found: Mask, where: Mask | None = None) -> Figures:
+    """Count what was found of the pairs, or of those in a mask; pairs left open do not count."""
+    near, other = pairs.label == 1, pairs.label == 0
+    if where is not None:
+        near, other = near & where, other & where
+    right = int((found & near).sum())
+    return shares(int(near.sum()), right, int((found & other).sum()))
+
+
+def shares(near: int, right: int, wrong: int) -> Figures:
+    """Return figures from their counts."""
+    called_near = right + wrong
+    return Figures(
+        near,
+        right,
+        wrong,
+        right / called_near if called_near else None,
+        right / near if near else None,
+        2 * right / (called_near + near) if called_near + near else None,
+    )
+
+
+def called(prints: Prints, pairs: Pairs, rule: Rule, kept: Mask | None = None) -> Mask:
+    """Return which pairs a rule calls near-duplicates.
+
+    kept  pages that the listing guard keeps (kept_by_guard)
+    """
+    found = pairs.value <= rule.distance
+    if rule.own:
+        candidates = np.flatnonzero(found)
+        found = np.zeros(len(pairs), bool)
+        for i in candidates.tolist():
+            found[i] = near_duplicate(prints.page(pairs.a[i]), prints.page(pairs.b[i]))
+    else:
+        features = np.minimum(prints.features[pairs.a], prints.features[pairs.b])
+        found &= features >= rule.min_features
+        if rule.total_distance is not None:
+            total = pairs.value.astype(np.int64) + pairs.check
+            found &= total <= rule.total_distance
+    return found if kept is None else found & ~kept[pairs.b]
+
+
+def kept_by_guard(prints: Prints, every: Pairs, rule: Rule) -> Mask:
+    """Return the pages that the listing guard keeps, in a crawl that meets the pages in their order.
+
+    A page is kept if it has near-duplicates before it, links enough, and other ones than each of
+    them. `every` holds all pairs within the rule's distance; a mask of shape (n,).
+    """
+    met = called(prints, every, rule)
+    a, b = every.a[met], every.b[met]
+    apart = bit_counts(prints.links[a] ^ prints.links[b])
+    before = np.bincount(b, minlength=len(prints)) > 0
+    alike = np.bincount(b[apart <= prints.recipe.guard_distance], minlength=len(prints)) > 0
+    guarded: Mask = prints.recipe.guarded(prints.features, prints.link_count)
+    return before & ~alike & guarded
+
+
+def slices(pages: Pages, prints: Prints, pairs: Pairs) -> dict[str, dict[str, Mask]]:
+    """Return masks of the pairs, by what they are sorted by: kind, language, length and source.
+
+    A pair of a kind x+y counts under x and under y; one of pages in two languages under "mixed".
+    The length is that of the shorter page, in words of the reference text, or else in features.
+    """
+    by: dict[str, dict[str, Mask]] = {}
+    if pairs.kind is not None and any(pairs.kind):
+        by["kind"] = _by_parts(pairs.kind)
+    elif pages.kinds is not None:
+        by["kind"] = _by_page_kinds(pages.kinds, pairs)
+    if pages.languages is not None:
+        by["language"] = language = _by_page(pages.languages, pairs, "mixed")
+        if all(name in language for name in UNSPACED):
+            of = [np.isin(np.array(pages.languages)[ends], UNSPACED) for ends in (pairs.a, pairs.b)]
+            language["+".join(UNSPACED)] = of[0] & of[1]
+    name = "features" if pages.words is None else "words"
+    lengths = prints.features if pages.words is None else pages.words
+    by[name] = _by_length(np.minimum(lengths[pairs.a], lengths[pairs.b]))
+    if pages.sources is not None:
+        by["source"] = _by_page(pages.sources, pairs, "mixed")
+    return by
+
+
+def real_pairs(pages: Pages, pairs: Pairs) -> Mask | None:
+    """Return the pairs of untouched real pages; None if the set does not tell, or has none."""
+    if pages.kinds is None or "real" not in pages.kinds:
+        return None
+    real: Mask = np.array([kind == "real" for kind in pages.kinds])
+    return real[pairs.a] & real[pairs.b]
+
+
+def _by_parts(kinds: list[str]) -> dict[str, Mask]:
+    parts = [kind.split("+") for kind in kinds]
+    return _masks(
+        {part for some in parts for part in some}, lambda part: [part in p for p in parts]
+    )
+
+
+def _by_page_kinds(kinds: list[str], pairs: Pairs) -> dict[str, Mask]:
+    names, number = np.unique(np.array(kinds), return_inverse=True)
+    plain = np.isin(names, list(PLAIN))
+    both_plain = plain[number[pairs.a]] & plain[number[pairs.b]]
+    by = {}
+    for i, name in enumerate(names.tolist()):
+        either = (number[pairs.a] == i) | (number[pairs.b] == i)
+        by[name] = either & both_plain if plain[i] else either
+    return by
+
+
+def _by_page(names: list[str], pairs: Pairs, otherwise: str) -> dict[str, Mask]:
+    of = np.array(names)
+    a, b = of[pairs.a], of[pairs.b]
+    by = _masks(set(names), lambda name: (a == name) & (b == name))
+    return by | {otherwise: a != b}
+
+
+def _by_length(lengths: Numbers) -> dict[str, Mask]:
+    place = np.searchsorted(LENGTHS, lengths, side="right")
+    names = [f"under {LENGTHS[0]}"]
+    names += [f"{low} to {high - 1}" for low, high in pairwise(LENGTHS)]
+    names.append(f"{LENGTHS[-1]} and more")
+    return {name: place == i for i, name in enumerate(names)}
+
+
+def _masks(names: set[str], of: Callable[[str], object]) -> dict[str, Mask]:
+    return {name: np.asarray(of(name), bool) for name in sorted(names)}

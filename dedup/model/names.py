@@ -1,0 +1,148 @@
+"""What documents, namespaces and sites are called.
+
+    URL -> document key (who a page is) -> registrable domain (whose it is)
+    a spider's name -> namespace (the folder a store lies in)
+
+Pure functions of their arguments: no file and no network is touched, the public suffix list is the
+one that tldextract brings along.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from urllib.parse import urlsplit
+
+from dedup.model.errors import UsageError
+
+__all__ = [
+    "check_namespace",
+    "document_key",
+    "folder_of",
+    "namespace_of",
+    "registrable_domain",
+    "site_of",
+]
+
+NAMESPACE_LENGTH = 64
+_NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+
+# The host of a URL where that is plain to see: no user, no capital, no bracket.
+_PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]*)?(?:[/?#]|\Z)")
+
+# URLs that w3lib leaves as they are, whatever it does to others: most that a crawl meets. No user,
+# no escape, no parameter, no segment that begins with a dot or is empty; a query needs its sorting
+# looked at.
+_PLAIN = re.compile(
+    r"https?://[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){0,4}(?::[1-9][0-9]{0,3}|:[1-5][0-9]{4})?"
+    r"/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*)?"
+    r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
+)
+
+# And those whose folder stands where everybody sees it.
+_FOLDER = re.compile(
+    r"https?://[A-Za-z0-9.:-]+(/(?:[^?#\t\r\n]*/)?)[^/?#\t\r\n]*(?:[?#]|\Z)", re.ASCII
+)
+
+
+def check_namespace(namespace: str) -> str:
+    """Return the namespace as it came, or raise UsageError if it is not a valid one."""
+    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+        raise UsageError(
+            f"namespace {namespace!r} is not allowed: 1 to {NAMESPACE_LENGTH} of the characters "
+            "A-Z a-z 0-9 . _ - and no dot first"
+        )
+    return namespace
+
+
+def namespace_of(name: str) -> str:
+    """Return the namespace that a spider's name stands for: other characters become "-".
+
+    The result is cut to 64 characters. Raises UsageError for an empty name.
+    """
+    if not name:
+        raise UsageError("an empty name gives no namespace")
+    text = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:NAMESPACE_LENGTH]
+    return "-" + text[1:] if text.startswith(".") else text
+
+
+def document_key(url: str) -> str:
+    """Return the document key of a requested URL: its canonical form, without the fragment.
+
+    That is w3lib.url.canonicalize_url(url), which takes its time even over plain URLs.
+    """
+    if (plain := _PLAIN.fullmatch(url)) and _is_sorted(plain[1]):
+        return url
+    # w3lib and tldextract are imported where they are used: a process that only reads a store
+    # needs neither.
+    from w3lib.url import canonicalize_url
+
+    return canonicalize_url(url)
+
+
+def _is_sorted(query: str | None) -> bool:
+    if query is None or "&" not in query:
+        return True
+    arguments = [argument.split("=") for argument in query.split("&")]
+    return arguments == sorted(arguments)
+
+
+def registrable_domain(url: str) -> str:
+    """Return the registrable domain of a URL ("example.co.uk"), or "" if it names no host.
+
+    A host without a public suffix (an IP address, localhost, an intranet name) stands for itself,
+    without its port.
+    """
+    if plain := _PLAIN_HOST.match(url):  # as most are; urlsplit takes several times as long
+        return _domain_of_host(plain[1])
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:  # unbalanced brackets, and the like
+        return ""
+    return _domain_of_host(host) if host else ""
+
+
+def site_of(key: str, url: str | None = None, domain: str | None = None) -> str:
+    """Return the registrable domain of a document: the one that is given, else its URL's or its key's.
+
+    It is "" where none of them has one. Raises UsageError for a key that is no text.
+    """
+    if not isinstance(key, str):
+        raise UsageError(f"document key {key!r} is not allowed: a text, a URL by default")
+    return domain or (registrable_domain(url) if url else "") or registrable_domain(key)
+
+
+def folder_of(url: str) -> str:
+    """Return the path of a URL up to its last slash; "/" for what cannot be taken apart."""
+    if plain := _FOLDER.match(url):
+        return plain[1]
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        path = ""
+    return path.rpartition("/")[0] + "/"
+
+
+@lru_cache(maxsize=16_384)
+def _domain_of_host(host: str) -> str:
+    host = host.rstrip(".")
+    if "." not in host or ":" in host or host.rpartition(".")[2].isdigit():
+        return host  # not a name under a public suffix: the list need not be loaded, which is slow
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:  # not a name that a resolver would take; it still is a name
+            pass
+    return _split()(host) or host
+
+
+@cache
+def _split() -> Callable[[str], str]:
+    from tldextract import TLDExtract
+
+    extract = TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+    def split(host: str) -> str:
+        parts = extract.extract_str(host)
+        return f"{parts.domain}.{parts.suffix}" if parts.domain and parts.suffix else ""
+
+    return split

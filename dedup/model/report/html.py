@@ -1,0 +1,274 @@
+"""One page of HTML, made of a few parts: facts, bars, tables, and two texts side by side.
+
+The rule kept here: a page is one file that needs nothing else, no script and nothing from elsewhere;
+whatever comes from a crawled page is escaped; it reads in dark and light, on paper and on a phone.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from dedup.model.report.differences import Hunk
+from dedup.model.report.texts import count, regions, running, sides
+
+__all__ = [
+    "Bar", "Cell", "bars", "beside", "facts", "folded", "line", "link", "page", "section", "table",
+    "two_texts", "warning",
+]  # fmt: skip
+
+Cell = str | int | float
+
+# A named number, and its kind if that has a colour: unique, near, refetch or exempt.
+Bar = tuple[str, int] | tuple[str, int, str]
+
+_CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
+_NUMBER = re.compile(r"[0-9.,]+( %)?|-")
+
+# Each of two texts has a colour of its own, A red and B green, over light and dark alike; on a narrow
+# screen they stand one below the other, and tables too wide for it scroll by themselves.
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --soft: #8882; --bar: #3b82f6; --warn: #f5a52433;
+  --a: #e5484d; --b: #30a46c; --unique: #2f9e6e; --near: #e0702b; --refetch: #3b82f6;
+  --exempt: #8b5cf6; }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
+h1 small { display: block; font-size: 1rem; font-weight: normal; opacity: .75; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
+p, li, td, summary { overflow-wrap: anywhere; }
+dl.facts { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); }
+dl.facts > div { background: var(--soft); border-radius: .5rem; padding: .7rem .9rem; }
+dl.facts dt { font-size: .85rem; opacity: .8; }
+dl.facts dd { font-size: 1.5rem; font-variant-numeric: tabular-nums; margin: 0; }
+.wide { max-width: 100%; overflow-x: auto; }
+table { border-collapse: collapse; margin: .4rem 0 1rem; width: 100%; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .9rem .3rem 0; text-align: left;
+  vertical-align: top; }
+td { font-variant-numeric: tabular-nums; }
+code { font: .85em ui-monospace, monospace; }
+td code { overflow-wrap: normal; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; width: 1%; }
+td.number:not(:last-child), th.number:not(:last-child) { padding-right: 1.5rem; }
+td:first-child:not(.number) { min-width: 7rem; }
+td.part { padding-left: 1.2rem; }
+td.bar { min-width: 8rem; width: 50%; }
+td.bar span { background: var(--bar); border-radius: .2rem; display: block; height: .9rem;
+  margin-top: .3rem; }
+td.bar .unique { background: var(--unique); }
+td.bar .near { background: var(--near); }
+td.bar .refetch { background: var(--refetch); }
+td.bar .exempt { background: var(--exempt); }
+.beside { display: flex; flex-wrap: wrap; gap: 0 3rem; margin: 1.2rem 0; }
+.beside table { font-size: .9rem; width: auto; }
+.beside td { max-width: 24rem; min-width: 4rem; }
+.beside td:first-child { min-width: 0; white-space: nowrap; }
+.warning { background: var(--warn); border-radius: .5rem; padding: .6rem .9rem; }
+a { color: inherit; text-decoration-thickness: 1px; text-underline-offset: .2em; }
+:focus-visible { outline: 2px solid var(--bar); outline-offset: 2px; }
+.folded { margin: 1.4rem 0; }
+.folded > summary { font-weight: 600; }
+h3 { font-size: 1rem; margin: 1.4rem 0 0; overflow-wrap: anywhere; }
+h3 + p { margin: 0 0 .4rem; opacity: .8; }
+.pair { border-top: 1px solid var(--line); margin: 0; padding: .4rem 0; }
+summary { cursor: pointer; }
+.sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0 1.5rem; }
+.sides > * { min-width: 0; }
+.sides > div { border-left: .2rem solid; margin: .3rem 0; overflow-wrap: anywhere;
+  padding: .5rem 0 .5rem .9rem; }
+.sides > .a { border-color: color-mix(in srgb, var(--a) 55%, transparent); }
+.sides > .b { border-color: color-mix(in srgb, var(--b) 55%, transparent); }
+.sides > p, .sides > details { grid-column: 1 / -1; margin: .3rem 0; opacity: .75; }
+del, ins, mark { border-radius: .2rem; padding: .05rem .1rem; text-decoration: none; }
+mark { color: inherit; display: block; width: fit-content; }
+del, .a mark { background: color-mix(in srgb, var(--a) 24%, transparent); }
+ins, .b mark { background: color-mix(in srgb, var(--b) 24%, transparent); }
+footer { border-top: 1px solid var(--line); font-size: .85rem; margin-top: 2.5rem; opacity: .8; }
+@media (max-width: 40rem) {
+  body { margin-top: 1rem; }
+  .sides { grid-template-columns: 1fr; }
+  th, td { padding-right: .7rem; }
+  th.number { white-space: normal; }
+  td.number:not(:last-child), th.number:not(:last-child) { padding-right: .9rem; }
+  td code { font-size: .75rem; }
+  td.bar { min-width: 5rem; width: 30%; }
+}
+"""
+
+
+def page(
+    title: str, parts: Iterable[str], footer: str = "", *, head: tuple[str, str] = ("", "")
+) -> str:
+    """Return the page; its parts come from the functions below.
+
+    head is what stands above them instead of the title, and a smaller line below that.
+    """
+    above, below = (escape(text) for text in head)
+    small = f" <small>{below}</small>" if below else ""
+    return "\n".join(
+        (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            f"<title>{escape(title)}</title>",
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{above or escape(title)}{small}</h1>",
+            *parts,
+            "</main>",
+            *([f"<footer><p>{escape(footer)}</p></footer>"] if footer else ()),
+            "</body>\n</html>\n",
+        )
+    )
+
+
+def line(text: str) -> str:
+    """Return a line of text."""
+    return f"<p>{escape(text)}</p>"
+
+
+def link(address: str) -> str:
+    """Return an address that leads there, if it is one of the web; else its text."""
+    shown = escape(address)
+    if not address.startswith(("http://", "https://")):
+        return shown
+    return f'<a href="{shown}" rel="noreferrer noopener">{shown}</a>'
+
+
+def folded(title: str, *parts: str) -> str:
+    """Return parts that are seen when their title is clicked."""
+    return "\n".join(
+        (f'<details class="folded"><summary>{escape(title)}</summary>', *parts, "</details>")
+    )
+
+
+def beside(*parts: str) -> str:
+    """Return parts, small tables, beside each other where there is room."""
+    return "\n".join(('<div class="beside">', *parts, "</div>"))
+
+
+def section(title: str, *parts: str, text: str = "") -> str:
+    """Return a part with a heading, and a line of text below it."""
+    told = f"<p>{escape(text)}</p>" if text else ""
+    return "\n".join((f"<section>\n<h2>{escape(title)}</h2>{told}", *parts, "</section>"))
+
+
+def warning(text: str) -> str:
+    """Return a line that is not to be missed."""
+    return f'<p class="warning" role="note">{escape(text)}</p>'
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
+    """Return a few figures with their names, large."""
+    rows = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{_shown(value)}</dd></div>" for name, value in pairs
+    )
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Return a table; numbers, also such as "12.3 %", stand to the right."""
+    listed = [list(row) for row in rows]
+    numbers = [
+        bool(listed) and all(_is_number(row[i]) for row in listed) for i in range(len(headers))
+    ]
+    head = "".join(
+        _cell("th" if name else "td", name, right, ' scope="col"' if name else "")
+        for name, right in zip(headers, numbers, strict=True)
+    )
+    body = "\n".join(
+        f"<tr>{''.join(_cell('td', x, right) for x, right in zip(row, numbers, strict=True))}</tr>"
+        for row in listed
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def bars(rows: Iterable[Bar], *, of: int | None = None) -> str:
+    """Return named numbers with bars; `of` is what a full bar means, by default the greatest.
+
+    A name that begins with a space is a part of what stands above it.
+    """
+    listed = list(rows)
+    most = max([of or 0, *(row[1] for row in listed), 1])
+    return f'<div class="wide"><table><tbody>{_bar_lines(listed, most)}</tbody></table></div>'
+
+
+def _bar_lines(rows: Iterable[Bar], most: int) -> str:
+    lines = []
+    for name, number, *kind in rows:
+        part = ' class="part"' if name.startswith(" ") else ""
+        colour = f' class="{kind[0]}"' if kind else ""
+        lines.append(
+            f'<tr><td{part}>{escape(name.strip())}</td><td class="number">{number:,}</td>'
+            f'<td class="bar"><span{colour} style="width:{100 * number / most:.1f}%"></span></td></tr>'
+        )
+    return "\n".join(lines)
+
+
+def two_texts(
+    a: Sequence[str],
+    b: Sequence[str],
+    hunks: Sequence[Hunk],
+    context: int,
+    *,
+    names: tuple[str, str],
+    whole: bool = False,
+) -> str:
+    """Return where two texts differ, side by side, with so many words around each place.
+
+    Their names stand above the sides. If whole, every word is there: those that are the same are
+    folded up, else they are counted.
+    """
+    if not hunks and not whole:
+        return "<p>The main texts are the same.</p>"
+    shown = "\n".join((*_names(names, hunks), *_sides(a, b, hunks, context, whole)))
+    return f'<div class="sides">{shown}</div>'
+
+
+def _names(names: tuple[str, str], hunks: Sequence[Hunk]) -> Iterator[str]:
+    for side, name in zip("AB", names, strict=True):
+        alone = f" <mark>only in {side}</mark>" if hunks else ""
+        yield f'<div class="{side.lower()}"><b>{side}</b> {escape(name)}{alone}</div>'
+
+
+def _sides(
+    a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], context: int, whole: bool
+) -> Iterator[str]:
+    at = 0
+    for region in regions(a, b, hunks, context):
+        yield _same(a[at : region.a_begin], whole)
+        left, right = sides(a, b, region, _marked, whole=whole)
+        yield f'<div class="a" dir="auto">{left}</div><div class="b" dir="auto">{right}</div>'
+        at = region.a_end
+    yield _same(a[at:], whole)
+
+
+def _same(words: Sequence[str], whole: bool) -> str:
+    if not words:
+        return ""
+    name = f"{count(len(words), 'word')} the same"
+    if not whole:
+        return f"<p>{name}</p>"
+    return f'<details><summary>{name}</summary><p dir="auto">{escape(running(words))}</p></details>'
+
+
+def _marked(text: str, side: int) -> str:
+    shown = escape(text)
+    if side < 0:
+        return shown
+    tag = "ins" if side else "del"
+    return f"<{tag}>{shown}</{tag}>"
+
+
+def _cell(tag: str, value: Cell, right: bool, more: str = "") -> str:
+    kind = ' class="number"' if right else ""
+    return f"<{tag}{kind}{more}>{_shown(value)}</{tag}>"
+
+
+def _is_number(value: Cell) -> bool:
+    return not isinstance(value, str) or _NUMBER.fullmatch(value) is not None
+
+
+def _shown(value: Cell) -> str:
+    """Return a figure, a fingerprint of 16 hex digits, a setting's name, or a text, as HTML."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"<code>{value}</code>" if _CODE.fullmatch(value) else escape(value)

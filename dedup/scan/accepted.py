@@ -1,0 +1,100 @@
+"""What was accepted so far, in three layers: the store a scan compares with, and its own two.
+
+    base   a store that was there before, or none; never changed here
+    work   a store of the scan's own: what it accepted and committed
+    fresh  what it accepted since, in memory, bounded by who commits
+
+To the detector the three are one store. The rule kept here: a key means the newest document that
+bears it, whatever the layer.
+"""
+
+from collections.abc import Sequence
+
+from dedup.model.values import Document
+from dedup.scan.accepted_layer import Layer
+from dedup.store import Store
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """The layers as the detector sees a store."""
+
+    def __init__(self, base: Store | None, work: Store) -> None:
+        self._base, self._work = base, work
+        self._fresh = Layer(work.k)
+        self._replaced = 0  # documents that hide one of a layer below
+
+    def __len__(self) -> int:
+        """Return the number of documents, those that are hidden by a newer one among them."""
+        return (0 if self._base is None else len(self._base)) + len(self._work) + len(self._fresh)
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a document with this key was accepted."""
+        return (
+            key in self._fresh
+            or key in self._work
+            or (self._base is not None and key in self._base)
+        )
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+        return self._work.k
+
+    def widen(self, k: int) -> None:
+        """Find documents up to distance k from now on, if that is more than so far."""
+        for store in (self._work, self._base):
+            if store is not None:
+                store.widen(k)
+        self._fresh.widen(k)
+
+    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+        """Return the documents within distance k of a value, with their distances.
+
+        At most the nearest 1000 of each layer. Raises StoreDamaged.
+        """
+        found = [] if self._base is None else self._base.near(value, k)
+        if found and self._replaced:
+            found = [(d, n) for d, n in found if d.key not in self._work]
+        found += self._work.near(value, k)
+        if self._fresh:
+            if self._replaced:
+                found = [(d, n) for d, n in found if d.key not in self._fresh]
+            found += self._fresh.near(value, k)
+        return found
+
+    def insert(self, document: Document) -> None:
+        """Take a document into the fresh layer; one with the same key is replaced."""
+        hides = document.key in self
+        if not self._fresh.insert(document):
+            self._replaced += hides
+
+    def insert_many(self, documents: Sequence[Document]) -> int:
+        """Take documents in their order; return how many replaced another."""
+        before = self._replaced
+        for document in documents:
+            self.insert(document)
+        return self._replaced - before
+
+    def mark(self) -> tuple[str, float] | None:
+        """Return what tells later whether the next commit() happened; None if it has nothing to do."""
+        if not self._fresh:
+            return None
+        last = self._fresh.documents()[-1]
+        return last.key, last.inserted_seconds
+
+    def commit(self) -> None:
+        """Move the fresh documents to the work store, in one transaction."""
+        if self._fresh:
+            self._work.insert_many(self._fresh.documents())
+            self._fresh = Layer(self._work.k)
+
+    def has(self, mark: tuple[str, float]) -> bool:
+        """Tell whether the commit that mark() announced has happened."""
+        document = self._work.get(mark[0])
+        return document is not None and document.inserted_seconds == mark[1]
+
+    def resumed(self) -> None:
+        """Look whether the work store hides documents of the base, as a resumed one may."""
+        self._replaced += self._base is not None and len(self._work) > 0

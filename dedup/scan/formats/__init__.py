@@ -1,0 +1,1 @@
+"""The files a scan reads: WARC, Parquet, JSON lines and HTML, and in which order."""

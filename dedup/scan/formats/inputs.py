@@ -1,0 +1,118 @@
+"""Which files an input means, and in which order: as given; globs and folders by name.
+
+The rules kept here: the same arguments give the same units every time; files are listed as they are
+needed, never all at once; hidden files, and the scan's own output, are no input.
+"""
+
+import glob
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dedup.model.errors import DedupError, UsageError
+from dedup.scan.values import Job, Kind, Unit
+
+__all__ = ["STDIN", "list_units", "shown"]
+
+STDIN = "-"
+FILES_A_UNIT = 64  # HTML files that one process reads in one go
+
+_KINDS: dict[str, Kind] = {
+    ".warc": "warc",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+}
+_COMPRESSED: frozenset[Kind] = frozenset(("warc", "jsonl"))
+
+
+class _File(NamedTuple):
+    path: str
+    kind: Kind
+    bytes: int
+
+
+def list_units(job: Job) -> Iterator[Unit]:
+    """Yield the units of a job in their order.
+
+    Raises DedupError for an input that is not there or holds no files to scan, and UsageError for
+    a file whose name does not tell how to read it.
+    """
+    batch: list[_File] = []
+    for file in _files(job):
+        if file.kind != "html":
+            yield from _unit(batch)
+            yield from _unit([file])
+            batch = []
+            continue
+        batch.append(file)
+        if len(batch) == FILES_A_UNIT:
+            yield from _unit(batch)
+            batch = []
+    yield from _unit(batch)
+
+
+def shown(path: bytes) -> str:
+    """Return a path as text that can be written anywhere; odd bytes become escapes."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _unit(files: list[_File]) -> Iterator[Unit]:
+    if files:
+        paths = tuple(os.fsencode(file.path) for file in files)
+        yield Unit(files[0].kind, paths, sum(file.bytes for file in files))
+
+
+def _files(job: Job) -> Iterator[_File]:
+    own = {os.path.realpath(path) for path in (job.output, job.report) if path not in {None, "-"}}
+    for given in job.inputs:
+        if given == STDIN:
+            if job.format not in {None, "jsonl"}:
+                raise UsageError(f"stdin is read as jsonl, not as {job.format}; give files")
+            yield _File(STDIN, "jsonl", 0)
+            continue
+        paths = [given] if os.path.lexists(given) else sorted(glob.iglob(given, recursive=True))  # noqa: PTH207
+        if not paths:
+            raise DedupError(f"{given}: there is no such file or folder; check the path")
+        empty = True
+        for path in paths:
+            for file in _below(path, job.format, own):
+                empty = False
+                yield file
+        if empty:
+            raise DedupError(
+                f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, the first three "
+                "with .gz and .zst too"
+            )
+
+
+def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
+    """Yield a file itself, or what a folder and those below it hold, by name."""
+    if not os.path.isdir(path):  # noqa: PTH112 - paths here are text, millions of them
+        known = kind or _kind_of(path)
+        if known is None:
+            raise UsageError(
+                f"{path}: its name does not say what it is; say it with --format, or name it "
+                f"{', '.join(_KINDS)}"
+            )
+        if os.path.realpath(path) not in own:
+            yield _File(path, known, os.stat(path).st_size)  # noqa: PTH116
+        return
+    with os.scandir(path) as entries:
+        names = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
+    for name, is_folder in names:
+        below = os.path.join(path, name)  # noqa: PTH118
+        known = kind or _kind_of(name)
+        if not name.startswith(".") and (is_folder or (known and os.path.isfile(below))):  # noqa: PTH113
+            yield from _below(below, kind, own)
+
+
+def _kind_of(name: str) -> Kind | None:
+    base, suffix = os.path.splitext(name.lower())  # noqa: PTH122
+    if suffix not in {".gz", ".zst"}:
+        return _KINDS.get(suffix)
+    kind = _KINDS.get(os.path.splitext(base)[1])  # noqa: PTH122
+    return kind if kind in _COMPRESSED else None

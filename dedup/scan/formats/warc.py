@@ -1,0 +1,198 @@
+"""Pages from WARC files: plain, gzip or Zstandard, a member for each record or not.
+
+    records (FastWARC) -> responses with HTML -> the body, decoded as its HTTP headers say
+
+The rules kept here:
+  - A body is read up to a limit; the rest of it is never held.
+  - After a torn record, reading goes on at the next place where a record begins: a compressed member
+    that unpacks to "WARC/", or these letters at the start of a line. What lies between is one broken
+    record.
+"""
+
+import os
+import zlib
+from collections.abc import Generator, Iterator
+from typing import IO, Any
+
+from dedup.scan.formats.bodies import decode_body, read_up_to
+from dedup.scan.formats.inputs import shown
+from dedup.scan.values import Broken, RawPage, Reading, Skipped
+
+__all__ = ["begins", "read_warc"]
+
+_HTML = frozenset(("text/html", "application/xhtml+xml"))
+_MARKS = {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd", "plain": b"WARC/1."}
+_START = b"WARC/"
+_SEARCH_BYTES = 1 << 20
+_PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
+
+Read = RawPage | Skipped | Broken
+
+
+def read_warc(path: str, reading: Reading, offset: int = 0) -> Iterator[Read]:
+    """Yield what each response of a file comes to; with an offset, those after the record there.
+
+    The offset is that of a RawPage, and begins() says whether it can be gone to. Raises OSError if
+    the file cannot be opened.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
+        yield from _Reader(file, path, reading).read(offset)
+
+
+def begins(path: str, offset: int) -> bool:
+    """Tell whether reading can begin at a record that was read there."""
+    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
+        return _begins(file, _packing(file, path), offset)
+
+
+class _Reader:
+    def __init__(self, file: IO[bytes], path: str, reading: Reading) -> None:
+        self._file, self._path, self._reading = file, path, reading
+        self._name = shown(os.fsencode(path))
+        self._last = -1  # where the last record began; -1 if none was read in this run
+        self._torn = False  # it was named as broken
+        self._gap: Broken | None = None  # what is wrong after it, until it is known where
+
+    def read(self, offset: int) -> Iterator[Read]:
+        last, skip = -1, offset > 0
+        while True:
+            reason = yield from self._run(offset, skip)
+            if reason is None:
+                return
+            if self._last < 0:  # not even one record was read from here
+                yield Broken(offset, self._name, f"byte {offset}", reason, rest=last < 0)
+                self._gap, self._last = None, offset
+            elif not self._torn:
+                place = f"after the record at byte {self._last}"
+                self._gap = Broken(self._last, self._name, place, reason)
+            last, skip = self._last, False
+            found = self._next_start(last + 1)
+            if found is None:
+                if self._gap:
+                    yield self._gap
+                return
+            offset = found
+
+    def _run(self, offset: int, skip: bool) -> Generator[Read, None, str | None]:
+        """Yield results from an offset on, up to what is no record; return why, or None at the end."""
+        self._last = -1
+        records = self._records(offset)
+        while True:
+            try:
+                record = next(records, None)
+            except (OSError, ValueError) as error:  # FastWARC's, for what is no record
+                if isinstance(error, OSError) and error.errno:  # the disk's
+                    place = f"byte {max(offset, self._last)}"
+                    yield Broken(offset, self._name, place, str(error), rest=True)
+                    return None
+                return str(error)
+            if record is None:
+                return None
+            self._last = record.stream_pos
+            result = None if skip else self._result(record)
+            skip, self._torn = False, isinstance(result, Broken)
+            if self._gap and not self._torn:
+                yield self._gap
+            self._gap = None
+            if result is not None:
+                yield result
+
+    def _records(self, offset: int) -> Iterator[Any]:
+        from fastwarc.warc import ArchiveIterator
+
+        self._file.seek(offset)
+        return iter(ArchiveIterator(self._file, inplace=True))
+
+    def _result(self, record: Any) -> Read | None:
+        from fastwarc.warc import WarcRecordType
+
+        kind, offset = record.record_type, record.stream_pos
+        if kind == WarcRecordType.revisit:
+            return Skipped(offset, "revisit")
+        if kind not in (WarcRecordType.response, WarcRecordType.resource):
+            return None
+        length = record.headers.get("Content-Length")
+        if length is None or not (length.isascii() and length.isdigit()):
+            return self._broken(offset, "its Content-Length is no number")
+        url = (record.headers.get("WARC-Target-URI") or "").strip("<> ")
+        if not url:
+            return self._broken(offset, "it has no WARC-Target-URI")
+        try:
+            return self._page(record, url, kind == WarcRecordType.response)
+        except OSError as error:
+            if error.errno:
+                raise
+            return self._broken(offset, str(error))
+
+    def _page(self, record: Any, url: str, is_response: bool) -> Read:
+        offset, most, encoding = record.stream_pos, self._reading.max_bytes, None
+        if is_response:
+            if not record.is_http_parsed:  # of DNS, say
+                return Skipped(offset, "non_html")
+            status, kind = record.http_headers.status_code, record.http_content_type
+            if status is None:
+                return self._broken(offset, "it has no HTTP status line")
+            if status != 200:
+                return Skipped(offset, "status")
+            encoding = (record.http_charset or "").strip("\"' ") or None
+        else:
+            kind = (record.headers.get("Content-Type") or "").partition(";")[0].strip()
+        if kind and kind.lower() not in _HTML:
+            return Skipped(offset, "non_html")
+        expected = record.content_length
+        body = read_up_to(record.reader, most + 1)
+        if len(body) < min(expected, most + 1):
+            return self._broken(offset, f"cut short: {len(body):,} of {expected:,} bytes")
+        if is_response:
+            try:
+                body = decode_body(record.http_headers, body, most + 1)
+            except ValueError as error:
+                return self._broken(offset, str(error))
+        if not kind and b"<html" not in body[:4096].lower():
+            return Skipped(offset, "non_html")
+        return RawPage(url, None, body, encoding, offset, f"byte {offset}")
+
+    def _broken(self, offset: int, reason: str) -> Broken:
+        return Broken(offset, self._name, f"byte {offset}", reason)
+
+    def _next_start(self, offset: int) -> int | None:
+        """Return where the next record begins, at an offset or after it."""
+        packing = _packing(self._file, self._path)
+        mark = _MARKS[packing]
+        while True:
+            self._file.seek(offset)
+            data = self._file.read(_SEARCH_BYTES)
+            place = data.find(mark)
+            while place >= 0:
+                if _begins(self._file, packing, offset + place):
+                    return offset + place
+                place = data.find(mark, place + 1)
+            if len(data) < _SEARCH_BYTES:
+                return None
+            offset += len(data) - len(mark) + 1
+
+
+def _packing(file: IO[bytes], path: str) -> str:
+    file.seek(0)
+    head, name = file.read(4), path.lower()
+    for packing, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
+        if name.endswith(suffix) or head.startswith(_MARKS[packing]):
+            return packing
+    return "plain"
+
+
+def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
+    """Tell whether a record begins at an offset."""
+    if packing == "plain":
+        file.seek(max(0, offset - 1))
+        data = file.read(1 + len(_MARKS["plain"]))
+        return data.removeprefix(b"\n" if offset else b"") == _MARKS["plain"]
+    file.seek(offset)
+    try:
+        if packing == "gzip":
+            return zlib.decompressobj(31).decompress(file.read(_PROBE_BYTES), 5) == _START
+        from fastwarc.stream_io import ZstdReader
+
+        return bool(ZstdReader(file).read(5) == _START)
+    except (OSError, zlib.error):
+        return False

@@ -1,0 +1,114 @@
+"""What one process does with a unit: records as read become what the judge needs of them.
+
+The rule kept here: the results of a unit are the same however often and from wherever it is read;
+`skip` counts them from its beginning.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from dedup.core.fingerprint import fingerprint
+from dedup.model.errors import UsageError
+from dedup.model.names import document_key, registrable_domain
+from dedup.model.values import PageFingerprint
+from dedup.scan.formats.inputs import shown
+from dedup.scan.frames import Batch
+from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Skipped, Task
+
+__all__ = ["batches", "read_task", "result_of"]
+
+KEY_BYTES = 1 << 16
+BATCH_RESULTS = 64
+BATCH_BYTES = 1 << 18  # of document keys, the one part that may be long
+
+Raw = RawPage | Skipped | Broken
+
+
+def batches(task: Task, reading: Reading) -> Iterator[Batch]:
+    """Yield the results of a unit in batches, the last of which says so."""
+    results: list[Result] = []
+    size = 0
+    for result in read_task(task, reading):
+        results.append(result)
+        size += len(getattr(result, "key", ""))
+        if len(results) == BATCH_RESULTS or size > BATCH_BYTES:
+            yield Batch(results, False)
+            results, size = [], 0
+    yield Batch(results, True)
+
+
+def read_task(task: Task, reading: Reading) -> Iterator[Result]:
+    """Yield the results of a unit from number task.skip on."""
+    path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
+    try:
+        raws, left = _reader(task, reading), task.skip
+        if task.unit.kind == "warc" and task.offset:
+            from dedup.scan.formats.warc import begins, read_warc
+
+            if begins(path, task.offset):
+                raws, left = read_warc(path, reading, task.offset), 0
+        for raw in islice(raws, left, None):
+            yield result_of(raw, name, reading) if isinstance(raw, RawPage) else raw
+    except OSError as error:
+        yield Broken(0, name, "", error.strerror or str(error), rest=True)
+
+
+def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
+    paths = [os.fsdecode(path) for path in task.unit.paths]
+    match task.unit.kind:
+        case "warc":
+            from dedup.scan.formats.warc import read_warc
+
+            return read_warc(paths[0], reading)
+        case "parquet":
+            from dedup.scan.formats.parquet import read_parquet
+
+            return read_parquet(paths[0], reading)
+        case "jsonl":
+            from dedup.scan.formats.json_lines import read_lines
+
+            return read_lines(paths[0], reading)
+        case "html":
+            from dedup.scan.formats.files import read_files
+
+            return read_files(paths, reading)
+
+
+def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
+    """Return what the judge needs of a page in the file of that name."""
+    if not (raw.key or raw.url):
+        return Broken(raw.offset, name, raw.place, "it has no URL")
+    try:
+        key = raw.key or document_key(raw.url)
+        size = len(key.encode())
+    except ValueError as error:  # of w3lib, or a lone surrogate
+        return Broken(raw.offset, name, raw.place, f"the URL {raw.url[:200]!r}: {error}")
+    if size > KEY_BYTES:
+        return Broken(raw.offset, name, raw.place, f"its URL has {size:,} bytes")
+    html, encoding = raw.html, raw.encoding
+    if isinstance(html, str):
+        html, encoding = html.encode("utf-8", "surrogatepass"), "utf-8"
+    if len(html) > reading.max_bytes:
+        return Large(raw.offset, key)
+    page = _fingerprint(html, encoding, raw.url or None, reading)
+    domain = registrable_domain(raw.url) if raw.url else ""
+    return Found(
+        raw.offset,
+        key,
+        domain,
+        page.value,
+        page.check,
+        page.links,
+        page.features,
+        page.link_count,
+    )
+
+
+def _fingerprint(
+    html: bytes, encoding: str | None, url: str | None, reading: Reading
+) -> PageFingerprint:
+    try:
+        return fingerprint(html, encoding=encoding, url=url, recipe=reading.recipe)
+    except UsageError:  # the header names an encoding that nobody knows: the page's own word counts
+        return fingerprint(html, url=url, recipe=reading.recipe)

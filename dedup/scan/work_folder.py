@@ -1,0 +1,223 @@
+"""The folder in which a scan keeps its work, so that a kill at any moment costs nothing.
+
+    job.json         what was asked for; other work is refused
+    verdicts.jsonl   the verdicts so far
+    position.0, .1   where the scan is, written in turns
+    store/           what it accepted (a store as any other)
+
+A commit writes in this order: verdicts, position, store. The store's transaction makes the commit:
+a position names the last document of its commit, and holds only if the store has that document. Then
+the verdicts are cut to the length that the position states, so that every part is of one moment.
+(A power cut is another matter: the order of writes to a disk is not kept, and work that does not fit
+together is refused.)
+"""
+
+import os
+import shutil
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Literal, Self
+
+import msgspec
+
+from dedup.model.errors import DedupError
+from dedup.model.recipes import Recipe
+from dedup.scan.accepted import Memory
+from dedup.scan.values import Job, Summary
+from dedup.store import Store
+from dedup.store.documents import Documents
+
+__all__ = ["Position", "Work", "work_folder"]
+
+VERSION = 1
+
+Phase = Literal["scan", "end"]
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a scan is.
+
+    unit, done      number of the unit that is read, and how many of its results are behind us
+    offset          where in it reading can go on, or 0: count its results anew
+    stamp           the unit's first path (in hex) and its size, to know it again
+    behind_bytes    bytes of the units that were read
+    verdict_bytes   length of verdicts.jsonl
+    mark            of the commit to the store, see Memory.mark()
+    """
+
+    sequence: int
+    unit: int
+    done: int
+    offset: int
+    stamp: tuple[str, int]
+    behind_bytes: int
+    verdict_bytes: int
+    mark: tuple[str, float] | None
+    phase: Phase
+    summary: Summary
+
+
+class _JobFile(msgspec.Struct, frozen=True):
+    version: int
+    recipe: str
+    job: Job
+
+
+_START = Position(0, 0, 0, 0, ("", 0), 0, 0, None, "scan", Summary())
+
+
+def work_folder(output: str) -> Path:
+    """Return where the work for an output lies: hidden, beside it."""
+    target = Path(output)
+    return target.with_name(f".{target.name}.scan")
+
+
+class Work:
+    """An open folder of work. position says where to go on."""
+
+    def __init__(self, folder: Path, job: Job, recipe: Recipe, base: Store | None) -> None:
+        """Begin, or go on where the folder holds work.
+
+        Raises DedupError if the work is of another job, or does not fit together; StoreLocked if
+        another process is at it; OSError.
+        """
+        self.folder = folder
+        self._verdicts_path = folder / "verdicts.jsonl"
+        begun = (folder / "job.json").exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._store = Store.open(
+            folder / "store", "scan", job.distance, recipe.id, secret=job.secret
+        )
+        try:
+            self.memory = Memory(base, self._store)
+            if begun:
+                self._check_job(job, recipe)
+                self.memory.resumed()
+                self.position = self._read_position()
+            else:
+                self.position = _START
+                self._write_position(0, _START)
+                self._write_job(job, recipe)
+            self._verdicts = self._open_verdicts()
+        except BaseException:
+            self._store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def commit(self, lines: Sequence[bytes], position: Position) -> None:
+        """Make verdicts, the position and the accepted documents last together.
+
+        The fields sequence, verdict_bytes and mark of the position are filled in here.
+        """
+        data = b"".join(lines)
+        self._verdicts.write(data)
+        self._verdicts.flush()
+        self.position = msgspec.structs.replace(
+            position,
+            sequence=self.position.sequence + 1,
+            verdict_bytes=self.position.verdict_bytes + len(data),
+            mark=self.memory.mark(),
+        )
+        self._write_position(self.position.sequence % 2, self.position)
+        self.memory.commit()
+
+    @property
+    def verdicts(self) -> Path:
+        """The file of verdicts, a line each."""
+        return self._verdicts_path
+
+    def documents(self) -> Documents:
+        """Close the work for writing, and open the accepted documents for reading."""
+        self.close()
+        return Documents(self.folder / "store" / "scan" / "documents.mdb", read_only=True)
+
+    def close(self) -> None:
+        """Close the files. What is there can be gone on with."""
+        self._verdicts.close()
+        self._store.close()
+
+    def remove(self) -> None:
+        """Remove the folder; the scan is complete."""
+        self.close()
+        done = self.folder.with_name(f"{self.folder.name}.{os.getpid()}.done")
+        self.folder.rename(done)  # in one step: half a folder would look like work
+        shutil.rmtree(done)
+
+    def _check_job(self, job: Job, recipe: Recipe) -> None:
+        file = self.folder / "job.json"
+        try:
+            held = msgspec.json.decode(file.read_bytes(), type=_JobFile)
+        except ValueError as error:
+            raise DedupError(f"{file} is not readable ({error}); {self._advice}") from error
+        asked = _JobFile(VERSION, recipe.id, _lasting(job))
+        if held != asked:
+            names = ", ".join(
+                f"{field} is {now!r}, was {then!r}"
+                for field in Job.__struct_fields__
+                if (now := getattr(asked.job, field)) != (then := getattr(held.job, field))
+            )
+            raise DedupError(
+                f"the work in {self.folder} is of another scan ({names or 'other release'}); give "
+                "the same inputs and options to go on with it, or remove the folder to begin anew"
+            )
+
+    def _write_job(self, job: Job, recipe: Recipe) -> None:
+        beside = self.folder / "job.json.tmp"
+        beside.write_bytes(msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job))))
+        beside.replace(self.folder / "job.json")
+
+    def _write_position(self, slot: int, position: Position) -> None:
+        body = msgspec.json.encode(position)
+        data = b"%08x %08x %s" % (zlib.crc32(body), len(body), body)
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        fd = os.open(self.folder / f"position.{slot}", flags, 0o666)
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+        finally:
+            os.close(fd)
+
+    def _read_position(self) -> Position:
+        held = [p for slot in (0, 1) if (p := self._position_in(slot)) is not None]
+        for position in sorted(held, key=lambda p: -p.sequence):
+            if position.mark is None or self.memory.has(position.mark):
+                return position
+        raise DedupError(f"the files in {self.folder} do not fit together; {self._advice}")
+
+    def _position_in(self, slot: int) -> Position | None:
+        try:
+            data = (self.folder / f"position.{slot}").read_bytes()
+            checksum, length = int(data[:8], 16), int(data[9:17], 16)
+            body = data[18 : 18 + length]
+            if zlib.crc32(body) != checksum or len(body) != length:
+                return None
+            return msgspec.json.decode(body, type=Position)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _open_verdicts(self) -> IO[bytes]:
+        if self.position.phase == "scan":
+            file = self._verdicts_path.open("ab")
+            size = file.tell()
+            if size >= self.position.verdict_bytes:
+                file.truncate(self.position.verdict_bytes)
+                return file
+            file.close()
+            raise DedupError(f"{self._verdicts_path} lost its end; {self._advice}")
+        # A scan at its end may have moved the file to its place already.
+        return Path(os.devnull).open("ab")
+
+    @property
+    def _advice(self) -> str:
+        return f"remove {self.folder} to begin anew"
+
+
+def _lasting(job: Job) -> Job:
+    """Return what of a job must be the same when it is resumed."""
+    return msgspec.structs.replace(job, resume=False, processes=0, secret=None, report=None)

@@ -1,0 +1,343 @@
+"""The page that DEDUP_REPORT asks for: what deduplication did in a crawl, and whether it was right.
+
+    stats, journal -> funnel, savings, groups with their texts, hosts, reasons, advice -> one file
+
+The rule kept here: every number is one of the stats, or counted in the journal; the one that is
+estimated says so.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dedup.model.recipes import Recipe
+from dedup.model.report.html import (
+    Bar,
+    bars,
+    facts,
+    folded,
+    link,
+    page,
+    section,
+    table,
+    two_texts,
+    warning,
+)  # fmt: skip
+from dedup.model.report.texts import count
+from dedup.scrapy.journal import Example, Group, Journal
+from dedup.scrapy.settings import Config
+
+__all__ = ["crawl_report", "write_report"]
+
+GROUPS_SHOWN = 10
+GROUPS_FOLDED = 20  # more, seen when asked for
+HOSTS_SHOWN = 50
+SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
+SUSPICIOUS_PAGES = 20  # judged, at least
+FEW = 20  # near-duplicates from which on their distances say something
+CONTEXT = 12  # words around a difference
+
+_BECAME = {
+    "drop": "dropped before they were parsed",
+    "skip_links": "parsed, but not followed",
+    "tag": "marked only",
+}
+_REASONS = {
+    "start": "start requests, always kept",
+    "non_html": "no HTML or text",
+    "status": "another status than 200",
+    "method": "another method than GET",
+    "short": "too few distinct words to be judged",
+    "too_large": "larger than DEDUP_MAX_BYTES",
+    "data_page": "made of inline data",
+    "new_links": "alike text, but new links, as page 2 of a listing has",
+    "no_callback": "robots.txt, media, the shell",
+    "in_flight": "a near-duplicate was in flight for too long",
+    "dont_dedup": "left out by request.meta",
+    "fault": "no table service answered",
+}
+_OTHERWISE = {  # settings that are None
+    "namespace": "the spider's name",
+    "kafka": "none",
+    "report": "none",
+    "secret": "none",
+}
+
+
+def write_report(
+    path: Path, name: str, stats: Mapping[str, Any], config: Config, journal: Journal
+) -> None:
+    """Write the report, whole or not at all. Raises OSError with the path."""
+    text = crawl_report(name, stats, config, journal)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        Path(made).chmod(0o644)
+        Path(made).replace(path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise
+
+
+def crawl_report(name: str, stats: Mapping[str, Any], config: Config, journal: Journal) -> str:
+    """Return the report of the crawl of a spider with this name, from its stats and journal."""
+    counts = {stat[6:]: n for stat, n in stats.items() if stat.startswith("dedup/")}
+    parts = [
+        _headline(counts, config),
+        *(warning(text) for text in _warnings(counts, journal)),
+        _funnel(stats, counts),
+        _savings(counts, config, journal),
+        _groups(journal),
+        _hosts(journal),
+        _reasons(counts),
+        _advice(counts, config, journal),
+        _settings(config, journal.recipe),
+    ]
+    begun = stats.get("start_time")
+    when = f", begun {begun:%Y-%m-%d %H:%M} UTC" if begun is not None else ""
+    made = f"crawl-dedup, recipe {journal.recipe.id}; spider {name}{when}"
+    return page(f"Deduplication: crawl of “{name}”", parts, made)
+
+
+def _headline(counts: Mapping[str, Any], config: Config) -> str:
+    probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
+    were, each = ("was a", "") if found == 1 else ("were", "s")
+    they = "it was" if found == 1 else "they were"
+    explored = counts.get("explored", 0)
+    but = f", but for {explored:,} parsed all the same (DEDUP_EXPLORE)" if explored else ""
+    return "\n".join(
+        (
+            f"<p>{found:,} of {count(probed, 'judged page')} {were} near-duplicate{each} of pages "
+            f"seen before; {they} {_BECAME[config.mode]}{but}.</p>",
+            facts(
+                [
+                    ("judged", probed),
+                    ("near-duplicates", found),
+                    ("share", f"{_percent(found, probed)}"),
+                    ("unique", counts.get("unique", 0)),
+                    ("fetched again", counts.get("refetch", 0)),
+                    ("remembered", counts.get("inserted", 0)),
+                ]
+            ),
+        )
+    )
+
+
+def _warnings(counts: Mapping[str, Any], journal: Journal) -> Iterator[str]:
+    errors = {kind[6:]: n for kind, n in counts.items() if kind.startswith("error/")}
+    if errors:
+        listed = ", ".join(f"{n:,} {kind}" for kind, n in sorted(errors.items()))
+        yield f"Deduplication failed at times, and those pages were kept: {listed}. The log says why."
+    suspicious = _suspicious(journal)
+    if suspicious:
+        more = f" and {len(suspicious) - 3:,} more" if len(suspicious) > 3 else ""
+        yield (
+            f"Over {SUSPICIOUS_SHARE:.0%} of the pages of {', '.join(suspicious[:3])}{more} were "
+            "near-duplicates. Look at the examples: an error page under many addresses, a consent "
+            "wall and a template with little text look like this."
+        )
+
+
+def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
+    exempt = sum(n for reason, n in counts.items() if reason.startswith("exempt/"))
+    steps: list[Bar] = [
+        ("requests", stats.get("downloader/request_count", 0)),
+        ("responses", stats.get("downloader/response_count", 0)),
+        ("judged", counts.get("probed", 0)),
+        (" unique", counts.get("unique", 0), "unique"),
+        (" near-duplicates", counts.get("near_duplicate", 0), "near"),
+        (" fetched again", counts.get("refetch", 0), "refetch"),
+        ("exempt: kept unjudged, or all the same", exempt, "exempt"),
+        ("parsed to the end and remembered", counts.get("inserted", 0)),
+        ("items", stats.get("item_scraped_count", 0)),
+    ]
+    return section("From request to item", bars(steps))
+
+
+def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
+    found = counts.get("near_duplicate", 0) - counts.get("explored", 0)
+    each = journal.parsing_seconds / journal.parsed if journal.parsed else 0.0
+    rows: list[tuple[str, str | int | float]] = [
+        ("pages not parsed", found if config.mode == "drop" else 0),
+        ("MB not parsed", journal.dropped_bytes / 1e6 if config.mode == "drop" else 0.0),
+        ("links not followed", journal.dropped_links if config.mode != "tag" else 0),
+        ("seconds of callbacks saved", found * each if config.mode == "drop" else 0.0),
+        ("seconds spent on it", float(counts.get("cpu_seconds", 0.0))),
+    ]
+    return section(
+        "What it saved",
+        facts(rows),
+        text="Links are those in the main content of near-duplicates, whether or not they lead to "
+        "pages that are found otherwise. Saved CPU time is estimated: the mean of the callbacks that "
+        "ran, for each page that was not parsed; what lies behind their links comes on top.",
+    )
+
+
+def _groups(journal: Journal) -> str:
+    groups = sorted(journal.groups.items(), key=lambda item: (-item[1].count, item[0]))
+    shown = [_group(key, group) for key, group in groups[: GROUPS_SHOWN + GROUPS_FOLDED]]
+    if folds := shown[GROUPS_SHOWN:]:
+        shown[GROUPS_SHOWN:] = [folded(count(len(folds), "more page"), *folds)]
+    if not groups:
+        return section("Groups of near-duplicates", "<p>There are none.</p>")
+    text = "The pages with the most near-duplicates, with examples of them."
+    if left_out := groups[GROUPS_SHOWN + GROUPS_FOLDED :]:
+        copies = sum(group.count for _, group in left_out)
+        text += (
+            f" {count(len(left_out), 'more page')} with {count(copies, 'near-duplicate')} "
+            f"{'is' if len(left_out) == 1 else 'are'} not shown."
+        )
+    return section("Groups of near-duplicates", *shown, text=text)
+
+
+def _group(key: str, group: Group) -> str:
+    among = ", among them" if group.count > len(group.examples) else ""
+    title = f"<h3>{link(key)}</h3><p>{count(group.count, 'near-duplicate')}{among}</p>"
+    return title + "\n".join(_example(example) for example in group.examples)
+
+
+def _example(example: Example) -> str:
+    bits = count(example.distance, "bit")
+    name = f"{link(example.url)} ({bits} apart, check {example.check_distance})"
+    if example.texts is None:
+        return f'<p class="pair">{name}</p>'
+    shown = two_texts(*example.texts, CONTEXT, names=("the page that was kept", "this page"))
+    return f'<details class="pair"><summary>{name}</summary>{shown}</details>'
+
+
+def _suspicious(journal: Journal) -> list[str]:
+    return [
+        name
+        for name, host in sorted(journal.hosts.items(), key=lambda item: -item[1].near_duplicates)
+        if host.judged >= SUSPICIOUS_PAGES and host.near_duplicates > SUSPICIOUS_SHARE * host.judged
+    ]
+
+
+def _hosts(journal: Journal) -> str:
+    suspicious = set(_suspicious(journal))
+    hosts = sorted(journal.hosts.items(), key=lambda item: (-item[1].near_duplicates, item[0]))
+    rows = [
+        (
+            name or "-",
+            host.judged,
+            host.near_duplicates,
+            _percent(host.near_duplicates, host.judged),
+            *(("look at it" if name in suspicious else "",) if suspicious else ()),
+        )
+        for name, host in hosts[:HOSTS_SHOWN]
+    ]
+    left_out = len(hosts) - HOSTS_SHOWN
+    more = f"{count(left_out, 'more host')} not shown." if left_out > 0 else ""
+    headers = ("host", "judged", "near-duplicates", "share", *([""] if suspicious else ()))
+    return section("Hosts", table(headers, rows), text=more)
+
+
+def _reasons(counts: Mapping[str, Any]) -> str:
+    rows = sorted(
+        (reason[7:], n) for reason, n in counts.items() if reason.startswith("exempt/") and n
+    )
+    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
+    distances = _distances(counts)
+    return "\n".join(
+        (
+            section("Kept without being judged, or all the same", bars(named)) if named else "",
+            section(
+                "Distances of the near-duplicates",
+                bars([(count(bits, "bit"), n, "near") for bits, n in distances.items()]),
+            )
+            if distances
+            else "",
+        )
+    )
+
+
+def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
+    """Return how many near-duplicates lay at each distance, in bits; from 0 to the greatest."""
+    found = {
+        int(name.rpartition("/")[2]): n
+        for name, n in counts.items()
+        if name.startswith("near_duplicate/distance/")
+    }
+    return {bits: found.get(bits, 0) for bits in range(max(found, default=-1) + 1)}
+
+
+def _settings(config: Config, recipe: Recipe) -> str:
+    rows = []
+    for field, value in msgspec.structs.asdict(config).items():
+        told = "set" if field == "secret" and value else value
+        if field == "kafka" and config.kafka is not None:
+            told = ", ".join(config.kafka.bootstrap)
+            rows.append(("DEDUP_TOPIC", config.kafka.topic))
+        elif isinstance(told, frozenset):
+            told = ", ".join(sorted(told)) or "none"
+        elif isinstance(told, tuple):  # in the order of preference
+            told = ", ".join(map(_without_token, told)) or "none"
+        elif told is None and field in _OTHERWISE:
+            told = _OTHERWISE[field]
+        elif told is None:
+            told = f"{getattr(recipe, field)} (the recipe's)"
+        rows.append((f"DEDUP_{field.upper()}", str(told)))
+    return section("Settings in force", table(("setting", "value"), rows))
+
+
+def _without_token(url: str) -> str:
+    """Return a service's URL without what stands before the host."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
+def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
+    lines = []
+    if _suspicious(journal):
+        lines.append("Look at the hosts above with DEDUP_MODE = 'tag' before dropping their pages.")
+    if config.mode == "drop" and not config.explore and counts.get("near_duplicate", 0) >= 100:
+        lines.append(
+            "DEDUP_EXPLORE = 0.05 parses one near-duplicate in twenty: so you keep seeing "
+            "what you would miss."
+        )
+    if counts.get("exempt/in_flight", 0) > 0.01 * counts.get("probed", 0):
+        lines.append(
+            "Pages were kept because a near-duplicate was in flight for too long: a longer "
+            "DEDUP_WAIT_SECONDS lets them wait for it."
+        )
+    if counts.get("exempt/short", 0) > 0.5 * counts.get("probed", 0) > 0:
+        lines.append("Most pages have too few words to be judged: are they made by JavaScript?")
+    if counts.get("late_duplicate", 0) > 0.01 * counts.get("inserted", 0):
+        lines.append(
+            "Near-duplicates were accepted at the same time (late_duplicate): a longer "
+            "DEDUP_RESERVATION_SECONDS covers slow callbacks."
+        )
+    lines += _on_distance(counts, config, journal.recipe)
+    if not lines:
+        lines.append("Nothing stands out.")
+    return section("What to tune", "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
+
+
+def _on_distance(counts: Mapping[str, Any], config: Config, recipe: Recipe) -> Iterator[str]:
+    """Say whether DEDUP_DISTANCE cuts copies off, or is wider than it needs to be."""
+    k = recipe.distance if config.distance is None else config.distance
+    distances = _distances(counts)
+    found = sum(distances.values())
+    if found < FEW or k < 2:
+        return
+    if distances.get(k, 0) > 0.1 * found:
+        yield (
+            f"{_percent(distances[k], found)} of the near-duplicates lie at the greatest distance, "
+            f"{k} bits: more copies may lie beyond it. Compare some that were kept (dedup compare) "
+            "before raising DEDUP_DISTANCE."
+        )
+    elif max(distances) <= k // 2:
+        yield (
+            f"All near-duplicates lie within {count(max(distances), 'bit')}: DEDUP_DISTANCE = "
+            f"{max(*distances, 1)} would have found the same."
+        )
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"

@@ -1,0 +1,112 @@
+"""Requests and responses as deduplication sees them: who a page is, and whether it is judged.
+
+The document key is the canonical URL that was requested first, before any redirect. Users copy
+meta from a response to new requests; what they copy must give no page another page's verdict, key,
+first URL, or place among the start requests.
+"""
+
+from hashlib import blake2b
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.http.request import NO_CALLBACK
+from twisted.internet.defer import Deferred
+
+from dedup.model.names import document_key
+from dedup.scrapy.settings import Config
+
+__all__ = [
+    "exemption",
+    "explores",
+    "first_url",
+    "forget_copied",
+    "is_start",
+    "key_of",
+    "mark_own",
+    "own_urls",
+]
+
+# Whose meta it is: the URL and the dedup_key of the request that a response came for.
+_OWNER = "_dedup_owner"
+# In meta copied from another page: how many entries of redirect_urls are that page's.
+_COPIED = "_dedup_copied_redirects"
+
+
+def first_url(request: Request) -> str:
+    """Return the URL that was requested first: before redirects, if there were any."""
+    redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
+    return str(redirects[0]) if redirects else request.url
+
+
+def key_of(request: Request) -> str:
+    """Return the document key: meta["dedup_key"], or the canonical form of the first URL."""
+    given = request.meta.get("dedup_key")
+    return str(given) if given else document_key(first_url(request))
+
+
+def own_urls(request: Request, response: Response) -> frozenset[str]:
+    """Return the URLs under which a request means the page itself: a retry, not a link."""
+    return frozenset((request.url, response.url, first_url(request)))
+
+
+def mark_own(request: Request) -> None:
+    """Note whose meta this is, so that forget_copied() knows it where it was copied to."""
+    request.meta[_OWNER] = (request.url, request.meta.get("dedup_key"))
+
+
+def forget_copied(request: Request) -> None:
+    """Take an earlier page's verdict and identity out of a request's meta.
+
+    A retry of a page keeps its identity: it has the URL of that page. A key copied along to another
+    URL is taken out; one that the spider gave itself is another, and stays.
+    """
+    meta = request.meta
+    meta.pop("dedup", None)
+    url, key = meta.pop(_OWNER, (request.url, None))
+    if url == request.url:
+        return
+    meta[_COPIED] = len(meta.get("redirect_urls", ()))
+    if key is not None and meta.get("dedup_key") == key:
+        del meta["dedup_key"]
+
+
+def is_start(request: Request) -> bool:
+    """Whether the request came from the spider's start()."""
+    return bool(request.meta.get("is_start_request")) and _COPIED not in request.meta
+
+
+def exemption(request: Request, response: Response, config: Config) -> str | None:
+    """Return the reason for which a page is not judged, before its bytes are looked at."""
+    if request.meta.get("dont_dedup"):
+        return "dont_dedup"
+    in_force = config.exempt
+    if "no_callback" in in_force and _nobody_parses(request.callback):
+        return "no_callback"
+    if "method" in in_force and request.method != "GET":
+        return "method"
+    if "status" in in_force and response.status != 200:
+        return "status"
+    if not isinstance(response, HtmlResponse if "non_html" in in_force else TextResponse):
+        return "non_html"
+    if "too_large" in in_force and len(response.body) > config.max_bytes:
+        return "too_large"
+    return None
+
+
+def explores(key: str, share: float) -> bool:
+    """Whether a near-duplicate with this document key is among the share that is kept.
+
+    The key alone decides, by a stable hash: a resume and a recrawl choose the same pages, a greater
+    share chooses those of a smaller one and more, and of many keys the share is met in expectation.
+    """
+    if not share:
+        return False
+    # surrogates, of a file name in a URL for one, are hashed as they are
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup explore")
+    return int.from_bytes(digest.digest(), "big") < share * 2.0**64
+
+
+def _nobody_parses(callback: Any) -> bool:
+    """Whether a page is for a component (robots.txt, media) or for the shell, not for a spider."""
+    return callback is NO_CALLBACK or isinstance(getattr(callback, "__self__", None), Deferred)

@@ -1,0 +1,248 @@
+"""The DEDUP_ settings, read once into a frozen value.
+
+A setting with a wrong value stops the crawl at its start, naming the setting, the value and what is
+allowed; one whose libraries are missing disables the add-on and says so.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
+from scrapy.utils.project import inside_project, project_data_dir
+
+from dedup.model.errors import UsageError
+from dedup.model.names import check_namespace
+from dedup.model.policy import Scope
+
+if TYPE_CHECKING:
+    from dedup.wire.kafka import KafkaConfig
+
+__all__ = ["EXEMPTIONS", "Config", "Mode"]
+
+Mode = Literal["drop", "skip_links", "tag"]
+
+EXEMPTIONS = (
+    "start",
+    "non_html",
+    "status",
+    "method",
+    "short",
+    "too_large",
+    "data_page",
+    "new_links",
+    "no_callback",
+)
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The settings in force; None stands for the recipe's own value.
+
+    distance, total_distance  bits
+    namespace                 None: the spider's name
+    path                      folder of the store's namespaces
+    service                   URLs of table services in order of preference; none: the store at path
+    timeout_seconds           how long a page waits for a service's answer
+    kafka                     where insert events go, besides the service; None: nowhere
+    wait_seconds              how long a page waits for a near-duplicate in flight
+    reservation_seconds       how long a page may be in flight
+    exempt                    reasons in force for which a page is not judged, or is kept
+    max_bytes                 greater pages are not judged
+    report                    where the crawl's report is written; None: nowhere
+    explore                   share of the near-duplicates, 0.0 to 1.0, that are kept all the same
+    """
+
+    mode: Mode
+    distance: int | None
+    total_distance: int | None
+    min_features: int | None
+    scope: Scope
+    namespace: str | None
+    path: Path
+    service: tuple[str, ...]
+    timeout_seconds: float
+    kafka: "KafkaConfig | None"
+    wait_seconds: float
+    reservation_seconds: float
+    exempt: frozenset[str]
+    max_bytes: int
+    explore: float
+    report: Path | None
+    secret: str | None
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> "Config":
+        """Read and check the settings; raise UsageError or NotConfigured."""
+        if not _enabled(settings):
+            raise NotConfigured
+        exempt = _exempt(settings)
+        min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
+        return cls(
+            mode=_choice(settings, "DEDUP_MODE", "drop", get_args(Mode)),
+            distance=_number(settings, "DEDUP_DISTANCE", None, 0, 15),
+            total_distance=_number(settings, "DEDUP_TOTAL_DISTANCE", None, 0, 128),
+            # a page without a single word is alike every other such page, and never judged
+            min_features=min_features if "short" in exempt else 1,
+            scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
+            namespace=_namespace(settings),
+            path=_path(settings),
+            service=_service(settings),
+            timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", 0.5, least=0.001),
+            kafka=_kafka(settings),
+            wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
+            reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0, least=0.001),
+            exempt=exempt,
+            max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
+            explore=_share(settings, "DEDUP_EXPLORE"),
+            report=_report(settings),
+            secret=_text(settings, "DEDUP_SECRET"),
+        )
+
+
+def _wrong(name: str, value: object, allowed: str) -> UsageError:
+    return UsageError(f"setting {name} is {value!r}; allowed is {allowed}")
+
+
+def _enabled(settings: BaseSettings) -> bool:
+    try:
+        return settings.getbool("DEDUP_ENABLED", True)
+    except ValueError:
+        raise _wrong("DEDUP_ENABLED", settings.get("DEDUP_ENABLED"), "True or False") from None
+
+
+def _exempt(settings: BaseSettings) -> frozenset[str]:
+    try:
+        exempt = frozenset(map(str.strip, settings.getlist("DEDUP_EXEMPT", list(EXEMPTIONS))))
+    except TypeError:  # not a list, or not of texts
+        exempt = frozenset(("",))
+    if not exempt <= set(EXEMPTIONS):
+        allowed = f"a list of {', '.join(EXEMPTIONS)}"
+        raise _wrong("DEDUP_EXEMPT", settings.get("DEDUP_EXEMPT"), allowed)
+    return exempt
+
+
+def _text(settings: BaseSettings, name: str) -> str | None:
+    value = settings.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _wrong(name, value, "a text")
+    return value or None
+
+
+def _namespace(settings: BaseSettings) -> str | None:
+    value = settings.get("DEDUP_NAMESPACE")
+    try:
+        return None if value is None else check_namespace(value)
+    except UsageError:
+        allowed = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
+        raise _wrong("DEDUP_NAMESPACE", value, allowed) from None
+
+
+def _choice(settings: BaseSettings, name: str, default: str, allowed: tuple[str, ...]) -> Any:
+    value = settings.get(name, default)
+    if value not in allowed:
+        raise _wrong(name, value, " or ".join(allowed))
+    return value
+
+
+def _number(
+    settings: BaseSettings, name: str, default: int | None, low: int, high: int
+) -> int | None:
+    value = settings.get(name, default)
+    if value is None:
+        return None
+    try:
+        number = int(value)
+        fits = not isinstance(value, bool) and number == float(value) and low <= number <= high
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise _wrong(name, value, f"a whole number from {low} to {high}")
+    return number
+
+
+def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0) -> float:
+    value = settings.get(name, default)
+    try:
+        seconds = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
+    if not least <= seconds <= 1e9:
+        raise _wrong(name, value, f"a number of seconds from {least} to 1e9")
+    return seconds
+
+
+def _share(settings: BaseSettings, name: str) -> float:
+    value = settings.get(name, 0.0)
+    try:
+        share = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise _wrong(name, value, "a number from 0.0 to 1.0")
+    return share
+
+
+def _service(settings: BaseSettings) -> tuple[str, ...]:
+    """Return the URLs, each of them checked; a wrong one is shown without its token."""
+    try:
+        urls = tuple(settings.getlist("DEDUP_SERVICE"))
+    except TypeError:
+        urls = (settings.get("DEDUP_SERVICE"),)  # not a list
+    if urls:
+        try:
+            from dedup.wire.client.address import addresses_of
+        except ModuleNotFoundError as error:
+            raise NotConfigured(
+                f"DEDUP_SERVICE needs more: pip install 'crawl-dedup[client]' ({error})"
+            ) from error
+        try:
+            addresses_of(urls)
+        except UsageError as error:
+            raise UsageError(f"setting DEDUP_SERVICE: {error}") from None
+    return urls
+
+
+def _kafka(settings: BaseSettings) -> "KafkaConfig | None":
+    try:
+        bootstrap = ",".join(settings.getlist("DEDUP_KAFKA"))
+    except TypeError:
+        allowed = "host:port, several with commas"
+        raise _wrong("DEDUP_KAFKA", settings.get("DEDUP_KAFKA"), allowed) from None
+    topic = _text(settings, "DEDUP_TOPIC")
+    if not bootstrap:
+        return None
+    if not settings.get("DEDUP_SERVICE"):
+        raise UsageError("setting DEDUP_KAFKA needs DEDUP_SERVICE, which reads the events")
+    try:
+        import aiokafka  # noqa: F401
+        import cramjam  # noqa: F401
+
+        from dedup.wire.kafka import kafka_config
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"DEDUP_KAFKA needs more: pip install 'crawl-dedup[kafka]' ({error})"
+        ) from error
+    try:
+        return kafka_config(bootstrap) if topic is None else kafka_config(bootstrap, topic)
+    except UsageError as error:
+        raise UsageError(f"setting DEDUP_KAFKA or DEDUP_TOPIC: {error}") from None
+
+
+def _path(settings: BaseSettings) -> Path:
+    """Return the folder; a relative one lies beside the project's scrapy.cfg, if there is one."""
+    return _place("DEDUP_PATH", settings.get("DEDUP_PATH") or ".scrapy/dedup", "a folder")
+
+
+def _report(settings: BaseSettings) -> Path | None:
+    value = settings.get("DEDUP_REPORT")
+    return _place("DEDUP_REPORT", value, "a file") if value else None
+
+
+def _place(name: str, value: object, kind: str) -> Path:
+    if not isinstance(value, str | Path):
+        raise _wrong(name, value, f"the path of {kind}")
+    path = Path(value).expanduser()
+    if not path.is_absolute() and inside_project():
+        path = Path(project_data_dir()).parent / path
+    return path

@@ -1,0 +1,1 @@
+"""What the table service does, whichever port was asked: no socket, no clock."""

@@ -1,0 +1,44 @@
+"""Batches from outside, in slices, so that other clients have their turn in between."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from time import perf_counter
+from typing import TypeVar
+
+from dedup.core.numbers import Array
+from dedup.detector import Detector
+from dedup.model.values import Neighbour
+from dedup.service.core.operations import Commands
+
+__all__ = ["in_slices", "probe_in_slices"]
+
+PROBES = 512  # of one slice
+SLICE_SECONDS = 0.005
+
+T = TypeVar("T")
+
+
+async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield items; after each few milliseconds others have their turn."""
+    deadline = perf_counter() + SLICE_SECONDS
+    for item in items:
+        yield item
+        if perf_counter() > deadline:
+            await asyncio.sleep(0)
+            deadline = perf_counter() + SLICE_SECONDS
+
+
+async def probe_in_slices(
+    commands: Commands, detector: Detector | None, values: Array, checks: Sequence[int], recipe: str
+) -> dict[int, list[Neighbour]]:
+    """Do what commands.probe_many() does. The bound on neighbours holds for the whole."""
+    commands.check_batch(len(values))
+    found: dict[int, list[Neighbour]] = {}
+    count = 0
+    async for first in in_slices(range(0, len(values), PROBES)):
+        slice_ = slice(first, first + PROBES)
+        part = commands.probe_many(detector, values[slice_], checks[slice_], recipe, None)
+        count += sum(map(len, part.values()))
+        commands.check_neighbours(count)
+        found |= {first + i: near for i, near in part.items()}
+    return found

@@ -1,0 +1,133 @@
+"""How a service is started, and the bounds on what comes from outside: parsed once, then frozen.
+
+The rule kept here: a service that listens beyond loopback has a token, or does not start.
+"""
+
+import ipaddress
+import os
+from pathlib import Path
+
+import msgspec
+
+from dedup.model.errors import UsageError
+from dedup.wire.kafka.login import KafkaConfig
+from dedup.wire.shards import check_partitions
+
+__all__ = ["USUAL_LIMITS", "Address", "Config", "Limits", "check_config", "parse_address"]
+
+_LOCAL_NAMES = ("localhost", "localhost.")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where to listen. Port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host in _LOCAL_NAMES:
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The bounds on what comes from outside. Times in seconds, sizes in bytes."""
+
+    connections: int = 4096  # on the RESP port
+    http_connections: int = 256
+    namespaces: int = 256
+    policies: int = 64  # of a namespace: distances, scopes and minimum features asked for
+    command_bytes: int = 1 << 20  # one RESP command
+    greeting_bytes: int = 1 << 12  # what a connection may send before it has shown the token
+    body_bytes: int = 4 << 20  # one HTTP request
+    batch: int = 10_000  # values of an MPROBE, items of an HTTP request
+    neighbours: int = 10_000  # documents near the values of one batch
+    key_bytes: int = 1 << 13  # a document key
+    unanswered: int = 4096  # commands of one connection that wait for Kafka
+    output_bytes: int = 1 << 20  # answers not yet read, before a connection is not read any more
+    greeting_seconds: float = 10.0  # until the token was shown, or the TLS handshake done
+    command_seconds: float = 30.0  # from a command's first byte to its last
+    unread_seconds: float = 30.0  # answers that are not being read
+    idle_seconds: float = 900.0  # without a command
+    request_seconds: float = 30.0  # from an HTTP request's first byte to the answer's last
+    drain_seconds: float = 10.0  # for commands under way, once the service is told to stop
+
+
+USUAL_LIMITS = Limits()
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A service's settings.
+
+    path                 the folder of the stores, one for each namespace
+    distance             greatest distance that can be asked for, in bits; None: the recipe's
+    reservation_seconds  how long a page may be in flight
+    token                what a client must show; None: nothing
+    kafka                the log that the stores follow; None: the service stands alone
+    partitions           which of the log's are held, "0-3,6" say; None: all
+    rebuild              empty the stores first, and make them anew from the log
+    host_names           names by which HTTP clients may call it, besides addresses and localhost
+    """
+
+    path: Path
+    listen: Address = Address("127.0.0.1", 7700)
+    http: Address | None = Address("127.0.0.1", 7780)
+    distance: int | None = None
+    reservation_seconds: float = 600.0
+    token: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    host_names: tuple[str, ...] = ()
+    kafka: KafkaConfig | None = None
+    partitions: str | None = None
+    rebuild: bool = False
+    limits: Limits = USUAL_LIMITS
+
+
+def parse_address(text: str) -> Address:
+    """Return HOST:PORT as an address; an IPv6 host stands in brackets. Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        colon = ""
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        raise UsageError(
+            f"address {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700"
+        )
+    return Address(host, int(port))
+
+
+def check_config(config: Config) -> Config:
+    """Return the config, or raise UsageError for what must not be run."""
+    for option, address in (("--listen", config.listen), ("--http", config.http)):
+        if address is not None and not address.is_loopback and config.token is None:
+            raise UsageError(
+                f"{option} {address} is reachable from other machines: set a token in the "
+                "environment variable DEDUP_TOKEN, or listen on 127.0.0.1"
+            )
+    if config.token is not None and len(config.token.encode()) < 16:
+        raise UsageError(
+            "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
+        )
+    if config.partitions is not None:
+        if config.kafka is None:
+            raise UsageError("--partitions are those of a log: give them with --kafka")
+        check_partitions(config.partitions)
+    if config.rebuild and config.kafka is None:
+        raise UsageError("--rebuild makes the stores anew from a log: give it with --kafka")
+    if (config.tls_cert is None) != (config.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
+    for file in (config.tls_cert, config.tls_key):
+        if file is not None and not os.access(file, os.R_OK):
+            raise UsageError(f"{file} cannot be read: --tls-cert and --tls-key are PEM files")
+    return config

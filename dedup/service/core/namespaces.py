@@ -1,0 +1,200 @@
+"""The stores of a service: one for each namespace, and a detector on it for each policy.
+
+    namespace -> open stores (by dedup.detector.detector.open) -> detector of the policy asked for
+
+The rule kept here: how many namespaces and policies there are is bounded; a probe makes none.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dedup.detector import Detector, open
+from dedup.model.errors import DedupError, UsageError
+from dedup.model.names import check_namespace
+from dedup.model.policy import Scope
+from dedup.model.recipes import recipe_of
+from dedup.service.core.limits import USUAL_LIMITS, Limits
+from dedup.wire.shards import Share
+
+__all__ = ["Asked", "Namespaces", "Refused"]
+
+
+class Refused(DedupError):
+    """A command that is not carried out; code is the first word of the error a client gets."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a command asks of the judgement; None leaves it to the recipe."""
+
+    distance: int | None = None
+    total_distance: int | None = None
+    min_features: int | None = None
+    scope: Scope = "global"
+    reservation_seconds: float | None = None
+
+
+USUAL = Asked()
+
+
+class _Namespace:
+    """An open namespace: its detector, and those of other policies, the last used last."""
+
+    def __init__(self, detector: Detector, greatest: int) -> None:
+        self.detector = detector
+        self.greatest = greatest  # the distance that its store finds
+        self.asked: OrderedDict[Asked, Detector] = OrderedDict()
+
+
+class Namespaces:
+    """The open namespaces of a folder. For the event loop's thread, open_all() aside."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        distance: int | None = None,
+        reservation_seconds: float = 600.0,
+        limits: Limits = USUAL_LIMITS,
+        clock: Callable[[], float] = time.monotonic,
+        share: Share | None = None,
+    ) -> None:
+        """Distance is the greatest that may be asked for, in bits; None: the recipe's.
+
+        share is what this service holds of a log, known before the stores are opened; None: there
+        is no log.
+        """
+        self.path = path
+        self.share = share
+        self._distance = distance
+        self._reservation_seconds = reservation_seconds
+        self._limits = limits
+        self._clock = clock
+        self._open: dict[str, _Namespace] = {}
+        self.closed = 0  # detectors: those that were handed out before may be among them
+
+    def __iter__(self) -> Iterator[tuple[str, Detector]]:
+        """Yield each open namespace and its detector."""
+        for name, namespace in list(self._open.items()):
+            yield name, namespace.detector
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open_all(self) -> None:
+        """Open the namespaces that are there. Raises what dedup.open() raises.
+
+        Raises UsageError if they are more than allowed.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        found = sorted(p.parent.name for p in self.path.glob("*/documents.mdb"))
+        if len(found) > self._limits.namespaces:
+            raise UsageError(
+                f"{self.path} has {len(found)} namespaces, more than the {self._limits.namespaces} "
+                "that a service serves: raise --max-namespaces"
+            )
+        for name in found:
+            self._opened(name, None)
+
+    def get(self, name: str) -> Detector | None:
+        """Return the detector of a namespace, or None if there is no such namespace."""
+        namespace = self._open.get(name)
+        return None if namespace is None else namespace.detector
+
+    def detector(
+        self, name: str, asked: Asked = USUAL, recipe: str | None = None
+    ) -> Detector | None:
+        """Return the detector of a namespace for what is asked.
+
+        With a recipe, a namespace that is missing is made, of that recipe; else None is returned.
+        Raises Refused (DISTANCE, LIMIT) and what dedup.open() raises.
+        """
+        namespace = self._open.get(name)
+        if namespace is None:
+            if recipe is None:
+                check_namespace(name)
+                return None
+            namespace = self._made(name, recipe, asked)
+        if asked == USUAL:
+            return namespace.detector
+        detector = namespace.asked.get(asked)
+        if detector is None:
+            detector = namespace.asked[asked] = self._for_asked(name, namespace, asked)
+            if len(namespace.asked) > self._limits.policies:
+                namespace.asked.popitem(last=False)[1].close()
+                self.closed += 1
+        else:
+            namespace.asked.move_to_end(asked)
+        return detector
+
+    def close(self) -> None:
+        """Close every namespace: flushed, with a snapshot where one is due.
+
+        All are closed, whatever happens; then the first error is raised.
+        """
+        errors: list[Exception] = []
+        for namespace in self._open.values():
+            for detector in (*namespace.asked.values(), namespace.detector):
+                try:
+                    detector.close()
+                except Exception as error:
+                    errors.append(error)
+        self._open.clear()
+        if errors:
+            raise errors[0]
+
+    def _made(self, name: str, recipe: str, asked: Asked) -> _Namespace:
+        check_namespace(name)
+        # what is refused leaves no folder behind
+        usual = recipe_of(recipe).distance
+        _check_distance(asked, usual if self._distance is None else self._distance)
+        if len(self._open) >= self._limits.namespaces:
+            raise Refused(
+                "LIMIT",
+                f"there are {len(self._open)} namespaces, and no more are allowed: raise "
+                "--max-namespaces",
+            )
+        return self._opened(name, recipe)
+
+    def _opened(self, name: str, recipe: str | None) -> _Namespace:
+        widest = self._detector(name, distance=self._distance, recipe=recipe)
+        greatest, usual = widest.policy.distance, widest.recipe.distance
+        detector = widest
+        if usual < greatest:
+            detector = self._detector(name, distance=usual)  # on the store as it is now open
+            widest.close()
+        namespace = self._open[name] = _Namespace(detector, greatest)
+        return namespace
+
+    def _for_asked(self, name: str, namespace: _Namespace, asked: Asked) -> Detector:
+        greatest, usual = namespace.greatest, namespace.detector.policy.distance
+        _check_distance(asked, greatest)
+        return self._detector(
+            name,
+            distance=usual if asked.distance is None else asked.distance,
+            total_distance=asked.total_distance,
+            min_features=asked.min_features,
+            scope=asked.scope,
+            reservation_seconds=asked.reservation_seconds or self._reservation_seconds,
+        )
+
+    def _detector(self, name: str, **asked: Any) -> Detector:
+        asked = {"reservation_seconds": self._reservation_seconds} | asked
+        return open(self.path, namespace=name, clock=self._clock, **asked)
+
+
+def _check_distance(asked: Asked, greatest: int) -> None:
+    if asked.distance is not None and asked.distance > greatest:
+        raise Refused(
+            "DISTANCE",
+            f"this service finds distances up to {greatest}, not {asked.distance}: start it with "
+            f"--distance {asked.distance}",
+        )

@@ -1,0 +1,362 @@
+"""What the service does, whoever asks: RESP and HTTP both come here. No socket, no clock of its own.
+
+    probe, probe_many -> neighbours
+    reserve -> verdict -> insert | release
+    forget, document, info
+
+The rules kept here: a token is all that a client keeps of a reservation, the service has the rest;
+where an insert goes is for `inserts` to say. An error is a DedupError or an OSError; code() says how
+it is called on the wire.
+"""
+
+from asyncio import Future
+from collections import Counter
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from dedup.core.numbers import Numbers
+from dedup.detector import Detector
+from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.model.events import record_key
+from dedup.model.recipes import same_recipe
+from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
+from dedup.service.core.limits import USUAL_LIMITS, Limits
+from dedup.service.core.namespaces import Asked, Namespaces, Refused
+from dedup.service.core.overview import Tally
+from dedup.store import TooMany
+from dedup.wire.kafka.supervision import KafkaUnavailable
+from dedup.wire.shards import partition_of
+
+__all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
+
+TOKEN_LENGTH = 64  # of those that clients make
+ANY_FEATURES = 2**32 - 1  # what a probe, which does not say, is taken to have
+
+
+class Inserts(Protocol):
+    """Where accepted pages go. What it returns is done (a value) or will be (a future).
+
+    commits  whether an insert is committed here, so that several can be at once
+    """
+
+    commits: bool
+
+    def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> "Future[None] | None":
+        """Make a page last."""
+
+    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:
+        """Keep the reservation of a page whose insert comes by another way."""
+
+    def forget(self, namespace: str, detector: Detector, key: str) -> "Future[bool] | bool":
+        """Remove a document; tell whether it was there."""
+
+
+class StoreInserts:
+    """A service that stands alone: its own stores are all there is."""
+
+    commits = True
+
+    def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Commit it."""
+        detector.insert(verdict)
+
+    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Refuse: there is no other way here."""
+        raise Refused(
+            "ERR",
+            "PIN is for inserts that come from Kafka, and this service reads none: insert without "
+            "PIN, or start the service with --kafka",
+        )
+
+    def forget(self, namespace: str, detector: Detector, key: str) -> bool:  # noqa: ARG002
+        """Remove it."""
+        return detector.forget(key)
+
+
+def code(error: Exception) -> str:
+    """Return the first word of the error that a client gets."""
+    match error:
+        case Refused():
+            return error.code
+        case RecipeMismatch():
+            return "RECIPE"
+        case TooMany():
+            return "LIMIT"
+        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
+            return "STORE"
+        case _:
+            return "ERR"
+
+
+class Commands:
+    """The commands of a service. For one thread, the event loop's."""
+
+    def __init__(
+        self, namespaces: Namespaces, inserts: Inserts, limits: Limits = USUAL_LIMITS
+    ) -> None:
+        self.namespaces = namespaces
+        self.inserts = inserts
+        self.limits = limits
+        self.version = version("crawl-dedup")
+        self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
+        self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
+        self.tally = Tally()
+
+    def check_ready(self) -> None:
+        """Raise Refused (NOTREADY) unless probes may be answered."""
+        if self.not_ready is not None:
+            raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
+
+    def check_key(self, key: str) -> str:
+        """Return a document key that is short enough to be kept."""
+        if not key or len(key) > self.limits.key_bytes:
+            raise Refused("LIMIT", f"a key has 1 to {self.limits.key_bytes} bytes")
+        return key
+
+    def check_batch(self, count: int) -> None:
+        """Raise Refused (LIMIT) for a batch of too many values."""
+        if count > self.limits.batch:
+            raise Refused("LIMIT", f"a batch has up to {self.limits.batch:,} values")
+
+    def check_neighbours(self, count: int) -> None:
+        """Raise Refused (LIMIT) for an answer of too many neighbours."""
+        if count > self.limits.neighbours:
+            raise Refused(
+                "LIMIT",
+                f"an answer holds up to {self.limits.neighbours:,} neighbours: probe fewer at once",
+            )
+
+    def detector(
+        self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
+    ) -> Detector | None:
+        """Return what judges pages of a recipe, or None if there is no such namespace.
+
+        Raises Refused and RecipeMismatch.
+        """
+        self.check_ready()
+        detector = self.namespaces.detector(namespace, asked, recipe if make else None)
+        if detector is not None:
+            same_recipe(detector.recipe.id, recipe)
+        return detector
+
+    def probe(
+        self,
+        detector: Detector | None,
+        value: int,
+        check: int,
+        recipe: str,
+        domain: str | None,
+        links: int = 0,
+    ) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        detector is what detector() returned.
+        """
+        if detector is None:
+            return []
+        page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
+        return detector.probe(page, domain=domain)
+
+    def probe_many(
+        self,
+        detector: Detector | None,
+        values: Numbers,
+        checks: Sequence[int],
+        recipe: str,
+        domain: str | None,
+    ) -> dict[int, list[Neighbour]]:
+        """Probe a batch; return the near-duplicates of those that have any, by index."""
+        self.check_batch(len(checks))
+        if detector is None:
+            return {}
+        return detector.probe_many(
+            values, checks, recipe, domain=domain, limit=self.limits.neighbours
+        )
+
+    def reserve(
+        self,
+        namespace: str,
+        key: str,
+        page: PageFingerprint,
+        domain: str,
+        asked: Asked,
+        *,
+        exempt: str | None = None,
+        guard: bool = True,
+        token: str | None = None,
+        home: bool = True,
+    ) -> Verdict:
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint.
+
+        With a token of the caller's own, that is the reservation's. home is False where another
+        shard is the home of the key (dedup.wire.shards).
+        """
+        self.check_key(key)
+        detector = self.detector(namespace, page.recipe, asked, make=True)
+        assert detector is not None
+        verdict = detector.reserve(
+            page,
+            key,
+            domain=domain,
+            exempt=exempt,
+            guard=guard,
+            token=token,
+            home=home,
+        )
+        self.counts[verdict.status] += 1
+        self.tally.judged(namespace, verdict)
+        return verdict
+
+    def insert(
+        self, namespace: str, key: str, token: str, *, pin: bool = False
+    ) -> "Future[None] | None":
+        """Make a reserved page last; with pin, leave that to who asks.
+
+        Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
+        then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
+        (ELSEWHERE) if the key belongs to another shard.
+        """
+        self._check_home(namespace, key)
+        detector = self._existing(namespace)
+        verdict = None if detector is None else detector.held(token)
+        if detector is None or verdict is None:
+            ending = None if detector is None else detector.ending(token)
+            if ending == "inserted":
+                return None
+            if ending == "released":
+                raise UsageError(f"{key!r} was released: reserve it again to insert it")
+            raise Refused(
+                "NOTOKEN",
+                "this reservation is not held here: reserve the page again with EXEMPT expired, "
+                "and insert that token",
+            )
+        self._same_key(verdict, key)
+        if pin:
+            self.inserts.pin(namespace, detector, verdict)
+            return None
+        self.counts["insert"] += 1
+        return self.inserts.insert(namespace, detector, verdict)
+
+    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str]]) -> None:
+        """Make reserved pages last, given by key and token, in one commit: where `inserts` commits.
+
+        Raises what insert() raises for one of them, and more; some may be inserted then. Whoever
+        asks inserts each by itself, which changes nothing for these.
+        """
+        detector = self._existing(namespace)
+        verdicts = []
+        for key, token in pages:
+            verdict = None if detector is None else detector.held(token)
+            if verdict is None:
+                raise Refused("NOTOKEN", "one of these reservations is not held here")
+            self._same_key(verdict, key)
+            verdicts.append(verdict)
+        assert detector is not None
+        detector.insert_many(verdicts)
+        self.counts["insert"] += len(verdicts)
+
+    def release(self, namespace: str, key: str, token: str) -> bool:
+        """Give a reservation back; False if it is not held here.
+
+        Its RESERVE may still be under way, on a connection that broke: then it is refused.
+        """
+        detector = self._existing(namespace)
+        verdict = None if detector is None else detector.held(token)
+        if detector is None:
+            return False
+        if verdict is None:
+            if len(token) <= TOKEN_LENGTH:
+                detector.withdraw(token)
+            return False
+        self._same_key(verdict, key)
+        released = detector.release(verdict)
+        self.counts["release"] += released
+        return released
+
+    def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
+        """Remove a document; tell whether it was there. Raises Refused (ELSEWHERE)."""
+        self._check_home(namespace, key)
+        detector = self._existing(namespace)
+        if detector is None:
+            return False
+        self.counts["forget"] += 1
+        return self.inserts.forget(namespace, detector, self.check_key(key))
+
+    def document(self, namespace: str, key: str) -> Document | None:
+        """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
+        self._check_home(namespace, key)
+        detector = self._existing(namespace)
+        return None if detector is None else detector.get(key)
+
+    def partitions(self) -> tuple[str, int]:
+        """Return what held() does, once probes may be answered. Raises Refused (NOTREADY)."""
+        self.check_ready()
+        return self.held()
+
+    def held(self) -> tuple[str, int]:
+        """Return which partitions of the log are held here, and how many there are.
+
+        "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
+        """
+        share = self.namespaces.share
+        if share is None:
+            return "*", 0
+        return "*" if share.whole else str(share), share.count
+
+    def info(self) -> dict[str, Any]:
+        """Return what the service is and holds, flat."""
+        held, count = self.held()
+        detectors = list(self.namespaces)
+        infos = [(name, detector.info()) for name, detector in detectors]
+        return {
+            "version": self.version,
+            "ready": int(self.not_ready is None),
+            "namespaces": len(infos),
+            "documents": sum(info["documents"] for _, info in infos),
+            "in_flight": sum(info["in_flight"] for _, info in infos),
+            "partitions": held,
+            "partition_count": count,
+            **self.more_info(),
+            **{
+                f"namespace_{name}": ",".join(
+                    f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")
+                )
+                for name, info in infos
+            },
+        }
+
+    def namespace_info(self, namespace: str) -> dict[str, Any]:
+        """Return what Detector.info() says of a namespace; of a missing one, that it is empty."""
+        detector = self._existing(namespace)
+        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
+
+    def _check_home(self, namespace: str, key: str) -> None:
+        """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""
+        share = self.namespaces.share
+        if share is None or share.whole:
+            return
+        partition = partition_of(record_key(namespace, self.check_key(key)), share.count)
+        if partition not in share.partitions:
+            self.check_ready()
+            raise Refused(
+                "ELSEWHERE", f"this key belongs to partition {partition}, which is not held here"
+            )
+
+    def _existing(self, namespace: str) -> Detector | None:
+        self.check_ready()
+        return self.namespaces.detector(namespace)
+
+    def _same_key(self, verdict: Verdict, key: str) -> None:
+        if verdict.key != key:
+            raise UsageError(f"this token belongs to another key than {key!r}")
+
+
+def message(error: Exception) -> str:
+    """Return an error in one line."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    text = str(error) if isinstance(error, DedupError) else f"a fault of ours: {error!r}"
+    return " ".join(text.split())

@@ -1,0 +1,246 @@
+"""What the dashboard shows: counts by verdict, distance, host and document, and their last minutes.
+
+    verdicts -> tally -> (a sample every SAMPLE_SECONDS) -> overview -> JSON
+
+The rule kept here: counting costs a verdict less than a microsecond, and memory is bounded whatever
+comes. Of hosts and documents, the half that was seen less often is forgotten whenever there are too
+many: the frequent ones stay, and a count may be too low where one was forgotten before.
+"""
+
+import sys
+import time
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from dedup.model.values import Verdict
+
+__all__ = ["Overview", "Tally", "overview"]
+
+SAMPLE_SECONDS = 2.0
+SAMPLES = 450  # fifteen minutes
+HOSTS = 2000  # hosts that are counted
+HOT = 2000  # documents whose near-duplicates are counted
+SHOWN = 12  # of each, on the page
+SNAPSHOT = "table.ndd"  # in the folder of a store
+
+Series = Annotated[list[int], Meta(description="One number for each sample, the oldest first.")]
+
+
+class NamespaceView(msgspec.Struct, frozen=True):
+    """A namespace: what it holds and what was judged in it since the start. Sizes in bytes.
+
+    snapshot_age_seconds  since the table was last written to disk; None: never
+    tail_documents        changed since then: they are read one by one at the next start
+    """
+
+    name: str
+    recipe: str
+    documents: int
+    in_flight: int
+    table_bytes: int
+    file_bytes: int
+    tail_documents: int
+    snapshot_age_seconds: float | None
+    judged: int
+    near_duplicates: int
+
+
+class HostView(msgspec.Struct, frozen=True):
+    """A host's registrable domain: pages judged and near-duplicates since the start."""
+
+    domain: str
+    judged: int
+    near_duplicates: int
+
+
+class HotView(msgspec.Struct, frozen=True):
+    """A document that many pages resembled since the start."""
+
+    namespace: str
+    key: str
+    near_duplicates: int
+
+
+class History(msgspec.Struct, frozen=True):
+    """What happened between one sample and the next; seconds is Unix time of each sample."""
+
+    seconds: list[float]
+    probes: Series
+    unique: Series
+    near_duplicates: Series
+    refetches: Series
+    exempt: Series
+    errors: Series
+
+
+class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that the dashboard shows; counts are since the start.
+
+    partitions is what is held here of so many: "0-3,6", say, or "*"; the count is 0 without a log.
+    distances  near-duplicates by Hamming distance of value; [d] for d bits
+    log        of Kafka, where there is one: lag, age of the snapshot, and the like
+    """
+
+    version: str
+    state: str
+    uptime_seconds: float
+    memory_bytes: int
+    verdicts: dict[str, int]
+    distances: list[int]
+    namespaces: list[NamespaceView]
+    hosts: list[HostView]
+    hot: list[HotView]
+    history: History
+    partitions: str
+    partition_count: int
+    reason: str = ""
+    log: dict[str, Any] | None = None
+
+
+class _Frequent:
+    """Names and how often each came, in bounded memory (see the module)."""
+
+    def __init__(self, most: int) -> None:
+        self.counts: dict[Any, list[int]] = {}  # of each name, as many counts as it needs
+        self._most = most
+
+    def of(self, name: Any) -> list[int]:
+        """Return the two counts of a name, for the caller to add to."""
+        counts = self.counts.get(name)
+        if counts is None:
+            if len(self.counts) >= self._most:
+                kept = sorted(self.counts.items(), key=lambda item: -item[1][0])[: self._most // 2]
+                self.counts = dict(kept)
+            counts = self.counts[name] = [0, 0]
+        return counts
+
+    def top(self) -> list[tuple[Any, list[int]]]:
+        """Return the most frequent names and their counts."""
+        return sorted(self.counts.items(), key=lambda item: (-item[1][0], item[0]))[:SHOWN]
+
+
+class Tally:
+    """What has been judged since the start. For one thread, the event loop's."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.distances = [0] * 65
+        self.namespaces: dict[str, list[int]] = {}  # judged, near-duplicates
+        self._hosts = _Frequent(HOSTS)
+        self._hot = _Frequent(HOT)
+        self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=SAMPLES + 1)
+        self._due = 0.0
+
+    def judged(self, namespace: str, verdict: Verdict) -> None:
+        """Count a verdict."""
+        if verdict.status == "pending":
+            return  # it is asked for again
+        counts = self.namespaces.setdefault(namespace, [0, 0])
+        host = self._hosts.of(verdict.domain)
+        counts[0] += 1
+        host[0] += 1
+        if verdict.status == "near_duplicate":
+            counts[1] += 1
+            host[1] += 1
+            self.distances[verdict.distance or 0] += 1
+            self._hot.of((namespace, verdict.of))[0] += 1
+
+    def sample(self, now: float, counts: tuple[int, ...]) -> None:
+        """Note the counts (probes, unique, near-duplicates, refetches, exempt, errors), when due.
+
+        now is in seconds of a clock that never goes back.
+        """
+        if now >= self._due:
+            self._due = now + SAMPLE_SECONDS
+            self._samples.append((time.time(), counts))
+
+    def history(self) -> History:
+        """Return the last minutes."""
+        samples = list(self._samples)
+        steps = [
+            [b - a for a, b in zip(before, after, strict=True)]
+            for (_, before), (_, after) in pairwise(samples)
+        ]
+        columns = [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(6)]
+        return History([seconds for seconds, _ in samples[1:]], *columns)
+
+    def hosts(self) -> list[HostView]:
+        """Return the busiest hosts."""
+        return [HostView(name, *counts) for name, counts in self._hosts.top()]
+
+    def hot(self) -> list[HotView]:
+        """Return the documents that most pages resembled."""
+        return [HotView(ns, key, counts[0]) for (ns, key), counts in self._hot.top()]
+
+
+def overview(
+    tally: Tally,
+    verdicts: dict[str, int],
+    namespaces: list[tuple[str, dict[str, Any]]],
+    partitions: tuple[str, int],
+    version: str,
+    state: str,
+    reason: str,
+    log: dict[str, Any] | None,
+) -> Overview:
+    """Return all of it; namespaces are their names and what Detector.info() says.
+
+    partitions are what Commands.held() says.
+    """
+    most = max((d for d, n in enumerate(tally.distances) if n), default=0)
+    views = [
+        NamespaceView(
+            name,
+            info["recipe"],
+            info["documents"],
+            info["in_flight"],
+            info["table_bytes"],
+            info["documents_file_bytes"],
+            info["tail_documents"],
+            _snapshot_age_seconds(info["path"]),
+            *tally.namespaces.get(name, (0, 0)),
+        )
+        for name, info in namespaces
+    ]
+    views.sort(key=lambda view: (-view.judged, view.name))
+    return Overview(
+        version,
+        state,
+        time.time() - tally.started,
+        _memory_bytes(),
+        verdicts,
+        tally.distances[: max(most, 8) + 1],
+        views,
+        tally.hosts(),
+        tally.hot(),
+        tally.history(),
+        *partitions,
+        reason,
+        log,
+    )
+
+
+def _snapshot_age_seconds(folder: str) -> float | None:
+    try:
+        return max(0.0, time.time() - (Path(folder) / SNAPSHOT).stat().st_mtime)
+    except OSError:
+        return None
+
+
+def _memory_bytes() -> int:
+    """Return the resident memory of this process in bytes; its peak, off Linux."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    try:
+        with Path("/proc/self/statm").open(encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

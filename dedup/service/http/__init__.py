@@ -1,0 +1,1 @@
+"""The HTTP port of the table service: JSON, health, metrics and the dashboard."""

@@ -1,0 +1,260 @@
+"""The HTTP port: JSON for whoever has no Redis client, health, metrics, and the dashboard.
+
+    request -> Guard (http_guard) -> endpoint -> decoded (http_values) -> commands -> JSON
+
+The rule kept here: what an answer looks like stands in http_values, and in /openapi.json.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from dedup.model.values import Neighbour
+from dedup.service.core.batches import in_slices, probe_in_slices
+from dedup.service.core.limits import Limits
+from dedup.service.core.namespaces import Refused
+from dedup.service.core.operations import Commands, code, message
+from dedup.service.core.overview import Overview
+from dedup.service.http import values
+from dedup.service.http.guard import Guard
+from dedup.service.http.metrics import Metrics
+
+__all__ = ["made_app"]
+
+STATUS = {
+    "NOAUTH": 401,
+    "RECIPE": 409,
+    "DISTANCE": 409,
+    "LIMIT": 413,
+    "NOTREADY": 503,
+    "STORE": 503,
+    "NOTOKEN": 409,
+    "ELSEWHERE": 421,
+    "ERR": 400,
+}
+ASSETS = {"/": "index.html", "/dashboard.css": "dashboard.css", "/dashboard.js": "dashboard.js"}
+MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def _fault(error: Exception) -> values.Fault:
+    return values.Fault(code(error), message(error))
+
+
+def _failure(error: Exception) -> Response:
+    return _json(values.Failed(_fault(error)), STATUS.get(code(error), 400))
+
+
+def _done(result: Any) -> values.Done:
+    """Return what came of a command: None, a bool, an exception, or a future of one of them."""
+    if isinstance(result, asyncio.Future):
+        result = result.exception() or result.result()
+    if isinstance(result, Exception):
+        return values.Done(done=False, error=_fault(result))
+    return values.Done(done=result is None or bool(result))
+
+
+class _Endpoints:
+    """The endpoints, each a function of a request."""
+
+    def __init__(
+        self,
+        commands: Commands,
+        metrics: Metrics,
+        health: Callable[[], values.Health],
+        overview: Callable[[], Overview],
+    ) -> None:
+        self._commands = commands
+        self._metrics = metrics
+        self._health = health
+        self._overview = overview
+        self._openapi = msgspec.json.encode(values.openapi(commands.version))
+        self._decoders = {
+            name: msgspec.json.Decoder(request) for name, (request, _) in values.ENDPOINTS.items()
+        }
+
+    def post(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a command: decode, carry out, encode."""
+        decoder, carry_out = self._decoders[name], getattr(self, f"_{name}")
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                asked = decoder.decode(await request.body())
+            except (msgspec.DecodeError, RecursionError) as error:
+                return _failure(Refused("ERR", str(error)))
+            try:
+                return _json(await carry_out(asked))
+            except Exception as error:
+                if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
+                    raise
+                return _failure(error)
+
+        return endpoint
+
+    async def _probe(self, asked: values.ProbeRequest) -> values.ProbeAnswer:
+        commands, pages = self._commands, asked.pages
+        detector = commands.detector(asked.ns, asked.recipe, values.asked(asked))
+        answers: list[list[Neighbour]] = [[] for _ in pages]
+        pairs = [(int(page.value, 16), int(page.check, 16)) for page in pages]
+        if asked.scope == "site":
+            count = 0
+            async for i, page in in_slices(enumerate(pages)):
+                answers[i] = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
+                count += len(answers[i])
+                commands.check_neighbours(count)
+        else:
+            checks = [check for _, check in pairs]
+            array = np.array([value for value, _ in pairs], np.uint64)
+            for i, near in (
+                await probe_in_slices(commands, detector, array, checks, asked.recipe)
+            ).items():
+                answers[i] = near
+        return values.ProbeAnswer(
+            [[values.near(each) for each in found[: asked.count]] for found in answers]
+        )
+
+    async def _reserve(self, asked: values.ReserveRequest) -> values.ReserveAnswer:
+        results: list[values.Judged] = []
+        judgement = values.asked(asked)
+        self._commands.check_ready()
+        async for page in in_slices(asked.pages):
+            try:
+                verdict = self._commands.reserve(
+                    asked.ns,
+                    page.key,
+                    values.fingerprint(page, asked.recipe),
+                    page.domain,
+                    judgement,
+                    exempt=page.exempt,
+                    guard=page.guard,
+                    token=page.token,
+                    home=page.home,
+                )
+                results.append(values.judged(verdict))
+            except Exception as error:
+                if code(error) in {"RECIPE", "DISTANCE"}:  # all are alike in that
+                    raise
+                results.append(values.Judged(error=_fault(error)))
+        return values.ReserveAnswer(results)
+
+    async def _insert(self, asked: values.InsertRequest) -> values.DoneAnswer:
+        return await self._each(
+            asked.items,
+            lambda held: self._commands.insert(asked.ns, held.key, held.token, pin=asked.pin),
+        )
+
+    async def _release(self, asked: values.ReleaseRequest) -> values.DoneAnswer:
+        return await self._each(
+            asked.items, lambda held: self._commands.release(asked.ns, held.key, held.token)
+        )
+
+    async def _forget(self, asked: values.ForgetRequest) -> values.DoneAnswer:
+        return await self._each(asked.keys, lambda key: self._commands.forget(asked.ns, key))
+
+    async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> values.DoneAnswer:
+        """Carry out a command for each item, in order; those that take time, together."""
+        self._commands.check_ready()
+        results: list[Any] = []
+        async for item in in_slices(items):
+            try:
+                results.append(do(item))
+            except Exception as error:
+                results.append(error)
+        coming = [result for result in results if isinstance(result, asyncio.Future)]
+        if coming:
+            await asyncio.wait(coming)
+        return values.DoneAnswer([_done(result) for result in results])
+
+    async def documents(self, request: Request) -> Response:
+        """Answer with a stored document."""
+        try:
+            namespace, key = request.query_params["ns"], request.query_params["key"]
+        except KeyError as error:
+            return _failure(Refused("ERR", f"the query has no {error}"))
+        try:
+            found = self._commands.document(namespace, key)
+        except Exception as error:
+            return _failure(error)
+        if found is None:
+            return _json(values.Failed(values.Fault("ERR", "there is no such document")), 404)
+        return _json(values.document(namespace, found))
+
+    async def livez(self, _: Request) -> Response:
+        """Answer at all."""
+        return _json(values.Health("ok"))
+
+    async def readyz(self, _: Request) -> Response:
+        """Say whether probes are answered."""
+        health = self._health()
+        return _json(health, 503 if health.status == "not_ready" else 200)
+
+    async def metrics(self, _: Request) -> Response:
+        """Answer with the figures."""
+        return Response(self._metrics.text(), media_type=self._metrics.media_type)
+
+    async def openapi(self, _: Request) -> Response:
+        """Answer with the description."""
+        return Response(self._openapi, media_type="application/json")
+
+    async def overview(self, _: Request) -> Response:
+        """Answer with what the dashboard shows."""
+        return _json(self._overview())
+
+
+def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a file of the dashboard, which is read once."""
+    content = (files("dedup.service.http") / "dashboard" / name).read_bytes()
+    media = MEDIA[name.rpartition(".")[2]]
+
+    async def endpoint(_: Request) -> Response:
+        return Response(content, media_type=media)
+
+    return endpoint
+
+
+def _no_answer(request: Request, error: Exception) -> Response:
+    """Answer to a path or a method that there is not, or by a fault of ours, as other errors are told."""
+    if not isinstance(error, HTTPException):
+        return _json(values.Failed(values.Fault("ERR", "a fault of ours, see the log")), 500)
+    text = f"there is no {request.method} {request.url.path}: /openapi.json describes what there is"
+    answer = _json(values.Failed(values.Fault("ERR", text)), error.status_code)
+    answer.headers.update(error.headers or {})  # Allow
+    return answer
+
+
+def made_app(
+    commands: Commands,
+    metrics: Metrics,
+    health: Callable[[], values.Health],
+    overview: Callable[[], Overview],
+    token: str | None,
+    hosts: Iterable[str],
+    limits: Limits,
+) -> ASGIApp:
+    """Return the whole interface as an ASGI application. hosts are names it goes by."""
+    do = _Endpoints(commands, metrics, health, overview)
+    routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in values.ENDPOINTS]
+    routes += [
+        Route("/v1/documents", do.documents),
+        Route("/livez", do.livez),
+        Route("/readyz", do.readyz),
+        Route("/metrics", do.metrics),
+        Route("/openapi.json", do.openapi),
+        Route("/v1/overview", do.overview),
+    ]
+    routes += [Route(path, _asset(name)) for path, name in ASSETS.items()]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
+    return Guard(app, token, hosts, limits)

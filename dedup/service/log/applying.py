@@ -1,0 +1,219 @@
+"""Batches of the log into the stores: sort out, apply, and bury what is no event.
+
+    records -> sort out -> each namespace's own transaction
+                        -> what is no event: to the dead letters
+
+The rule kept here: a record is applied once in each namespace's own transaction, or not at all,
+whatever ends the process; what cannot be applied is never skipped without a count and a word. A store
+that takes no changes and dead letters that cannot be written are tried again until they can.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from dedup.detector import Detector
+from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
+from dedup.model.recipes import recipe_of
+from dedup.service.log.dead_letters import letters
+from dedup.service.log.partitions import misplaced
+from dedup.service.log.sorting import Changes, Sorted, of_recipe, sort_out
+from dedup.service.log.state import Views
+from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer, ensure_topic
+from dedup.wire.shards import Share
+
+__all__ = ["Applying", "Stopped"]
+
+RETRY_SECONDS = (0.5, 10.0)  # after a store or the dead letters failed
+
+log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):
+    """stop() was called while a batch could not be applied; it is read again at the next start."""
+
+
+class Applying:
+    """Applies batches of a log to the namespaces of a service.
+
+    share    which partitions are held here; None: not known yet, or all
+    applied  {namespace: {partition: next offset}}, as the stores noted
+    touched  namespaces that changed since this was last emptied
+    counts   see State
+    trouble  what keeps a batch from being applied, for the moment; "" if nothing does
+    """
+
+    def __init__(self, config: KafkaConfig, views: Views) -> None:
+        self._config = config
+        self._views = views
+        self.share: Share | None = None
+        self.applied: dict[str, dict[int, int]] = {}
+        self.touched: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.trouble = ""
+        self._letters: Writer | None = None
+        self._stop = asyncio.Event()
+        self._said: set[str] = set()
+
+    def stop(self) -> None:
+        """Try no more: batch() raises Stopped where it waits."""
+        self._stop.set()
+
+    async def close(self) -> None:
+        """Let go of Kafka, within seconds."""
+        if self._letters is not None:
+            await self._letters.stop()
+
+    def say_once(self, what: str, text: str, *values: object) -> None:
+        """Log an error, once of each kind."""
+        if what not in self._said:
+            self._said.add(what)
+            log.error(text, *values)
+
+    def note_applied(self) -> None:
+        """Read anew what the stores noted, of the partitions that are held."""
+        noted = {name: detector.offsets() for name, detector in self._views}
+        if self.share is not None:
+            held = self.share.partitions
+            noted = {
+                name: {p: n for p, n in offsets.items() if p in held}
+                for name, offsets in noted.items()
+            }
+        self.applied = noted
+
+    async def batch(
+        self, batch: Mapping[int, list[Any]], *, judge: bool
+    ) -> tuple[dict[int, int], str | None]:
+        """Apply {partition: records}; return the next offsets, and what to say of a newer event.
+
+        judge says whether late duplicates are looked for, see Detector.apply().
+        Raises Stopped, and StoreDamaged.
+        """
+        done = await asyncio.to_thread(sort_out, batch, self._applied_by)
+        if self.share is not None and not self.share.whole:
+            for partition, record, home in misplaced(batch, self.share.count):
+                self.counts["misplaced"] += 1
+                self.say_once(
+                    "misplaced",
+                    "partition %d, offset %d belongs to partition %d, by murmur2 of its key: who "
+                    "wrote it spreads keys in another way, and shards need Kafka's own",
+                    partition,
+                    record.offset,
+                    home,
+                )
+        self.counts["repeated"] += done.repeated
+        for name, group in done.groups.items():
+            await self._apply_group(name, group.changes, group.offsets, judge=judge)
+        if done.bad:
+            await self._bury(done)
+        return done.offsets, done.newer
+
+    def _applied_by(self, name: str) -> dict[int, int]:
+        return self.applied.get(name, {})
+
+    async def _apply_group(
+        self, name: str, changes: Changes, offsets: dict[int, int], *, judge: bool
+    ) -> None:
+        detector = self._view(name, changes)
+        if detector is None:
+            return
+        kept, others = of_recipe(changes, detector.recipe.id)
+        if others:
+            self.counts["other_recipe"] += others
+            self.say_once(
+                f"recipe {name}",
+                "the namespace %s is of recipe %s: events of others are skipped",
+                name,
+                detector.recipe.id,
+            )
+        counts, late = await self._until_it_works(detector, kept, offsets, judge=judge)
+        for field, count in zip(counts._fields, counts, strict=True):
+            self.counts[field] += count
+        self.counts["late_duplicate"] += late
+        self.applied.setdefault(name, {}).update(offsets)
+        self.touched.add(name)
+
+    def _view(self, name: str, changes: Changes) -> Detector | None:
+        """Return the namespace, made with the recipe of its first event; None if it cannot be."""
+        detector = self._views.get(name)
+        if detector is not None:
+            return detector
+        for _, document in changes:
+            if document is None:
+                continue
+            try:
+                recipe_of(document.page.recipe)
+            except RecipeMismatch:
+                continue
+            try:
+                return self._views.detector(name, recipe=document.page.recipe)
+            except StoreDamaged:
+                raise
+            except DedupError as error:
+                self.counts["refused"] += len(changes)
+                self.say_once(
+                    "refused",
+                    "events of the namespace %s are not applied: %s. Once that is mended, start "
+                    "over with --rebuild",
+                    name,
+                    error,
+                )
+                return None
+        self.counts["other_recipe"] += sum(document is not None for _, document in changes)
+        return None
+
+    async def _until_it_works(
+        self, detector: Detector, changes: Changes, offsets: dict[int, int], *, judge: bool
+    ) -> Any:
+        pause, longest = RETRY_SECONDS
+        while True:
+            try:
+                done = await asyncio.to_thread(detector.apply, changes, offsets, judge=judge)
+                self.trouble = ""
+                return done
+            except OSError as error:  # a full disk, most often: probes go on meanwhile
+                if not self.trouble:
+                    log.error("the log waits for a store: %s", error)
+                self.trouble = f"a store takes no changes: {error}"
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause)
+                raise Stopped
+            pause = min(2 * pause, longest)
+
+    async def _bury(self, done: Sorted) -> None:
+        """Write what is no event to the dead letters, unmodified, before it counts as read."""
+        self.counts["dead_letters"] += len(done.bad)
+        partition, record, error = done.bad[0]
+        self.say_once(
+            "dead letters",
+            "partition %d, offset %d is no insert event, see the topic %s: %s",
+            partition,
+            record.offset,
+            self._config.dead_letters,
+            error,
+        )
+        pause, longest = RETRY_SECONDS
+        while True:
+            try:
+                if self._letters is None:
+                    await ensure_topic(
+                        self._config, self._config.dead_letters, partitions=1, compact=False
+                    )
+                    self._letters = Writer(self._config)
+                await self._letters.send_many(letters(self._config, done.bad))
+                self.trouble = ""
+                return
+            except KafkaUnavailable as fault:
+                self.trouble = f"dead letters cannot be written: {fault}"
+            except DedupError as fault:  # no right to: the log still has them
+                self.say_once(
+                    "no dead letters", "%s; records that are no events are dropped", fault
+                )
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause)
+                raise Stopped
+            pause = min(2 * pause, longest)

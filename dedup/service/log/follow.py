@@ -1,0 +1,132 @@
+"""A service's tie to the log: its stores follow it, and its inserts go there first.
+
+    prepare (which log?) -> the stores are opened -> start -> ready once caught up -> stop
+
+The rule kept here: readiness does not flap. Once caught up, the service answers from what it has,
+and says `stale` while Kafka is away, over a restart too; only a log that cannot be followed any further
+ends that.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.inserts import LogInserts
+from dedup.service.log.replica import Replica
+from dedup.wire.kafka import KafkaConfig, Writer
+
+__all__ = ["Follower"]
+
+LOOK_SECONDS = 0.02  # between two looks at whether the log was caught up with
+
+
+class Follower:
+    """The log of one service."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        namespaces: Namespaces,
+        path: Path,
+        *,
+        partitions: str | None = None,
+        rebuild: bool = False,
+    ) -> None:
+        """Partitions of the log are those that are held here, "0-3,6" say; None: all."""
+        self._namespaces = namespaces
+        self.writer = Writer(config)
+        self.replica = Replica(config, namespaces, path, share=partitions, rebuild=rebuild)
+        self.inserts = LogInserts(self.writer, lambda: self.replica.is_known)
+        self._task: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Find the log, and see that the stores are its view. Raises what Replica.prepare() does."""
+        await self.replica.prepare()
+        self._namespaces.share = self.replica.share
+
+    async def catch_up(self) -> None:
+        """Follow the log from now on; return once it was caught up with.
+
+        While Kafka is away, what was caught up with before this start is enough.
+        Raises what ends Replica.run() before that.
+        """
+        self._task = asyncio.create_task(self.replica.run())
+        while not self.replica.ready and not self._task.done():  # noqa: ASYNC110  (it has no event)
+            await asyncio.sleep(LOOK_SECONDS)
+        if self._task.done():
+            await self._task
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why probes may not be answered, or None if they may."""
+        state = self.replica.state()
+        return None if state.ready else f"{state.status}: {state.reason}"
+
+    @property
+    def stale(self) -> str:
+        """Why what is answered may be behind the log, or ""."""
+        state = self.replica.state()
+        return state.reason if state.ready and state.status != "current" else ""
+
+    async def stop(self, seconds: float) -> None:
+        """Wait for Kafka's acknowledgements, so long at most; apply no more; let go of Kafka."""
+        await self.inserts.drain(seconds)
+        self.replica.stop()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=seconds)
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task})
+            if not self._task.cancelled():
+                self._task.exception()  # was logged by the replica
+        await self.writer.stop()
+
+    def info(self) -> dict[str, object]:
+        """Return where it stands, flat, for DEDUP.INFO."""
+        state = self.replica.state()
+        return {
+            "log_status": state.status,
+            "log_lag_records": state.lag_records,
+            "log_behind_seconds": round(state.behind_seconds, 1),
+            "log_manifest_age_seconds": round(state.manifest_seconds, 1),
+        }
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the figures of the log."""
+        state, share = self.replica.state(), self.replica.share
+        for name, text, value in (
+            ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
+            ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
+            ("dedup_log_behind_seconds", "Since it was up to date", state.behind_seconds),
+            ("dedup_log_away_seconds", "Since Kafka last answered", state.away_seconds),
+            ("dedup_log_manifest_age_seconds", "Since the last manifest", state.manifest_seconds),
+            (
+                "dedup_log_unacknowledged",
+                "Inserts that wait for Kafka",
+                self.inserts.unacknowledged,
+            ),
+            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
+            (
+                "dedup_log_partitions_held",
+                "Partitions of the log that are held here",
+                0 if share is None else len(share.partitions),
+            ),
+        ):
+            gauge = GaugeMetricFamily(name, text)
+            gauge.add_metric((), float(value))
+            yield gauge
+        for name, text, offsets in (
+            ("dedup_log_applied_offset", "Next offset to be applied", state.offsets),
+            ("dedup_log_end_offset", "End of the log, as last heard", state.ends),
+        ):
+            gauge = GaugeMetricFamily(name, text, labels=("partition",))
+            for partition, offset in sorted(offsets.items()):
+                gauge.add_metric((str(partition),), float(offset))
+            yield gauge
+        events = CounterMetricFamily("dedup_log_events", "Events by result", labels=("result",))
+        for result, count in sorted(state.counts.items()):
+            events.add_metric((result,), float(count))
+        yield events

@@ -1,0 +1,66 @@
+"""Whether the stores of a folder are the view of this log, and of all of it that they say they have.
+
+The rule kept here: a store with a gap, or from another time than its manifest, is never read on into; the
+log is the truth, so that --rebuild mends what is refused.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dedup.detector import Detector
+from dedup.service.log.manifest import MANIFEST, Manifest
+from dedup.wire.kafka import LogLost, Topic
+
+__all__ = ["ADVICE", "check_ends", "check_unknown", "missing"]
+
+log = logging.getLogger(__name__)
+
+ADVICE = (
+    "If the log is the right one, start over from it with --rebuild, which empties the stores "
+    "first; else start with the topic and folder that belong together"
+)
+
+Applied = Mapping[str, Mapping[int, int]]  # of each namespace, {partition: next offset}
+
+
+def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:
+    """Return the namespaces that are gone, for which the log is read from its beginning.
+
+    Raises LogLost if one has less than it had.
+    """
+    gone = manifest.namespaces.keys() - applied.keys()
+    for name in sorted(gone):
+        log.warning("the namespace %s is gone, and is made anew from the log", name)
+    for name, offsets in manifest.namespaces.items():
+        for partition, offset in offsets.items():
+            held = applied.get(name, offsets).get(partition, 0)
+            if held < offset:
+                raise LogLost(
+                    f"the store {path / name} has partition {partition} applied up to "
+                    f"offset {held}, and {MANIFEST} says {offset}: it is an older copy, which "
+                    f"belongs to the {MANIFEST} of its time. {ADVICE}"
+                )
+    return frozenset(gone)
+
+
+def check_unknown(path: Path, views: Iterable[tuple[str, Detector]]) -> None:
+    """Raise LogLost for documents in a folder that has no manifest."""
+    for name, detector in views:
+        if len(detector):
+            raise LogLost(
+                f"the store {path / name} holds {len(detector):,} documents, and nothing "
+                f"says which log they came from ({MANIFEST} is missing). {ADVICE}"
+            )
+
+
+def check_ends(path: Path, topic: Topic, applied: Applied, ends: Mapping[int, int]) -> None:
+    """Raise LogLost if a store has more than the log."""
+    for name, offsets in applied.items():
+        for partition, offset in offsets.items():
+            if offset > ends.get(partition, 0):
+                raise LogLost(
+                    f"the store {path / name} has partition {partition} applied up to "
+                    f"offset {offset}, and the topic {topic.name!r} ends at "
+                    f"{ends.get(partition, 0)}: records were lost. {ADVICE}"
+                )

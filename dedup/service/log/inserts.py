@@ -1,0 +1,99 @@
+"""Where accepted pages go when there is a log: to Kafka, and from there into every store.
+
+The rule kept here: OK means that Kafka acknowledged the event. The reservation stands until the event
+is applied, so that nobody is told `unique` of the same content in between; an event that Kafka did
+not acknowledge leaves it standing, and the client's next try inserts the same page again. Nothing is
+written to a log before it is known to be the one that the stores are a view of.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dedup.detector import Detector
+from dedup.model.errors import UsageError
+from dedup.model.events import encode, record_key
+from dedup.model.values import Document, Verdict
+from dedup.wire.kafka import KafkaUnavailable, Writer
+
+__all__ = ["LogInserts"]
+
+
+class LogInserts:
+    """Inserts of a service that follows a log."""
+
+    commits = False
+
+    def __init__(self, writer: Writer, is_known: Callable[[], bool] = lambda: True) -> None:
+        """is_known says whether the log is known to be the stores' own, since this start."""
+        self._writer = writer
+        self._is_known = is_known
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def insert(
+        self, namespace: str, detector: Detector, verdict: Verdict
+    ) -> "asyncio.Future[None] | None":
+        """Produce the event; the future is done when Kafka has it.
+
+        Raises EventInvalid, and KafkaUnavailable before the log is known.
+        """
+        if verdict.token is not None and detector.ending(verdict.token) == "inserted":
+            return None
+        self._check(verdict)
+        self._check_log()
+        document = Document(verdict.key, verdict.page, verdict.domain, time.time())
+        key, value = encode(namespace, document)
+        return self._task(self._insert(detector, verdict, key, value))
+
+    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Keep the reservation until the event comes, which somebody else produces."""
+        self._check(verdict)
+        assert verdict.token is not None
+        detector.pin(verdict.token)
+
+    def forget(self, namespace: str, detector: Detector, key: str) -> "asyncio.Future[bool] | bool":
+        """Produce a tombstone; tell whether the document is there as far as this view knows.
+
+        Raises KafkaUnavailable before the log is known.
+        """
+        self._check_log()
+        known = detector.get(key) is not None
+        return self._task(self._forget(record_key(namespace, key), known=known))
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many records wait for Kafka."""
+        return self._writer.unacknowledged
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for what is under way, so long at most; tell whether all of it ended."""
+        if not self._tasks:
+            return True
+        return not (await asyncio.wait(set(self._tasks), timeout=seconds))[1]
+
+    def _check(self, verdict: Verdict) -> None:
+        if verdict.token is None:
+            raise UsageError(f"{verdict.key!r} has no token: it cannot be inserted")
+
+    def _check_log(self) -> None:
+        if not self._is_known():
+            raise KafkaUnavailable(
+                "Kafka has not answered since this service started, so that it is not known whether "
+                "its log is still the one of the stores: nothing is written to it before"
+            )
+
+    async def _insert(self, detector: Detector, verdict: Verdict, key: bytes, value: bytes) -> None:
+        await self._writer.send(key, value)
+        assert verdict.token is not None
+        detector.pin(verdict.token)  # now the event is sure to come; before, it may expire
+
+    async def _forget(self, key: bytes, *, known: bool) -> bool:
+        await self._writer.send(key, None)
+        return known
+
+    def _task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

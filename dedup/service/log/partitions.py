@@ -1,0 +1,112 @@
+"""What a shard holds of the log: nothing of partitions that are others', and records in their places.
+
+The rule kept here: a document of a partition that was given up is not answered for; in whatever state a
+kill left its removal, it is gone before the partition is read again, so that what was forgotten meanwhile
+does not come back.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dedup.detector import Detector
+from dedup.model.events import record_key
+from dedup.wire.shards import Share, partition_of
+
+__all__ = ["clear", "give_up", "give_up_all", "misplaced"]
+
+PAUSE = 4.0  # after removing some documents, as a multiple of the time that it took
+RETRY_SECONDS = 10.0  # after a store took no changes
+
+log = logging.getLogger(__name__)
+
+
+def give_up(
+    namespace: str,
+    detector: Detector,
+    share: Share,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Have a store give up the partitions that a share does not hold; return how many documents went.
+
+    Mostly none yet: what is given up is not answered for, and clear() removes it. See
+    dedup.store.give_up().
+    """
+    return detector.give_up(
+        share.partitions,
+        lambda key: partition_of(record_key(namespace, key), share.count),
+        progress,
+    )
+
+
+def give_up_all(
+    views: Iterable[tuple[str, Detector]],
+    path: Path,
+    share: Share,
+    say: Callable[[str], None],
+) -> int:
+    """Have every namespace of a folder give up what a share does not hold; return how many went."""
+    removed = 0
+    for name, detector in views:
+
+        def progress(done: int, count: int, name: str = name) -> None:
+            say(
+                f"documents of other shards are being removed from {name}: {done:,} of {count:,} "
+                "were looked at"
+            )
+
+        gone = give_up(name, detector, share, progress)
+        if gone:
+            _say_removed(path / name, gone, share)
+        removed += gone
+    return removed
+
+
+async def clear(
+    views: Iterable[tuple[str, Detector]],
+    path: Path,
+    share: Share,
+    removed: Callable[[str, int], None],
+) -> None:
+    """Remove what was given up, a little at a time, while the service answers for the rest.
+
+    removed is told the namespace and how many documents went. Raises StoreDamaged; a store that takes no
+    changes is asked again. May be cancelled: the next start goes on.
+    """
+    for name, detector in views:
+        gone = 0
+        while True:
+            began = time.monotonic()
+            try:
+                count = await asyncio.to_thread(detector.give_up_more)
+            except OSError as error:
+                log.error("%s: documents of other shards wait for the disk: %s", path / name, error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if count is None:
+                break
+            gone += count
+            removed(name, count)
+            await asyncio.sleep(PAUSE * (time.monotonic() - began))
+        if gone:
+            _say_removed(path / name, gone, share)
+
+
+def _say_removed(store: Path, count: int, share: Share) -> None:
+    log.warning(
+        "%s: %s documents of partitions other than %s were removed", store, f"{count:,}", share
+    )
+
+
+def misplaced(batch: Mapping[int, list[Any]], count: int) -> Iterator[tuple[int, Any, int]]:
+    """Yield (partition, record, its key's partition) of records that lie in another one.
+
+    Whoever wrote them spreads keys in another way than Kafka's own producer.
+    """
+    for partition, records in batch.items():
+        for record in records:
+            if record.key is not None and (home := partition_of(record.key, count)) != partition:
+                yield partition, record, home

@@ -1,0 +1,1 @@
+"""The RESP port: Redis' protocol, connection by connection."""

@@ -1,0 +1,208 @@
+"""RESP commands: arguments in, encoded answers out. What clients send at connection: greetings.py.
+
+A command is a function of a session and its arguments (the name is the first). It returns bytes, or
+Later for an answer that is still to come.
+"""
+
+import asyncio
+
+from dedup.model.errors import UsageError
+from dedup.model.values import Neighbour
+from dedup.service.core.batches import PROBES, probe_in_slices
+from dedup.service.core.namespaces import Refused
+from dedup.service.resp import protocol as wire
+from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
+from dedup.service.resp.protocol import NIL, OK, bulk, integer, options
+from dedup.service.resp.session import (
+    INSERT,
+    PROBE,
+    Command,
+    Later,
+    Plans,
+    Session,
+    check_arity,
+    shown,
+)
+
+__all__ = ["INSERT", "PROBE", "probe", "run", "run_together"]
+
+
+def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
+    """Carry out a command; return its name and its answer. Raises what it raises."""
+    name = arguments[0].upper()
+    command = _COMMANDS.get(name)
+    if not session.trusted and name not in BEFORE_AUTH:
+        raise Refused("NOAUTH", "show the token first: AUTH default <token>")
+    if command is None:
+        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+    return name, command(session, arguments)
+
+
+def run_together(session: Session, run_of: list[list[bytes]]) -> bytes:
+    """Carry out commands that are alike (Session.together) at once; return their answers.
+
+    Raises what one of them raises: then each is to be carried out by itself.
+    """
+    if run_of[0][0] == PROBE:
+        return b"".join(probes(session.plans, run_of))
+    pages = [(wire.text(command[2], "key"), wire.text(command[3], "token")) for command in run_of]
+    session.commands.insert_many(wire.text(run_of[0][1], "namespace"), pages)
+    return OK * len(run_of)
+
+
+# ------------------------------------------------------------------------------------- the work
+
+
+def probe(plans: Plans, arguments: list[bytes]) -> bytes:
+    """Carry out one DEDUP.PROBE."""
+    plan = plans.of(arguments)
+    value, check = wire.value_and_check(arguments[2], arguments[3])
+    if plan is None:
+        return wire.EMPTY
+    detector, recipe, domain, most, links = plan
+    found = plans.commands.probe(detector, value, check, recipe, domain, links or 0)
+    if links is not None:
+        return wire.whole_neighbours(found if most is None else found[:most])
+    return _neighbours(found, most) if found else wire.EMPTY
+
+
+def probes(plans: Plans, run_of: list[list[bytes]]) -> list[bytes]:
+    """Carry out some DEDUP.PROBE alike but for value and check."""
+    plan = plans.of(run_of[0])
+    if plan is not None and plan.links is not None:
+        return [probe(plans, arguments) for arguments in run_of]
+    values = wire.fingerprints([arguments[2] for arguments in run_of])
+    checks = wire.fingerprints([arguments[3] for arguments in run_of])
+    answers = [wire.EMPTY] * len(run_of)
+    if plan is not None:
+        detector, recipe, domain, most, _ = plan
+        found = plans.commands.probe_many(detector, values, checks.tolist(), recipe, domain)
+        for i, near in found.items():
+            answers[i] = _neighbours(near, most)
+    return answers
+
+
+def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
+    return wire.neighbours(found if most is None else found[:most])
+
+
+def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
+    check_arity(arguments, 5)
+    if arguments[2].upper() != b"RECIPE":
+        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
+    head = [word.upper() for word in arguments[4:11]]
+    if b"VALUES" not in head:
+        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
+    first = 4 + head.index(b"VALUES")
+    given = options("MPROBE", arguments[4:first])
+    pairs = arguments[first + 1 :]
+    if len(pairs) % 2:
+        raise UsageError("after VALUES come pairs of value and check")
+    commands, recipe = session.commands, wire.text(arguments[3], "recipe")
+    detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
+    values, checks = wire.fingerprints(pairs[::2]), wire.fingerprints(pairs[1::2])
+
+    def encoded(found: dict[int, list[Neighbour]]) -> bytes:
+        answers = [wire.EMPTY] * len(values)
+        for i, near in found.items():
+            answers[i] = _neighbours(near, given.count)
+        return wire.array(answers)
+
+    if len(values) > PROBES:
+        work = probe_in_slices(commands, detector, values, checks.tolist(), recipe)
+        return Later(asyncio.ensure_future(work), encoded)
+    return encoded(commands.probe_many(detector, values, checks.tolist(), recipe, None))
+
+
+def _reserve(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 11)
+    page, domain = wire.page(arguments[3:11])
+    given, token = wire.reserve_options(arguments[11:])
+    verdict = session.commands.reserve(
+        wire.text(arguments[1], "namespace"),
+        wire.text(arguments[2], "key"),
+        page,
+        domain,
+        given.asked,
+        exempt=given.exempt,
+        guard=given.guard,
+        token=token,
+        home=given.home,
+    )
+    nil = NIL[session.protocol]
+    if verdict.status == "unique" and verdict.token is not None:  # most are, at most shards
+        return wire.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
+    return wire.array(
+        (
+            bulk(verdict.status.encode()),
+            nil if verdict.token is None else bulk(verdict.token.encode()),
+            nil if verdict.of is None else bulk(verdict.of.encode()),
+            nil if verdict.distance is None else integer(verdict.distance),
+            nil if verdict.check_distance is None else integer(verdict.check_distance),
+            bulk(verdict.reason.encode()) if verdict.reason else nil,
+        )
+    )
+
+
+def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
+    namespace, key, token = arguments[1:4]
+    return wire.text(namespace, "namespace"), wire.text(key, "key"), wire.text(token, "token")
+
+
+def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
+    check_arity(arguments, 4, 5)
+    pin = len(arguments) == 5
+    if pin and arguments[4].upper() != b"PIN":
+        raise UsageError("DEDUP.INSERT ns key token [PIN]")
+    done = session.commands.insert(*_token_arguments(arguments), pin=pin)
+    return OK if done is None else Later(done, lambda _: OK)
+
+
+def _release(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 4, 4)
+    return integer(session.commands.release(*_token_arguments(arguments)))
+
+
+def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
+    check_arity(arguments, 3, 3)
+    namespace, key = wire.text(arguments[1], "namespace"), wire.text(arguments[2], "key")
+    done = session.commands.forget(namespace, key)
+    return integer(done) if isinstance(done, bool) else Later(done, integer)
+
+
+def _partitions(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 1, 1)
+    held, count = session.commands.partitions()
+    return wire.array((bulk(held.encode()), integer(count)))
+
+
+def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 1, 2)
+    commands = session.commands
+    info = (
+        commands.info()
+        if len(arguments) == 1
+        else commands.namespace_info(wire.text(arguments[1], "namespace"))
+    )
+    lines = (f"{key}:{value}\r\n" for key, value in info.items())
+    return bulk("".join(lines).encode())
+
+
+def _command(_: Session, arguments: list[bytes]) -> bytes:
+    if arguments[1:2] and arguments[1].upper() == b"COUNT":
+        return integer(len(_COMMANDS))
+    return wire.EMPTY  # DOCS, INFO: docs/protocol.md has them
+
+
+_COMMANDS: dict[bytes, Command] = {
+    PROBE: lambda session, arguments: probe(session.plans, arguments),
+    b"DEDUP.MPROBE": _mprobe,
+    b"DEDUP.RESERVE": _reserve,
+    INSERT: _insert,
+    b"DEDUP.RELEASE": _release,
+    b"DEDUP.FORGET": _forget,
+    b"DEDUP.INFO": _dedup_info,
+    b"DEDUP.PARTITIONS": _partitions,
+    b"COMMAND": _command,
+    **GREETINGS,
+}

@@ -1,0 +1,132 @@
+"""RESP commands that clients send at connection, and which say nothing of pages.
+
+The rule kept here: before the token was shown, nothing but AUTH, HELLO and QUIT is answered.
+"""
+
+from dedup.model.errors import UsageError
+from dedup.service.core.namespaces import Refused
+from dedup.service.resp import protocol as wire
+from dedup.service.resp.protocol import NIL, OK, bulk, integer
+from dedup.service.resp.session import Command, Session, check_arity, shown
+
+__all__ = ["BEFORE_AUTH", "GREETINGS"]
+
+
+def _ping(_: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 1, 2)
+    return bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n"
+
+
+def _echo(_: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 2, 2)
+    return bulk(arguments[1])
+
+
+def _auth(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 2, 3)
+    session.show(arguments[1] if len(arguments) == 3 else b"default", arguments[-1])
+    return OK
+
+
+def _hello(session: Session, arguments: list[bytes]) -> bytes:
+    protocol = session.protocol
+    if len(arguments) > 1:
+        if arguments[1] not in {b"2", b"3"}:
+            raise Refused("NOPROTO", "unsupported protocol version: 2 or 3")
+        protocol = int(arguments[1])
+    words = iter(arguments[2:])
+    name = session.name
+    for word in words:
+        try:
+            if word.upper() == b"AUTH":
+                session.show(next(words), next(words))
+            elif word.upper() == b"SETNAME":
+                name = _checked_name(next(words))
+            else:
+                raise UsageError(f"HELLO does not know {shown(word)}")
+        except StopIteration:
+            raise UsageError(f"{shown(word)} has too few arguments") from None
+    if not session.trusted:
+        raise Refused("NOAUTH", "HELLO needs the token here: HELLO 3 AUTH default <token>")
+    session.protocol, session.name = protocol, name
+    facts = (
+        ("server", bulk(b"dedup")),
+        ("version", bulk(session.commands.version.encode())),
+        ("proto", integer(protocol)),
+        ("id", integer(session.number)),
+        ("mode", bulk(b"standalone")),
+        ("role", bulk(b"master")),
+        ("modules", wire.EMPTY),
+    )
+    return wire.mapping([(bulk(key.encode()), value) for key, value in facts], protocol)
+
+
+def _checked_name(name: bytes) -> bytes:
+    if len(name) > 128 or not all(32 < each < 127 for each in name):
+        raise UsageError("a connection's name has up to 128 printable characters and no space")
+    return name
+
+
+def _client(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 2)
+    match arguments[1].upper():
+        case b"ID":
+            return integer(session.number)
+        case b"GETNAME":
+            return bulk(session.name) if session.name else NIL[session.protocol]
+        case b"SETNAME":
+            check_arity(arguments, 3, 3)
+            session.name = _checked_name(arguments[2])
+            return OK
+        case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH":
+            return OK
+        case b"INFO" | b"LIST":
+            name = session.name.decode()
+            return bulk(f"id={session.number} name={name} resp={session.protocol}\n".encode())
+        case other:
+            raise UsageError(f"CLIENT does not know {shown(other)}")
+
+
+def _config(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 3)
+    if arguments[1].upper() != b"GET":
+        raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
+    asked = {word.lower() for word in arguments[2:]}
+    return wire.mapping([each for name, each in _CONFIG.items() if name in asked], session.protocol)
+
+
+def _info(session: Session, _: list[bytes]) -> bytes:
+    info = session.commands.info()
+    lines = ["# Server", "redis_mode:standalone", f"dedup_version:{info.pop('version')}", "# Dedup"]
+    lines += [f"{key}:{value}" for key, value in info.items()]
+    return bulk("".join(f"{line}\r\n" for line in lines).encode())
+
+
+def _select(_: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 2, 2)
+    if arguments[1] != b"0":
+        raise UsageError("there is one database, 0: namespaces keep crawls apart")
+    return OK
+
+
+def _quit(session: Session, _: list[bytes]) -> bytes:
+    session.closing = True
+    return OK
+
+
+# redis-benchmark asks for these
+_CONFIG = {
+    name: (bulk(name), bulk(value)) for name, value in ((b"save", b""), (b"appendonly", b"no"))
+}
+BEFORE_AUTH = frozenset((b"AUTH", b"HELLO", b"QUIT"))
+GREETINGS: dict[bytes, Command] = {
+    b"PING": _ping,
+    b"ECHO": _echo,
+    b"AUTH": _auth,
+    b"HELLO": _hello,
+    b"CLIENT": _client,
+    b"CONFIG": _config,
+    b"INFO": _info,
+    b"SELECT": _select,
+    b"QUIT": _quit,
+}

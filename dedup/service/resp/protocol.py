@@ -1,0 +1,273 @@
+"""Redis' wire format, and the arguments that stand in it.
+
+    arguments (list of bytes) -> numbers, names, options -> a command's answer -> bytes
+
+No I/O. A bad argument raises UsageError, which says which and what is allowed.
+"""
+
+import re
+from binascii import Error as NotHex
+from binascii import unhexlify
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from dedup.core.numbers import Array
+from dedup.model.errors import UsageError
+from dedup.model.values import Neighbour, PageFingerprint
+from dedup.service.core.namespaces import Asked
+
+__all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
+
+OK = b"+OK\r\n"
+EMPTY = b"*0\r\n"
+UNIQUE = b"*6\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b"
+NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
+
+LONGEST_SECONDS = 86_400.0  # a reservation that a client may ask for
+
+_PAIR = Struct(">QQ")
+_THREE = Struct(">QQQ")
+_TOKEN = re.compile(rb"[A-Za-z0-9-]{16,64}")
+_REASON = re.compile(rb"[a-z][a-z_]{0,31}")
+_BREAKS = re.compile(r"[\r\n]+")
+
+
+def bulk(data: bytes) -> bytes:
+    """Return bytes as a bulk string."""
+    return b"$%d\r\n%b\r\n" % (len(data), data)
+
+
+def integer(number: int) -> bytes:
+    """Return an integer."""
+    return b":%d\r\n" % number
+
+
+def array(parts: Sequence[bytes]) -> bytes:
+    """Return an array of encoded parts."""
+    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
+
+
+def mapping(parts: Sequence[tuple[bytes, bytes]], protocol: int) -> bytes:
+    """Return a map of encoded parts; in protocol 2, an array of keys and values in turn."""
+    body = b"".join(key + value for key, value in parts)
+    return (b"%%%d\r\n%b" if protocol == 3 else b"*%d\r\n%b") % (
+        len(parts) if protocol == 3 else 2 * len(parts),
+        body,
+    )
+
+
+def error(code: str, message: str) -> bytes:
+    """Return an error, in one line."""
+    return f"-{code} {_BREAKS.sub(' ', message)}\r\n".encode("utf-8", "replace")
+
+
+def neighbours(found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as an array of [key, distance, check_distance]."""
+    parts = [b"*%d\r\n" % len(found)]
+    for n in found:
+        key = n.key.encode()
+        parts.append(
+            b"*3\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(key), key, n.distance, n.check_distance)
+        )
+    return b"".join(parts)
+
+
+def whole_neighbours(found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as [key, distance, check_distance, links_distance, domain]."""
+    distances = [(n.distance, n.check_distance, n.links_distance) for n in found]
+    return array(
+        [
+            array([bulk(n.key.encode()), *map(integer, bits), bulk(n.domain.encode())])
+            for n, bits in zip(found, distances, strict=True)
+        ]
+    )
+
+
+# ------------------------------------------------------------------------------------ arguments
+
+
+def text(argument: bytes, name: str) -> str:
+    """Return an argument that is text."""
+    try:
+        return argument.decode()
+    except UnicodeDecodeError as fault:
+        raise UsageError(f"{name} is not UTF-8: {fault}") from fault
+
+
+def number(argument: bytes, name: str, greatest: int = 2**32 - 1) -> int:
+    """Return an argument that is a decimal number."""
+    if argument.isdigit() and len(argument) <= 10 and (found := int(argument)) <= greatest:
+        return found
+    raise UsageError(f"{name} {argument[:40]!r} is not allowed: a number in 0 .. {greatest}")
+
+
+def value_and_check(value: bytes, check: bytes) -> tuple[int, int]:
+    """Return two fingerprints, 16 hex digits each."""
+    if len(value) == len(check) == 16:
+        try:
+            first, second = _PAIR.unpack(unhexlify(value + check))
+            return first, second
+        except NotHex:
+            pass
+    bad = check if _is_fingerprint(value) else value
+    raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits")
+
+
+def fingerprints(arguments: Sequence[bytes]) -> Array:
+    """Return a batch of fingerprints."""
+    joined = b"".join(arguments)
+    if len(joined) == 16 * len(arguments) and set(map(len, arguments)) <= {16}:
+        try:
+            return np.frombuffer(unhexlify(joined), ">u8").astype(np.uint64)
+        except NotHex:
+            pass
+    bad = next(argument for argument in arguments if not _is_fingerprint(argument))
+    raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits")
+
+
+def _is_fingerprint(argument: bytes) -> bool:
+    try:
+        return len(argument) == len(unhexlify(argument)) * 2 == 16
+    except NotHex:
+        return False
+
+
+def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
+    """Return `value check links features link_count domain RECIPE r` as a page and its domain."""
+    if arguments[6].upper() != b"RECIPE":
+        raise UsageError(
+            "a page is `value check links features link_count domain RECIPE id`: RECIPE is missing"
+        )
+    words = arguments[0], arguments[1], arguments[2]
+    try:
+        if not all(len(word) == 16 for word in words):
+            raise NotHex
+        value, check, links = _THREE.unpack(unhexlify(b"".join(words)))
+    except NotHex:
+        bad = next(word for word in words if not _is_fingerprint(word))
+        raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits") from None
+    found = PageFingerprint(
+        value,
+        check,
+        links,
+        number(arguments[3], "features"),
+        number(arguments[4], "link_count"),
+        text(arguments[7], "recipe"),
+    )
+    return found, text(arguments[5], "domain")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What stands behind a command's fixed arguments."""
+
+    asked: Asked = Asked()
+    domain: str | None = None
+    count: int | None = None
+    exempt: str | None = None
+    guard: bool = True
+    links: int | None = None
+    token: str | None = None
+    home: bool = True
+
+
+def _seconds(argument: bytes) -> float:
+    """Return how long a page may be in flight: as asked, or as long as the service allows."""
+    try:
+        seconds = float(argument)
+    except ValueError:
+        seconds = 0.0
+    if not seconds >= 0.001:
+        raise UsageError(f"SECONDS {argument[:40]!r} is not allowed: a number from 0.001 on")
+    return min(seconds, LONGEST_SECONDS)
+
+
+def _scope(argument: bytes) -> str:
+    if argument not in {b"site", b"global"}:
+        raise UsageError(f"SCOPE {argument[:40]!r} is not allowed: site or global")
+    return argument.decode()
+
+
+def _reason(argument: bytes) -> str:
+    if not _REASON.fullmatch(argument):
+        raise UsageError(f"EXEMPT {argument[:40]!r} is not a reason: [a-z_], up to 32")
+    return argument.decode()
+
+
+def _token(argument: bytes) -> str:
+    if not _TOKEN.fullmatch(argument):
+        raise UsageError(f"TOKEN {argument[:80]!r} is not allowed: [A-Za-z0-9-], 16 to 64")
+    return argument.decode()
+
+
+def _switch(argument: bytes, name: str) -> bool:
+    if argument.lower() not in {b"on", b"off"}:
+        raise UsageError(f"{name} {argument[:40]!r} is not allowed: on or off")
+    return argument.lower() == b"on"
+
+
+_FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
+    b"SCOPE": ("scope", _scope),
+    b"DISTANCE": ("distance", lambda argument: number(argument, "DISTANCE", 64)),
+    b"TOTAL": ("total_distance", lambda argument: number(argument, "TOTAL", 128)),
+    b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
+    b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
+    b"EXEMPT": ("exempt", _reason),
+    b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
+    b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
+    b"TOKEN": ("token", _token),
+    b"SECONDS": ("reservation_seconds", _seconds),
+    b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
+}
+
+OPTIONS_KNOWN = 4096  # ways to say the options of RESERVE, but for the token
+
+Command = Literal["PROBE", "MPROBE", "RESERVE"]
+
+_ALLOWED: dict[str, frozenset[bytes]] = {
+    "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"COUNT", b"LINKS")),
+    "MPROBE": frozenset((b"DISTANCE", b"TOTAL", b"COUNT")),
+    "RESERVE": frozenset(b"SCOPE DISTANCE TOTAL FEATURES SECONDS EXEMPT GUARD TOKEN HOME".split()),
+}
+
+
+def options(command: Command, arguments: Sequence[bytes]) -> Options:
+    """Return the options of a command, each given once at most."""
+    given: dict[str, Any] = {}
+    words = iter(arguments)
+    for word in words:
+        name = word.upper()
+        if name not in _ALLOWED[command] or _FIELDS[name][0] in given:
+            allowed = ", ".join(sorted(each.decode() for each in _ALLOWED[command]))
+            raise UsageError(f"{word[:40]!r} is not an option here; each once: {allowed}")
+        field, read = _FIELDS[name]
+        try:
+            given[field] = read(next(words))
+            if command == "PROBE" and given.get("scope") == "site" and field == "scope":
+                given["domain"] = text(next(words), "domain")
+        except StopIteration:
+            raise UsageError(f"{name.decode()} has too few arguments") from None
+    asked = {field: given.pop(field) for field in Asked.__struct_fields__ if field in given}
+    return Options(Asked(**asked), **given)
+
+
+_known: dict[tuple[bytes, ...], Options] = {}
+
+
+def reserve_options(arguments: Sequence[bytes]) -> tuple[Options, str | None]:
+    """Return the options of a RESERVE but for its token, and that; those said alike are read once."""
+    at = arguments.index(b"TOKEN") if b"TOKEN" in arguments else len(arguments)
+    others = (*arguments[:at], *arguments[at + 2 :])
+    given = None if at % 2 else _known.get(others)
+    if given is not None and at != len(arguments) - 1:
+        return given, _token(arguments[at + 1]) if at < len(arguments) else None
+    given = options("RESERVE", arguments)
+    token, given = given.token, msgspec.structs.replace(given, token=None)
+    if at < len(arguments) or token is None:  # not said in another way
+        if len(_known) >= OPTIONS_KNOWN:
+            _known.clear()
+        _known[others] = given
+    return given, token

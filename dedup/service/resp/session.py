@@ -1,0 +1,129 @@
+"""A connection as its commands see it, and the probes that were read before.
+
+Session  which protocol, whether the token was shown
+Plans    probes alike but for value and check are read once, by all connections
+"""
+
+import hmac
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dedup.detector import Detector
+from dedup.model.errors import UsageError
+from dedup.service.core.namespaces import Refused
+from dedup.service.core.operations import Commands
+from dedup.service.resp import protocol as wire
+from dedup.service.resp.protocol import options
+
+__all__ = ["INSERT", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown"]
+
+PROBE = b"DEDUP.PROBE"
+INSERT = b"DEDUP.INSERT"
+PLANS = 4096  # kinds of probe (namespace and options) whose reading is remembered
+FAILURES = 3  # wrong tokens before a connection is closed
+
+
+class Later(NamedTuple):
+    """An answer that is still to come, and how it will be written."""
+
+    future: "Future[Any]"
+    encode: Callable[[Any], bytes]
+
+
+class Plan(NamedTuple):
+    """What a probe's namespace and options come to."""
+
+    detector: Detector
+    recipe: str
+    domain: str | None
+    most: int | None
+    links: int | None
+
+
+class Session:
+    """A connection as its commands see it."""
+
+    def __init__(
+        self, commands: Commands, plans: "Plans", token: bytes | None, number: int
+    ) -> None:
+        self.commands = commands
+        self.plans = plans
+        self.number = number
+        self.protocol = 2
+        self.name = b""
+        self.closing = False
+        self._token = token
+        self.trusted = token is None
+        self._failures = 0
+        self._inserts_together = commands.inserts.commits
+
+    def together(self, command: Any) -> bool:
+        """Tell whether a command can be carried out with others that are alike."""
+        if type(command) is not list:
+            return False
+        if len(command) > 5:
+            return bool(command[0] == PROBE)
+        return self._inserts_together and len(command) == 4 and bool(command[0] == INSERT)
+
+    def show(self, user: bytes, token: bytes) -> None:
+        """Take a token for the right one, or raise Refused."""
+        if self._token is None:
+            raise UsageError("this service has no token: leave AUTH out")
+        if hmac.compare_digest(token, self._token) and user == b"default":
+            self.trusted = True
+            return
+        self._failures += 1
+        self.closing = self._failures >= FAILURES
+        raise Refused("NOAUTH", "wrong token")
+
+
+class Plans:
+    """Probes alike but for value and check are read once."""
+
+    def __init__(self, commands: Commands) -> None:
+        self.commands = commands
+        self._plans: dict[tuple[bytes, ...], Plan] = {}
+        self._closed = 0
+
+    def of(self, arguments: list[bytes]) -> Plan | None:
+        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
+        commands = self.commands
+        if commands.not_ready is not None:
+            commands.check_ready()
+        if self._closed != commands.namespaces.closed:
+            self._closed = commands.namespaces.closed
+            self._plans.clear()
+        plan = self._plans.get((arguments[1], *arguments[4:]))
+        return self._made(arguments) if plan is None else plan
+
+    def _made(self, arguments: list[bytes]) -> Plan | None:
+        commands = self.commands
+        check_arity(arguments, 6)
+        if arguments[4].upper() != b"RECIPE":
+            raise UsageError("DEDUP.PROBE ns value check RECIPE id [options]: RECIPE is missing")
+        given = options("PROBE", arguments[6:])
+        recipe = wire.text(arguments[5], "recipe")
+        detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
+        if detector is None:
+            return None
+        plan = Plan(detector, recipe, given.domain, given.count, given.links)
+        if given.domain is None and given.links is None:  # those are too many to be kept
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            self._plans[arguments[1], *arguments[4:]] = plan
+        return plan
+
+
+def check_arity(arguments: Sequence[bytes], least: int, most: int | None = None) -> None:
+    """Raise UsageError for too few arguments, the name among them, or too many."""
+    if not least <= len(arguments) <= (most or len(arguments)):
+        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+
+
+def shown(name: bytes) -> str:
+    """Return a word of a command as a message shows it."""
+    return "'" + name[:40].decode("ascii", "replace") + "'"
+
+
+Command = Callable[[Session, list[bytes]], bytes | Later]

@@ -1,0 +1,1 @@
+"""How a process reaches another: insert events, Kafka, the client of the table service, shards."""

@@ -1,0 +1,251 @@
+"""What a detector asks the table service, and what the answers mean (docs/protocol.md). No I/O.
+
+    reserve(page, key) -> DEDUP.RESERVE ns key value check links ... -> [status, token, ...] -> Verdict
+
+The rule kept here: a detector's namespace and policy are in every command, so that the service keeps
+nothing about a connection. Only what the caller chose is sent; the rest is the service's default.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Literal, cast, get_args
+
+from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
+from dedup.model.policy import Policy
+from dedup.model.recipes import same_recipe
+from dedup.model.values import Neighbour, PageFingerprint, Status, Verdict, hex_fingerprint
+
+__all__ = [
+    "PARTITIONS",
+    "PROBE_COUNT",
+    "Command",
+    "Commands",
+    "Kind",
+    "NoToken",
+    "error_of",
+    "facts_of",
+    "fault_verdict",
+    "is_fault",
+    "neighbours_of",
+    "verdict_of",
+]
+
+Command = tuple[bytes | str | int, ...]
+Kind = Literal["insert", "pin", "release"]
+
+PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
+PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
+_STATUSES = frozenset(get_args(Status))
+_FAULT = "fault-"  # begins a token that was made here, for a page that could not be reserved
+
+
+class NoToken(DedupError):
+    """The service does not know a token: it was restarted, or the reservation expired."""
+
+
+class Commands:
+    """The commands of one detector."""
+
+    def __init__(
+        self, namespace: str, recipe_id: str, policy: Policy, chosen: Sequence[str]
+    ) -> None:
+        """Speak for a namespace; chosen names the fields of the policy that the caller chose."""
+        self.namespace = namespace
+        self._encoded_namespace = namespace.encode()
+        self._recipe_id = recipe_id
+        self._policy = policy
+        distances: Command = ()
+        if "distance" in chosen:
+            distances += (b"DISTANCE", policy.distance)
+        if "total_distance" in chosen:
+            distances += (b"TOTAL", policy.total_distance)
+        self._probe_options = distances
+        options = distances
+        if policy.scope == "site":
+            options += (b"SCOPE", b"site")
+        if "min_features" in chosen:
+            options += (b"FEATURES", policy.min_features)
+        if "reservation_seconds" in chosen:
+            options += (b"SECONDS", f"{policy.reservation_seconds:.3f}")
+        self._reserve_options = (b"RECIPE", recipe_id.encode(), *options)
+
+    def probe(self, page: PageFingerprint, domain: str) -> Command | None:
+        """Return the command, or None when it is known that there is no answer."""
+        same_recipe(self._recipe_id, page.recipe)
+        if page.features < self._policy.min_features:
+            return None
+        command: Command = (
+            b"DEDUP.PROBE",
+            self._encoded_namespace,
+            hex_fingerprint(page.value),
+            hex_fingerprint(page.check),
+            b"RECIPE",
+            self._recipe_id,
+            *self._probe_options,
+            b"COUNT",
+            PROBE_COUNT,
+            b"LINKS",
+            hex_fingerprint(page.links),
+        )
+        return (*command, b"SCOPE", b"site", domain) if self._policy.scope == "site" else command
+
+    def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        domain: str,
+        exempt: str | None,
+        *,
+        guard: bool = True,
+        token: str,
+    ) -> Command:
+        """Return the command that judges a page, and takes it under a token: its last word."""
+        same_recipe(self._recipe_id, page.recipe)
+        command: Command = (
+            b"DEDUP.RESERVE",
+            self._encoded_namespace,
+            _encoded(key),
+            f"{page.value:016x}",
+            f"{page.check:016x}",
+            f"{page.links:016x}",
+            page.features,
+            page.link_count,
+            domain,
+            *self._reserve_options,
+        )
+        if exempt:
+            command += (b"EXEMPT", exempt)
+        if not guard:
+            command += (b"GUARD", b"off")
+        return (*command, b"TOKEN", token)
+
+    def end(self, kind: Kind, key: str, token: str | None) -> Command:
+        """Return the command that ends a reservation."""
+        assert token is not None
+        name = b"DEDUP.RELEASE" if kind == "release" else b"DEDUP.INSERT"
+        command: Command = (name, self._encoded_namespace, _encoded(key), token)
+        return (*command, b"PIN") if kind == "pin" else command
+
+    def anew(self, verdict: Verdict, token: str) -> Command:
+        """Return the command that reserves once more a page whose token is not known any more."""
+        return self.reserve(verdict.page, verdict.key, verdict.domain, "expired", token=token)
+
+    def forget(self, key: str) -> Command:
+        """Return the command that removes a document."""
+        return (b"DEDUP.FORGET", self._encoded_namespace, _encoded(key))
+
+    def check(self) -> Command:
+        """Return a probe for which it does not matter what it finds, but that it can be made."""
+        none = hex_fingerprint(0)
+        recipe: Command = (b"RECIPE", self._recipe_id)
+        command: Command = (b"DEDUP.PROBE", self._encoded_namespace, none, none, *recipe)
+        return (*command, *self._probe_options, b"COUNT", 1)
+
+    def info(self) -> Command:
+        """Return the command that asks what the namespace holds."""
+        return (b"DEDUP.INFO", self._encoded_namespace)
+
+    def check_insertable(self, verdict: Verdict) -> None:
+        """Raise UsageError or RecipeMismatch for a verdict that cannot be inserted."""
+        if verdict.token is None:
+            raise UsageError(
+                f"the verdict on {verdict.key!r} ({verdict.status}) has no token: it cannot be "
+                "inserted"
+            )
+        same_recipe(self._recipe_id, verdict.page.recipe)
+
+
+def fault_verdict(page: PageFingerprint, key: str, domain: str) -> Verdict:
+    """Return the verdict on a page that is kept because the service does not answer.
+
+    Its token is known to nobody: insert() then reserves the page anew.
+    """
+    token = _FAULT + secrets.token_hex(8)
+    return Verdict("exempt", "fault", key, None, None, None, page, token, domain)
+
+
+def is_fault(verdict: Verdict) -> bool:
+    """Whether no service holds a reservation for a verdict, since none could be asked."""
+    return verdict.token is None or verdict.token.startswith(_FAULT)
+
+
+def verdict_of(reply: Any, page: PageFingerprint, key: str, domain: str) -> Verdict:
+    """Return the verdict in the answer to RESERVE. Raises ServiceUnavailable for anything else."""
+    try:
+        status, token, of, distance, check_distance, reason = reply
+        text = status.decode()
+        if text not in _STATUSES:
+            raise ValueError(text)
+        return Verdict(
+            cast(Status, text),
+            "" if reason is None else reason.decode(),
+            key,
+            None if of is None else of.decode(),
+            None if distance is None else int(distance),
+            None if check_distance is None else int(check_distance),
+            page,
+            None if token is None else token.decode(),
+            domain,
+        )
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _unreadable(reply) from error
+
+
+def neighbours_of(reply: Any) -> list[Neighbour]:
+    """Return the neighbours in the answer to PROBE. Raises ServiceUnavailable for anything else."""
+    try:
+        return [
+            Neighbour(key.decode(), int(d), int(check), int(links), domain.decode())
+            for key, d, check, links, domain in reply
+        ]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _unreadable(reply) from error
+
+
+def facts_of(reply: Any) -> dict[str, Any]:
+    """Return the key:value lines of the answer to INFO; whole numbers and numbers as such."""
+    try:
+        pairs = (line.partition(":") for line in reply.decode().splitlines() if ":" in line)
+        return {key: _number(value) for key, _, value in pairs}
+    except AttributeError as error:
+        raise _unreadable(reply) from error
+
+
+def error_of(message: str) -> DedupError:
+    """Return the error that an answer "-CODE message" stands for.
+
+    What says nothing about the command (not ready, no token, an unknown code) is
+    ServiceUnavailable: another service may answer it.
+    """
+    code, _, text = message.partition(" ")
+    if code == "NOTOKEN":
+        return NoToken(message)
+    if code == "RECIPE":
+        return RecipeMismatch(f"the table service says: {text}")
+    if code in {"ERR", "DISTANCE"}:
+        return UsageError(f"the table service says: {text}")
+    if code in {"NOAUTH", "WRONGPASS"}:
+        return ServiceUnavailable(
+            f"it refuses the token ({message}); give it in the URL: redis://:TOKEN@host:port"
+        )
+    return ServiceUnavailable(f"it answers {message}")
+
+
+def _encoded(key: str) -> bytes:
+    try:
+        return key.encode()
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise UsageError(f"document key {key!r} is not valid Unicode text: {error}") from None
+
+
+def _number(value: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    return value
+
+
+def _unreadable(reply: Any) -> ServiceUnavailable:
+    return ServiceUnavailable(f"its answer is not one of a table service: {str(reply)[:200]}")

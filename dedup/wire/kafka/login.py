@@ -1,0 +1,151 @@
+"""Where Kafka is, and how to log in: bootstrap servers from an option, the rest from the environment.
+
+    DEDUP_KAFKA_SECURITY_PROTOCOL  PLAINTEXT (default), SSL, SASL_PLAINTEXT, SASL_SSL
+    DEDUP_KAFKA_SASL_MECHANISM     PLAIN (default), SCRAM-SHA-256, SCRAM-SHA-512
+    DEDUP_KAFKA_SASL_USERNAME, DEDUP_KAFKA_SASL_PASSWORD
+    DEDUP_KAFKA_SSL_CAFILE         certificates to trust, PEM; the system's by default
+    DEDUP_KAFKA_SSL_CERTFILE, DEDUP_KAFKA_SSL_KEYFILE   this client's own, PEM
+
+The rule kept here: parsed once, into one frozen value that never shows its password; a wrong value
+names itself and what is allowed.
+"""
+
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dedup.model.errors import UsageError
+
+__all__ = ["INSERTS_TOPIC", "KafkaConfig", "check_topic", "kafka_config"]
+
+INSERTS_TOPIC = "dedup.inserts"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+DEFAULT_PORT = 9092
+
+_SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class KafkaConfig(msgspec.Struct, frozen=True):
+    """How to reach Kafka. Made by kafka_config().
+
+    request_timeout_seconds  of one request to a broker; a record that was not acknowledged within
+                             it has failed
+    """
+
+    bootstrap: tuple[str, ...]
+    topic: str = INSERTS_TOPIC
+    protocol: str = "PLAINTEXT"
+    mechanism: str = "PLAIN"
+    username: str = ""
+    password: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    client_id: str = "crawl-dedup"
+    request_timeout_seconds: float = 10.0
+
+    def __repr__(self) -> str:
+        return f"KafkaConfig({','.join(self.bootstrap)}, {self.topic}, {self.protocol})"
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of records that are no events."""
+        return f"{self.topic}.dlq"
+
+    def options(self) -> dict[str, Any]:
+        """Return what each of aiokafka's clients is made with.
+
+        Raises UsageError if a certificate cannot be read.
+        """
+        options: dict[str, Any] = {
+            "bootstrap_servers": list(self.bootstrap),
+            "client_id": self.client_id,
+            "request_timeout_ms": int(self.request_timeout_seconds * 1000),
+            "security_protocol": self.protocol,
+            "metadata_max_age_ms": 30_000,
+            "retry_backoff_ms": 200,
+        }
+        if self.protocol.endswith("SSL"):
+            options["ssl_context"] = self._ssl_context()
+        if self.protocol.startswith("SASL"):
+            options["sasl_mechanism"] = self.mechanism
+            options["sasl_plain_username"] = self.username
+            options["sasl_plain_password"] = self.password
+        return options
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file or None)
+            if self.cert_file:
+                context.load_cert_chain(self.cert_file, self.key_file or None)
+        except OSError as error:  # ssl.SSLError is one
+            files = ", ".join(filter(None, (self.ca_file, self.cert_file, self.key_file)))
+            raise UsageError(
+                f"a certificate for Kafka cannot be read ({files}): {error}"
+            ) from error
+        return context
+
+
+def kafka_config(
+    bootstrap: str,
+    topic: str = INSERTS_TOPIC,
+    *,
+    environ: Mapping[str, str] | None = None,
+    client_id: str = "crawl-dedup",
+) -> KafkaConfig:
+    """Return the configuration of "host:port,host:port" and the environment.
+
+    Raises UsageError naming what is wrong.
+    """
+    given = os.environ if environ is None else environ
+
+    def setting(name: str, allowed: tuple[str, ...] = ()) -> str:
+        value = given.get(f"DEDUP_KAFKA_{name}", "")
+        if allowed and value and value.upper() not in allowed:
+            raise UsageError(
+                f"DEDUP_KAFKA_{name} {value!r} is not allowed: one of {', '.join(allowed)}"
+            )
+        return value.upper() if allowed else value
+
+    config = KafkaConfig(
+        tuple(_server(text.strip()) for text in bootstrap.split(",")),
+        check_topic(topic),
+        setting("SECURITY_PROTOCOL", PROTOCOLS) or "PLAINTEXT",
+        setting("SASL_MECHANISM", MECHANISMS) or "PLAIN",
+        setting("SASL_USERNAME"),
+        setting("SASL_PASSWORD"),
+        setting("SSL_CAFILE"),
+        setting("SSL_CERTFILE"),
+        setting("SSL_KEYFILE"),
+        client_id,
+    )
+    if config.protocol.startswith("SASL") and not (config.username and config.password):
+        raise UsageError(
+            f"DEDUP_KAFKA_SECURITY_PROTOCOL {config.protocol} needs DEDUP_KAFKA_SASL_USERNAME and "
+            "DEDUP_KAFKA_SASL_PASSWORD"
+        )
+    return config
+
+
+def check_topic(topic: str) -> str:
+    """Return the topic as it came. Raises UsageError if Kafka would not take it."""
+    if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
+        raise UsageError(
+            f"topic {topic!r} is not allowed: 1 to 249 of the characters A-Z a-z 0-9 . _ -"
+        )
+    return topic
+
+
+def _server(text: str) -> str:
+    found = _SERVER.fullmatch(text)
+    if not found or (found[1] and not 0 < int(found[1]) < 65536):
+        raise UsageError(
+            f"Kafka's bootstrap server {text!r} is not allowed: host:port, several with commas"
+        )
+    return text if found[1] else f"{text}:{DEFAULT_PORT}"

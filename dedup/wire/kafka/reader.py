@@ -1,0 +1,314 @@
+"""Partitions of a topic in, from given offsets, without a group: a full reader of the log.
+
+    async with Reader(config, topic, {0: 17, 1: 4}) as reader:
+        while ...:
+            records = await reader.batch()     at most a second, at most 10,000 records
+
+The rule kept here: what batch() returns comes in the order of its partition and without a gap; an
+offset that the log does not have any more is LogLost, never a silent jump. While Kafka is away
+batch() returns nothing, and `alive` is False: aiokafka by itself would say nothing for ever. A reader
+that makes no progress although the log goes on is made anew.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, Self
+
+from dedup.wire.kafka.login import KafkaConfig
+from dedup.wire.kafka.supervision import STOP_SECONDS, LogLost, ended, started
+from dedup.wire.kafka.topics import Topic, describe_topic
+
+__all__ = ["Reader", "Record"]
+
+RECORDS = 10_000  # of one batch
+FETCH_BYTES = 8 << 20
+WATCH_SECONDS = 1.0  # between two looks at an idle log
+ASK_SECONDS = 5.0  # that a broker has to answer one
+STALL_SECONDS = 20.0  # without a record although there are some
+IDENTITY_SECONDS = 30.0  # between two looks at who the topic is
+
+log = logging.getLogger(__name__)
+
+
+class Record(NamedTuple):
+    """A record as it lies in the log."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+class Reader:
+    """Reads a topic's partitions by assign and seek.
+
+    positions  {partition: next offset} of what batch() has returned
+    ends       {partition: end offset}, as last heard
+    alive      whether Kafka answered when it was last asked
+    """
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        topic: Topic,
+        positions: Mapping[int, int] | None = None,
+        *,
+        records: int = RECORDS,
+        partitions: Collection[int] | None = None,
+    ) -> None:
+        """Partitions that are not in positions are read from the log's beginning.
+
+        partitions are those to be read; None: all of the topic.
+        """
+        self._config = config
+        self._topic = topic
+        self._records = records
+        self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
+        self.positions = dict(positions or {})
+        self.ends: dict[int, int] = {}
+        self.alive = False
+        self.heard = 0.0  # the monotonic clock when Kafka last answered
+        self._consumer: Any = None
+        self._watch: asyncio.Task[None] | None = None
+        self._fault: LogLost | None = None
+        self._held_up = False  # by a record that cannot be read
+        self._slow: set[int] = set()  # partitions with one: read a record at a time, up to it
+        self._moved = 0.0
+        self._identified = 0.0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self, *, within_seconds: float | None = None) -> None:
+        """Connect, as often as it takes. Raises KafkaUnavailable, and LogLost."""
+        self._consumer = await started(
+            self._made, f"reading {self._topic.name}", within_seconds=within_seconds
+        )
+        self._hear()
+        self._moved = self._identified = time.monotonic()
+        self._watch = asyncio.create_task(self._watching())
+
+    def limit(self, records: int) -> None:
+        """Have batch() return so many records at most from now on."""
+        self._records = records
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything was returned that lay in the log when it was last asked."""
+        return bool(self.ends) and all(self.positions[p] >= end for p, end in self.ends.items())
+
+    @property
+    def lag(self) -> int:
+        """How many offsets of the log, as last heard, were not returned yet."""
+        return sum(max(0, end - self.positions[p]) for p, end in self.ends.items())
+
+    @property
+    def away_seconds(self) -> float:
+        """For how long Kafka has not answered; 0 while it does."""
+        return 0.0 if self.alive else time.monotonic() - self.heard
+
+    async def batch(self, timeout_seconds: float = 1.0) -> dict[int, list[Any]]:
+        """Return the next records of each partition, as soon as there are any; {} after the time.
+
+        Each has offset, key, value, headers, timestamp (ms), as aiokafka's ConsumerRecord.
+        Raises LogLost.
+        """
+        if self._fault is not None:
+            raise self._fault
+        partitions = self._partitions()
+        if self._held_up:  # the other partitions go on
+            fetched: dict[Any, list[Any]] = {}
+            for partition in partitions:
+                fetched |= await self._fetch([partition], timeout_seconds / len(partitions))
+        else:
+            fetched = await self._fetch(partitions, timeout_seconds)
+        batch = {}
+        for partition, records in fetched.items():
+            if records:
+                batch[partition.partition] = records
+                self.positions[partition.partition] = records[-1].offset + 1
+                high = self._consumer.highwater(partition)
+                if high is not None:
+                    number = partition.partition
+                    self.ends[number] = max(self.ends.get(number, 0), high)
+        if batch:
+            self._moved = time.monotonic()
+            self._hear()
+        return batch
+
+    async def _fetch(self, partitions: list[Any], timeout_seconds: float) -> dict[Any, list[Any]]:
+        """Return the next records of some partitions, or {} where that fails. Raises LogLost."""
+        from aiokafka.errors import (
+            CorruptRecordException,
+            KafkaError,
+            NoOffsetForPartitionError,
+            OffsetOutOfRangeError,
+        )
+
+        began = time.monotonic()
+        numbers = {partition.partition for partition in partitions}
+        records = 1 if numbers <= self._slow else self._records
+        try:
+            found: dict[Any, list[Any]] = await self._consumer.getmany(
+                *partitions, timeout_ms=int(timeout_seconds * 1000), max_records=records
+            )
+        except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+            raise self._lost(f"it does not have the offset to go on from ({error})") from error
+        except (KafkaError, UnicodeDecodeError) as error:  # the latter: a header's name
+            # What aiokafka had taken out of its buffers before the error is gone: it is read again,
+            # from where batch() stands. A record that cannot be read holds its partition up.
+            for partition in partitions:
+                self._consumer.seek(partition, self.positions[partition.partition])
+            if self.alive:
+                log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
+            self.alive = False
+            if isinstance(error, UnicodeDecodeError | CorruptRecordException):
+                self._held_up = True
+                if len(numbers) == 1:
+                    self._slow |= numbers
+            await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
+            return {}
+        return found
+
+    async def stop(self) -> None:
+        """Let go of Kafka, within seconds."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+            self._watch = None
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await _let_go(consumer, "closing the reader")
+
+    async def ask(self) -> None:
+        """Ask Kafka for the ends of the partitions now. Raises what keeps it from answering."""
+        consumer = self._consumer
+        ends = await asyncio.wait_for(consumer.end_offsets(self._partitions()), ASK_SECONDS)
+        self.ends = {partition.partition: end for partition, end in ends.items()}
+        for partition, end in ends.items():
+            # Records that are not for us (of a transaction: its markers, or aborted) move it too.
+            with contextlib.suppress(Exception):
+                at = await asyncio.wait_for(consumer.position(partition), ASK_SECONDS)
+                if at <= end:
+                    number = partition.partition
+                    self.positions[number] = max(self.positions[number], at)
+
+    def _hear(self) -> None:
+        self._held_up = self._held_up and not self.caught_up
+        if not self._held_up:
+            self._slow.clear()
+        self.alive, self.heard = not self._held_up, time.monotonic()
+
+    def _partitions(self) -> list[Any]:
+        from aiokafka import TopicPartition
+
+        return [TopicPartition(self._topic.name, n) for n in self._numbers]
+
+    async def _watching(self) -> None:
+        """Look after an idle log: is Kafka there, is it still that log, does the reader move."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            if self.alive and now - self._moved < WATCH_SECONDS:
+                continue
+            try:
+                await self.ask()
+                if not self.alive or now - self._identified > IDENTITY_SECONDS:
+                    await self._identify()
+                if not self.alive:
+                    log.info("reading %s: Kafka is back", self._topic.name)
+                self._hear()
+            except asyncio.CancelledError:
+                raise
+            except LogLost as fault:
+                self._fault = fault
+                return
+            except Exception as error:
+                if self.alive:
+                    log.warning(
+                        "reading %s: Kafka does not answer (%s: %s); what was read stays in use",
+                        self._topic.name,
+                        type(error).__name__,
+                        error,
+                    )
+                self.alive = False
+                continue
+            if self.lag and now - self._moved > STALL_SECONDS:
+                log.warning("reading %s: no progress, connecting anew", self._topic.name)
+                await self._renew()
+
+    async def _identify(self) -> None:
+        found = await describe_topic(self._config, self._topic.name)
+        self._identified = time.monotonic()
+        if found is None:
+            raise self._lost("it was deleted")
+        if (found.cluster_id, found.topic_id) != (self._topic.cluster_id, self._topic.topic_id):
+            raise self._lost("it was deleted and made again")
+        if found.partitions != self._topic.partitions:
+            raise self._lost(
+                f"it has {found.partitions} partitions now, and had {self._topic.partitions}: "
+                "keys lie in other partitions than before"
+            )
+
+    async def _renew(self) -> None:
+        old = self._consumer
+        with contextlib.suppress(LogLost):
+            self._consumer = await started(self._made, f"reading {self._topic.name}")
+            await _let_go(old, "closing a reader that stood still")
+            self._moved = time.monotonic()
+
+    async def _made(self) -> Any:
+        from aiokafka import AIOKafkaConsumer
+
+        consumer = AIOKafkaConsumer(
+            **self._config.options(),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=200,
+            fetch_max_bytes=4 * FETCH_BYTES,
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        try:
+            async with asyncio.timeout(self._config.request_timeout_seconds * 2):
+                await consumer.start()
+                partitions = self._partitions()
+                consumer.assign(partitions)
+                first = await consumer.beginning_offsets(partitions)
+                last = await consumer.end_offsets(partitions)
+            for partition in partitions:
+                number, begin, end = partition.partition, first[partition], last[partition]
+                at = self.positions.setdefault(number, begin)
+                if not begin <= at <= end:
+                    raise self._lost(
+                        f"partition {number} goes from offset {begin} to {end}, and was read up to {at}"
+                    )
+                consumer.seek(partition, at)
+            self.ends = {partition.partition: last[partition] for partition in partitions}
+        except BaseException:
+            await _let_go(consumer, "closing a reader that did not start", 1.0)
+            raise
+        return consumer
+
+    def _lost(self, why: str) -> LogLost:
+        return LogLost(
+            f"the topic {self._topic.name!r} is not the log that was read before: {why}. Start over "
+            "from what it holds with --rebuild, or give the topic back from a copy"
+        )
+
+
+async def _let_go(consumer: Any, what: str, seconds: float = STOP_SECONDS) -> None:
+    """Stop a consumer; of one that does not end the connections are closed."""
+    if not await ended(consumer.stop(), what, seconds):
+        await ended(consumer._client.close(), what, 1.0)  # noqa: SLF001 - stop() did not get there

@@ -1,0 +1,224 @@
+"""Topics: made as the log needs them, or checked; and who they are.
+
+The rule kept here: nothing is read or written before the topic is known to keep what it is given. A
+topic that deletes by age would forget documents in silence, so it is refused.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+
+from dedup.wire.kafka.login import KafkaConfig
+from dedup.wire.kafka.supervision import KafkaUnavailable, TopicUnfit, ended
+
+__all__ = ["Topic", "describe_topic", "ensure_topic"]
+
+PARTITIONS = 8  # of a new log; they stay as many for ever, as keys are spread by their number
+BROKER_DEFAULT = -1  # of the replication factor
+READY_SECONDS = 15.0
+MISSING_SECONDS = 5.0
+
+_UNKNOWN_TOPIC, _TOPIC_EXISTS, _AUTHORIZATION = 3, 36, frozenset({29, 30, 31})
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """Which topic this is.
+
+    cluster_id  of the Kafka cluster
+    topic_id    32 hex digits; a topic deleted and made again has another. "" where the broker is
+                older than Kafka 2.8 and has none
+    partitions  their number
+    leaders     how many of them have a leader now
+    """
+
+    name: str
+    cluster_id: str
+    topic_id: str
+    partitions: int
+    leaders: int
+
+
+async def describe_topic(config: KafkaConfig, name: str | None = None) -> Topic | None:
+    """Return what the cluster says of a topic (default: the log's); None if there is none.
+
+    A broker that comes back may not know its topics yet: it has to say so for MISSING_SECONDS.
+    Raises KafkaUnavailable, and TopicUnfit if it may not be seen.
+    """
+    name = name or config.topic
+    until = time.monotonic() + MISSING_SECONDS
+    async with _Admin(config) as admin:
+        while (  # noqa: ASYNC110  (Kafka has no such event)
+            topic := await _describe(admin, name)
+        ) is None and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+        return topic
+
+
+async def ensure_topic(
+    config: KafkaConfig,
+    name: str | None = None,
+    *,
+    partitions: int = PARTITIONS,
+    compact: bool = True,
+    create: bool = True,
+    replication: int | None = None,
+    settings: dict[str, str] | None = None,
+) -> Topic:
+    """Return a topic (default: the log's), made if it is missing and that is allowed.
+
+    partitions, replication and settings (topic configuration) are for a topic that is made. One
+    that exists is checked: a log (compact=True) must have cleanup.policy compact.
+
+    Raises KafkaUnavailable, and TopicUnfit saying what to do.
+    """
+    name = name or config.topic
+    async with _Admin(config) as admin:
+        topic = await _describe(admin, name)
+        if topic is None:
+            if not create:
+                raise TopicUnfit(
+                    f"Kafka has no topic {name!r}: {_advice(name, partitions, compact)}"
+                )
+            configs = ({"cleanup.policy": "compact"} if compact else {}) | (settings or {})
+            await _create(admin, name, partitions, replication, configs, compact=compact)
+        if compact:
+            await _check(admin, name)
+        return await _ready(admin, name)
+
+
+class _Admin:
+    """aiokafka's admin client: started, bounded, its errors in our words."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+
+    async def __aenter__(self) -> Any:
+        from aiokafka.admin import AIOKafkaAdminClient
+
+        options = self._config.options()
+        self._client = AIOKafkaAdminClient(**options)
+        self._timeout = asyncio.timeout(self._config.request_timeout_seconds * 3)
+        await self._timeout.__aenter__()
+        try:
+            await self._client.start()
+        except BaseException as error:
+            await self._end(error)
+            raise AssertionError from error  # _end raises
+        return self._client
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        await self._end(error)
+
+    async def _end(self, error: BaseException | None) -> None:
+        from aiokafka.errors import KafkaError
+
+        try:
+            await self._timeout.__aexit__(type(error) if error else None, error, None)
+        except TimeoutError as late:
+            error = late
+        await ended(self._client.close(), "closing the connection to Kafka")
+        if isinstance(error, KafkaError | OSError | TimeoutError):
+            login = " or refuses the login" if self._config.protocol != "PLAINTEXT" else ""
+            raise KafkaUnavailable(
+                f"Kafka at {','.join(self._config.bootstrap)} does not answer{login}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if error is not None:
+            raise error
+
+
+async def _describe(admin: Any, name: str) -> Topic | None:
+    from dedup.wire.kafka.metadata import MetadataWithIds
+
+    try:
+        answer = await admin._client.send(admin._client.get_random_node(), MetadataWithIds(name))  # noqa: SLF001
+    except NotImplementedError:  # a broker older than 2.8
+        return await _describe_old(admin, name)
+    error, found, topic_id, _internal, partitions, *_ = answer.topics[0]
+    if error == _UNKNOWN_TOPIC:
+        return None
+    if error in _AUTHORIZATION:
+        raise TopicUnfit(f"Kafka does not let this user see the topic {name!r}: grant it Describe")
+    leaders = sum(each[2] >= 0 for each in partitions)
+    return Topic(found or name, answer.cluster_id or "", topic_id.hex(), len(partitions), leaders)
+
+
+async def _describe_old(admin: Any, name: str) -> Topic | None:
+    cluster = await admin.describe_cluster()
+    if name not in await admin.list_topics():  # asking for it by name could create it
+        return None
+    found = (await admin.describe_topics([name]))[0]["partitions"]
+    leaders = sum(each["leader"] >= 0 for each in found)
+    return Topic(name, cluster.get("cluster_id") or "", "", len(found), leaders)
+
+
+async def _create(
+    admin: Any,
+    name: str,
+    partitions: int,
+    replication: int | None,
+    configs: dict[str, str],
+    *,
+    compact: bool,
+) -> None:
+    from aiokafka.admin import NewTopic
+    from aiokafka.errors import for_code
+
+    new = NewTopic(name, partitions, 1, topic_configs=configs)
+    new.replication_factor = replication or BROKER_DEFAULT  # which its constructor refuses
+    answer = await admin.create_topics([new])
+    for _, code, *message in answer.topic_errors:
+        if code in _AUTHORIZATION:
+            raise TopicUnfit(
+                f"Kafka has no topic {name!r} and does not let this user make it: "
+                + _advice(name, partitions, compact)
+            )
+        if code not in {0, _TOPIC_EXISTS}:  # another process may have been faster
+            raise TopicUnfit(
+                f"Kafka did not make the topic {name!r}: {for_code(code).__name__} "
+                f"({message[0] if message else ''})"
+            )
+
+
+async def _check(admin: Any, name: str) -> None:
+    from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+    resource = ConfigResource(ConfigResourceType.TOPIC, name, {"cleanup.policy": None})
+    until = time.monotonic() + READY_SECONDS
+    while True:
+        (answer,) = await admin.describe_configs([resource])
+        code, _message, _type, _name, entries = answer.resources[0][:5]
+        if code != _UNKNOWN_TOPIC or time.monotonic() > until:
+            break
+        await asyncio.sleep(0.1)  # just made: not every broker knows
+    if code in _AUTHORIZATION:
+        return  # not ours to see; docs/operations.md tells to look at it
+    policies = [entry[1] for entry in entries if entry[0] == "cleanup.policy"]
+    if policies and "compact" not in policies[0].split(","):
+        raise TopicUnfit(
+            f"the topic {name!r} has cleanup.policy={policies[0]}: it would forget documents by "
+            "their age. Set it with `kafka-configs.sh --bootstrap-server ... --alter --entity-type "
+            f"topics --entity-name {name} --add-config cleanup.policy=compact`"
+        )
+
+
+async def _ready(admin: Any, name: str) -> Topic:
+    """Return the topic once each of its partitions has a leader."""
+    until = time.monotonic() + READY_SECONDS
+    while True:
+        topic = await _describe(admin, name)
+        if topic is not None and topic.partitions and topic.leaders == topic.partitions:
+            return topic
+        if time.monotonic() > until:
+            raise KafkaUnavailable(f"partitions of the topic {name!r} have no leader")
+        await asyncio.sleep(0.1)
+
+
+def _advice(name: str, partitions: int, compact: bool) -> str:
+    config = " --config cleanup.policy=compact" if compact else ""
+    return (
+        "make it with `kafka-topics.sh --bootstrap-server ... --create --topic "
+        f"{name} --partitions {partitions}{config}`"
+    )

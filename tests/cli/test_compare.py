@@ -1,0 +1,151 @@
+"""`dedup compare`: two texts side by side in the terminal, and as one HTML page."""
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup.cli import main
+from dedup.model.report.differences import differences
+from dedup.model.report.texts import _width, regions, side_by_side, sides
+
+WORDS = [f"word{i}" for i in range(200)]
+
+
+def call(*args: object, **options) -> Result:
+    command = ["compare", *map(str, args)]
+    return CliRunner().invoke(main, command, prog_name="dedup", **options)
+
+
+@pytest.fixture
+def pages(tmp_path):
+    """Two pages whose words differ in two places far apart; b adds markup of its own as text."""
+    changed = [*WORDS[:50], "fresh", *WORDS[51:150], "&lt;script&gt;alert", *WORDS[150:]]
+    for name, words in (("a", WORDS), ("b", changed)):
+        (tmp_path / f"{name}.html").write_text(f"<body><p>{' '.join(words)}</p></body>")
+    return tmp_path / "a.html", tmp_path / "b.html"
+
+
+def columns(text: str) -> tuple[str, str]:
+    """Return the two columns of a side by side text, each as one line."""
+    rows = [line.partition(" | ") for line in text.splitlines() if " | " in f"{line} "]
+    return tuple(" ".join(" ".join(row[side] for row in rows).split()) for side in (0, 2))
+
+
+def test_side_by_side_shows_both_texts(pages):
+    """A to the left with what it alone has, B to the right with its own; no line is too wide."""
+    result = call(*pages, "--side-by-side", env={"COLUMNS": "72"})
+    begin = result.stdout.index("\nA   ")
+    assert max(map(len, result.stdout[begin:].splitlines())) <= 72
+    left, right = columns(result.stdout[begin:])
+    assert "word49 [-word50-] word51 " in left
+    assert "word49 {+fresh+} word51 " in right
+    assert "word149 word150 " in left
+    assert "word149 {+script alert+} word150 " in right
+    assert "from word 45 -" in left
+    assert "{+" not in left
+    assert "[-" not in right
+
+
+def test_in_a_pipe_differences_come_in_lines(pages):
+    """Without a terminal each difference is one line, and so it is with --inline."""
+    plain, asked = call(*pages).stdout, call(*pages, "--inline").stdout
+    assert plain == asked
+    assert "word49 [-word50-] {+fresh+} word51" in plain
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
+    st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
+    st.integers(0, 90),
+)
+@settings(deadline=None, max_examples=200)
+def test_columns_hold_their_width_and_lose_nothing(a, b, width):
+    """Whatever the scripts and widths: each side keeps to its room, and every hunk is in a region."""
+    hunks = differences(a, b)
+    shown = regions(a, b, hunks)
+    assert [hunk for region in shown for hunk in region.hunks] == hunks
+    assert all(x.a_end <= y.a_begin for x, y in pairwise(shown))
+    room = max(24, (width - 3) // 2)
+    for line in side_by_side(a, b, hunks, width, whole=True):
+        assert _width(line) <= 2 * room + 3
+    for region in shown:
+        texts = sides(a, b, region, lambda text, _: text, whole=True)
+        for text, words, begin, end in (
+            (texts[0], a, region.a_begin, region.a_end),
+            (texts[1], b, region.b_begin, region.b_end),
+        ):
+            if not any(word[0] >= "\u0e00" for word in words):
+                assert text.split() == words[begin:end]
+
+
+class Seen(HTMLParser):
+    """What a page shows: tags, and the text inside some of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.inside: dict[str, list[str]] = {}
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        for tag in set(self.open):
+            self.inside.setdefault(tag, []).append(data)
+
+
+def test_the_html_page_shows_everything(pages, tmp_path):
+    """Verdict, both distances, the words that differ and those that are the same, nothing loaded."""
+    result = call(*pages, "--html", tmp_path / "page.html")
+    assert result.exit_code == 0
+    text = (tmp_path / "page.html").read_text()
+    seen = Seen()
+    seen.feed(text)
+    assert not seen.open
+    assert "".join(seen.inside["h1"]) in result.stdout
+    assert "".join(seen.inside["h1"]).startswith("verdict: near-duplicate")
+    cells = seen.inside["td"]
+    found = json.loads(call(*pages, "--json").stdout)
+    for name, field in (("value", "distance"), ("check", "check_distance")):
+        assert cells[cells.index(f"distance of {name}") + 1] == str(found[field])
+    assert cells[cells.index("both together") + 1] == str(found["total_distance"])
+    assert found["a"]["value"] in cells
+    assert seen.inside["del"] == ["word50"]
+    assert seen.inside["ins"] == ["fresh", "script alert"]
+    words = re.findall(r"word\d+", "".join(seen.inside["body"]))
+    assert set(words) == set(WORDS)
+    assert not {"script", "link", "img", "iframe"} & set(seen.tags)
+    assert "http" not in text
+
+
+def test_a_path_cannot_write_markup(tmp_path):
+    """Names and words are escaped."""
+    names = ["<b>a&.html", "'\"b.html"]
+    for name in names:
+        (tmp_path / name).write_text(f"<p>{' '.join(WORDS)}")
+    result = call(*(tmp_path / name for name in names), "--html", "-")
+    seen = Seen()
+    seen.feed(result.stdout)
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert seen.tags.count("b") == 2  # our own A and B
+    assert f"{tmp_path}/{names[0]}" in seen.inside["td"]
+
+
+def test_json_and_a_page_do_not_share_stdout(pages):
+    """Both to stdout is a usage error; a page in a file and JSON on stdout go together."""
+    assert call(*pages, "--json", "--html", "-").exit_code == 2
+    result = call(*pages, "--json", "--html", pages[0].with_name("both.html"))
+    assert json.loads(result.stdout)["near_duplicate"] is True
+    assert pages[0].with_name("both.html").stat().st_size

@@ -1,0 +1,162 @@
+"""What find-all and find-clusters write, beside the library's pairs and labels."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from crawling import wait_for
+
+from dedup.cli import find, main
+from dedup.core.bulk.compressed import compress
+from dedup.core.numbers import bit_counts
+from dedup.core.pairs import find_all, find_clusters
+
+
+@pytest.fixture
+def values():
+    """Ten thousand fingerprints in clusters of one to a few hundred members, some repeated."""
+    rng = np.random.default_rng(4)
+    centres = rng.integers(0, 2**63, 3000, dtype=np.uint64)
+    picked = centres[(3000 * rng.random(10_000) ** 3).astype(np.intp)]
+    return picked ^ (np.uint64(1) << rng.integers(0, 64, 10_000, np.uint64))
+
+
+def lines(command, values, as_hex, *options):
+    text = "".join(f"{v:x}\n" if as_hex else f"{v}\n" for v in values.tolist())
+    done = CliRunner().invoke(
+        main, [command, "--distance", "2", *["--hex"] * as_hex, *options], input=text
+    )
+    assert done.exit_code == 0, done.output
+    rows = map(json.loads, done.stdout.splitlines())
+    return [[int(member, 16) for member in row] for row in rows] if as_hex else list(rows)
+
+
+@pytest.mark.parametrize("as_hex", [False, True])
+@pytest.mark.parametrize("rows", [7, 1 << 16])
+def test_all_pairs_are_written(values, as_hex, rows, monkeypatch):
+    """find-all writes the pairs of the library, whatever is written at once."""
+    monkeypatch.setattr(find, "ROWS", rows)
+    assert lines("find-all", values, as_hex) == find_all(values, 2).tolist()
+
+
+@pytest.mark.parametrize("as_hex", [False, True])
+@pytest.mark.parametrize("rows", [7, 1 << 16])
+def test_all_clusters_are_written(values, as_hex, rows, monkeypatch):
+    """find-clusters writes the members of each label that two or more have, all sorted."""
+    monkeypatch.setattr(find, "ROWS", rows)
+    members = {}
+    for value, label in zip(values.tolist(), find_clusters(values, 2).tolist(), strict=True):
+        members.setdefault(label, []).append(value)
+    expected = sorted(sorted(cluster) for cluster in members.values() if len(cluster) > 1)
+    assert len({len(cluster) for cluster in expected}) > 10
+    assert lines("find-clusters", values, as_hex) == expected
+
+
+@pytest.mark.parametrize("command", ["find-all", "find-clusters"])
+def test_less_memory_writes_the_same(command, values):
+    """With --memory the lines are those of a run in memory."""
+    assert lines(command, values, False, "--memory", "16M") == lines(command, values, False)
+
+
+# ------------------------------------------------------------------------------------ --stored
+
+
+def near(values, stored, k):
+    """Return the lines of a search by comparing every value with every stored one, nearest first."""
+    found = []
+    for b in stored.tolist():
+        distances = bit_counts(values ^ np.uint64(b))
+        order = np.argsort(distances, kind="stable")
+        found += [[a, b] for a in values[order[distances[order] <= k]].tolist()]
+    return found
+
+
+@pytest.mark.parametrize("form", ["lines", "raw", "elias-fano", "huffman"])
+def test_the_input_is_compared_with_what_is_stored(values, form, tmp_path):
+    """--stored takes lines, raw numbers and compressed ones, and gives [input, stored]."""
+    queries, stored, file = values[:200], values[100:5000], tmp_path / "stored"
+    if form == "lines":
+        file.write_text("".join(f"{value}\n" for value in stored.tolist()))
+    elif form == "raw":
+        file.write_bytes(stored.astype("<u8").tobytes())
+    else:
+        file.write_bytes(compress(stored, form).bytes)
+        stored = np.sort(stored)
+    options = ["--stored", str(file), *["--raw"] * (form == "raw")]
+    found = lines("find-all", queries, False, *options)
+    assert found == near(queries, stored, 2)
+    assert len(found) > 200
+
+
+def test_stored_lines_may_be_hex(values, tmp_path):
+    """With --hex the file has hex digits too."""
+    file = tmp_path / "stored"
+    file.write_text("".join(f"{value:016x}\n" for value in values[:300].tolist()))
+    found = lines("find-all", values[:50], True, "--stored", str(file))
+    assert found == near(values[:50], values[:300], 2)
+
+
+SLOW = """
+import sys, time
+from dedup import batch
+batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
+probe, pieces = batch.Queries._probe, iter(range(5))
+def slowly(self, values, first):
+    time.sleep(0.02 if next(pieces, None) is not None else 3600)  # until it is killed
+    return probe(self, values, first)
+batch.Queries._probe = slowly
+from dedup.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_killed_run_goes_on_where_it_was(values, tmp_path):
+    """find-all --stored --checkpoint, killed several times, writes what one run writes."""
+    (tmp_path / "in").write_text("".join(f"{value}\n" for value in values[:300].tolist()))
+    values.astype("<u8").tofile(tmp_path / "stored")
+    command = [
+        *(sys.executable, "-c", SLOW, "find-all", "--input", "in", "--stored", "stored", "--raw"),
+        *("--output", "out", "--checkpoint", "point"),
+    ]
+    point, states = tmp_path / "point", []
+    for _ in range(3):
+        before = point.read_bytes() if point.exists() else b""
+        process = subprocess.Popen(command, cwd=tmp_path)
+        wait_for(lambda: point.exists() and point.read_bytes() != before)  # noqa: B023
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        states.append(json.loads(point.read_bytes())["done"])
+    assert 0 < states[0] < states[1] < states[2] < len(values)
+    command[2] = SLOW.replace("range(5)", "range(1_000_000)")
+    assert subprocess.run(command, cwd=tmp_path, check=True).returncode == 0
+    written = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert written == near(values[:300], values, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--raw"], "--raw and --checkpoint go with --stored only"),
+        (["--checkpoint", "c"], "--raw and --checkpoint go with --stored only"),
+        (["--stored", "s", "--memory", "1G"], "give --memory or --stored, not both"),
+        (["--stored", "s", "--checkpoint", "c"], "--checkpoint needs --output FILE"),
+        (["--memory", "much"], "much"),
+        (["--memory", "1M"], "must be 16,777,216 or more"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(options, message):
+    """A usage error says what is wrong, with exit code 2."""
+    done = CliRunner().invoke(main, ["find-all", *options], input="1\n")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_a_stored_file_that_is_not_there_is_named(tmp_path):
+    """An error names the file; nothing is written."""
+    done = CliRunner().invoke(main, ["find-all", "--stored", str(tmp_path / "none")], input="1\n")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert str(tmp_path / "none") in done.stderr

@@ -1,0 +1,845 @@
+"""Fingerprints: the native core against the slow oracle, golden values, and any bytes at all."""
+
+import hashlib
+import json
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dedup.core.fingerprint import (
+    Block,
+    PageReading,
+    distance,
+    fingerprint,
+    fingerprint_text,
+    main_words,
+    near_duplicate,
+    read_page,
+    simhash,
+    token_hashes,
+)
+from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.values import PageFingerprint, hex_fingerprint
+
+ALL = 2**64 - 1
+GOLDEN: dict[str, Any] = json.loads((oracle.GOLDEN / "golden.json").read_text("utf-8"))
+SECRET = GOLDEN["secrets"][0]["secret"]
+KEYED = recipe_of(secret=SECRET)
+STABLE = oracle.stable()
+
+UINT64 = st.integers(0, ALL)
+
+
+def key_of(recipe: Recipe) -> oracle.Key:
+    """Return the key of a recipe that has one."""
+    assert recipe.key is not None
+    return recipe.key
+
+
+def directory(url: str | None) -> bytes:
+    """Return the path of a URL up to its last "/"."""
+    return b"/" if url is None else b"/" + url.encode().split(b"/", 3)[3].rpartition(b"/")[0] + b"/"
+
+
+def words(html: bytes | str) -> list[oracle.Block]:
+    """Return a page's kept blocks as the oracle gives them."""
+    return [oracle.Block(*block) for block in main_words(html, encoding="utf-8")]
+
+
+def as_reading(page: oracle.Reading, recipe: str = "words-0-3") -> PageReading:
+    """Return what the oracle found as the package gives it."""
+    value, check, links, features, link_count, text_bytes, data_bytes, _ = page
+    found = PageFingerprint(value, check, links, features, link_count, recipe)
+    return PageReading(found, text_bytes, data_bytes)
+
+
+# --------------------------------------------------------------------------------------- hashes
+
+
+@given(st.binary(max_size=80))
+def test_token_hashes_equal_the_oracle(token: bytes) -> None:
+    """The public hash of any bytes is that of the specification."""
+    assert token_hashes([token]).tolist() == [oracle.token_hash(token)]
+
+
+@given(st.lists(st.binary(max_size=40)))
+def test_keyed_token_hashes_equal_the_oracle(tokens: list[bytes]) -> None:
+    """So is the hash with a secret's key."""
+    key = key_of(KEYED)
+    expected = [oracle.token_hash(token, key) for token in tokens]
+    assert token_hashes(tokens, recipe=KEYED).tolist() == expected
+
+
+@pytest.mark.parametrize("vector", GOLDEN["token_hashes"], ids=lambda vector: vector["token"])
+def test_token_hashes_are_golden(vector: dict[str, str]) -> None:
+    """Token hashes, public and keyed, are those of the specification."""
+    for name, recipe in (("public", None), ("keyed", KEYED)):
+        (found,) = token_hashes([vector["token"]], recipe=recipe)
+        assert hex_fingerprint(int(found)) == vector[name]
+
+
+@pytest.mark.parametrize("vector", GOLDEN["shingle_hashes"], ids=lambda v: " ".join(v["tokens"]))
+def test_shingle_hashes_are_golden(vector: dict[str, Any]) -> None:
+    """A text of one shingle has that shingle's hash for its check."""
+    assert hex_fingerprint(fingerprint_text(" ".join(vector["tokens"])).check) == vector["hash"]
+    hashes = [*token_hashes(vector["tokens"]).tolist(), 0, 0]
+    assert hex_fingerprint(oracle.shingle_hash(*hashes[:3])) == vector["hash"]
+
+
+@pytest.mark.parametrize(
+    ("token", "algorithm", "seed", "expected"),
+    [
+        ("", "fnv1a", 0, 0xCBF29CE484222325),
+        ("a", "fnv1a", 0, 0xAF63DC4C8601EC8C),
+        ("foobar", "fnv1a", 0, 0x85944171F73967E8),
+        ("test string", "fnv1", 0, 8811532157352841348),
+        ("", "jenkins", 0, 0xDEADBEEFDEADBEEF),
+        ("Four score and seven years ago", "jenkins", 0, 0x17770551CE7226E6),
+        ("Four score and seven years ago", "jenkins", 1, 0xE3607CAEBD371DE4),
+    ],
+)
+def test_published_hashes_give_their_published_values(
+    token: str, algorithm: Any, seed: int, expected: int
+) -> None:
+    """FNV-1, FNV-1a and Jenkins' lookup3 are those of everyone else."""
+    assert token_hashes([token], algorithm, seed=seed).tolist() == [expected]
+
+
+def test_text_and_its_bytes_hash_alike() -> None:
+    """A token given as text counts as its UTF-8 bytes, and a lone surrogate does no harm."""
+    assert (
+        token_hashes(["é", "\ud800"]).tolist()
+        == token_hashes([b"\xc3\xa9", b"\xed\xa0\x80"]).tolist()
+    )
+
+
+def test_no_tokens_have_no_hashes() -> None:
+    """An empty list gives an empty array."""
+    found = token_hashes([])
+    assert found.dtype == np.uint64 and found.shape == (0,)
+
+
+def test_an_unknown_hash_is_refused() -> None:
+    """The error names those that are known."""
+    with pytest.raises(UsageError, match="'md5'; known are recipe, fnv1, fnv1a, jenkins"):
+        token_hashes(["a"], "md5")  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------------------------- simhash
+
+
+@given(st.lists(UINT64, max_size=70))
+def test_simhash_equals_the_oracle(hashes: list[int]) -> None:
+    """Bit-sliced counters and plain ones agree."""
+    assert simhash(np.array(hashes, dtype=np.uint64)) == oracle.simhash(hashes)
+
+
+@given(st.lists(st.tuples(UINT64, st.integers(0, 2**32 - 1)), max_size=40))
+def test_weighted_simhash_equals_the_oracle(pairs: list[tuple[int, int]]) -> None:
+    """Integer weights count exactly, up to the greatest."""
+    hashes, weights = [h for h, _ in pairs], [w for _, w in pairs]
+    found = simhash(np.array(hashes, dtype=np.uint64), np.array(weights, dtype=np.uint32))
+    assert found == oracle.simhash(hashes, weights)
+
+
+@given(st.lists(st.tuples(UINT64, st.integers(0, 3)), max_size=40))
+def test_small_weights_equal_the_oracle(pairs: list[tuple[int, int]]) -> None:
+    """Ties of small weights are no exception."""
+    hashes, weights = [h for h, _ in pairs], [w for _, w in pairs]
+    found = simhash(np.array(hashes, dtype=np.uint64), np.array(weights, dtype=np.uint8))
+    assert found == oracle.simhash(hashes, weights)
+
+
+@given(st.lists(st.tuples(UINT64, st.floats(0, allow_infinity=False)), min_size=1, max_size=40))
+def test_float_weights_equal_the_oracle(pairs: list[tuple[int, float]]) -> None:
+    """Float weights count in steps of the greatest."""
+    hashes, weights = [h for h, _ in pairs], [w for _, w in pairs]
+    assert simhash(np.array(hashes, dtype=np.uint64), weights) == oracle.simhash(hashes, weights)
+
+
+@given(st.lists(st.tuples(UINT64, st.floats(0, 100)), min_size=1, max_size=30), st.randoms())
+def test_the_order_of_hashes_never_matters(
+    pairs: list[tuple[int, float]], order: random.Random
+) -> None:
+    """Features may come in any order, with weights of any kind."""
+
+    def found(rows: list[tuple[int, float]]) -> int:
+        return simhash(np.array([h for h, _ in rows], dtype=np.uint64), [w for _, w in rows])
+
+    shuffled = pairs.copy()
+    order.shuffle(shuffled)
+    assert found(shuffled) == found(pairs)
+
+
+def test_simhash_of_many_hashes_equals_the_oracle() -> None:
+    """Counters of many bits carry as they should."""
+    hashes = np.random.default_rng(1).integers(0, ALL, 20_011, dtype=np.uint64, endpoint=True)
+    hashes[:12_000] |= np.uint64(0xFF00FF)
+    assert simhash(hashes) == oracle.simhash(hashes.tolist())
+
+
+@pytest.mark.parametrize("vector", GOLDEN["simhash"], ids=lambda vector: vector["value"])
+def test_simhash_is_golden(vector: dict[str, Any]) -> None:
+    """The examples of the specification, those of research/peers.md among them."""
+    hashes = np.array([int(digits, 16) for digits in vector["hashes"]], dtype=np.uint64)
+    assert hex_fingerprint(simhash(hashes, vector["weights"])) == vector["value"]
+
+
+def test_no_hashes_give_0() -> None:
+    """No features, no fingerprint."""
+    assert simhash([]) == simhash([], []) == 0
+
+
+def test_a_tie_gives_0() -> None:
+    """A hash and its complement have no majority in any bit, whatever their equal weight."""
+    hashes = np.array([5, ALL - 5], dtype=np.uint64)
+    assert simhash(hashes) == simhash(hashes, [7, 7]) == 0
+
+
+def test_one_hash_repeated_is_its_own_simhash() -> None:
+    """A hundred times the same is the same."""
+    assert simhash([0xDEADBEEF] * 100) == 0xDEADBEEF
+
+
+def test_compatible_fingerprints_can_be_made() -> None:
+    """FNV-1 words and simhash give what mfonda/simhash gives, where there is no tie."""
+    assert simhash(token_hashes("this is a test phrase".split(), "fnv1")) == 0x8C3A5F7E9ECB3F35
+    assert simhash(token_hashes("this is a test phrass".split(), "fnv1")) == 0x8C3A5F7E9ECB3F21
+
+
+@pytest.mark.parametrize(
+    ("hashes", "weights", "message"),
+    [
+        ([[1, 2]], None, "hashes must be integers"),
+        (7, None, "hashes must be integers"),
+        ([-1], None, "hashes must be integers in 0"),
+        (np.array([[1, 2]]), None, r"hashes has shape \(1, 2\)"),
+        (np.array([1.0]), None, "hashes is an array of float64"),
+        (np.array([-1]), None, "hashes holds -1"),
+        ([2**64], None, "hashes must be integers in 0"),
+        ([1.0], None, "hashes must be integers"),
+        (["a"], None, "hashes must be integers"),
+        ([True], None, "hashes must be integers"),
+        ([1, 2], [1], r"weights has shape \(1,\), hashes \(2,\)"),
+        ([1], [[1]], r"weights has shape \(1, 1\)"),
+        ([1], [[1.0]], "weights must be integers"),
+        ([1, 2], [[1], [2, 3]], "weights must be numbers"),
+        ([1], [-1], "weights holds -1"),
+        ([1], [-0.5], "weights holds a negative or non-finite"),
+        ([1], [float("nan")], "weights holds a negative or non-finite"),
+        ([1], [float("inf")], "weights holds a negative or non-finite"),
+        ([1], [2**32], "above"),
+        ([1], ["a"], "weights must be integers"),
+    ],
+)
+def test_bad_simhash_input_is_a_usage_error(hashes: Any, weights: Any, message: str) -> None:
+    """The error names the argument and what is wrong with it."""
+    with pytest.raises(UsageError, match=message):
+        simhash(hashes, weights)
+
+
+def test_python_integers_of_any_size_are_hashes() -> None:
+    """A list with small and great integers is what it says."""
+    assert simhash([2**63, 5]) == oracle.simhash([2**63, 5])
+    assert simhash([5, ALL, 2**63], [1, 1, 1]) == oracle.simhash([5, ALL, 2**63])
+
+
+@given(UINT64, UINT64)
+def test_distance_counts_differing_bits(a: int, b: int) -> None:
+    """Hamming distance, the same in both directions."""
+    assert distance(a, b) == distance(b, a) == sum((a >> i ^ b >> i) & 1 for i in range(64))
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**64, 1.5, "a", None, True])
+def test_distance_is_of_64_bit_integers(wrong: Any) -> None:
+    """Anything else is named and refused: a signed number has other bits."""
+    with pytest.raises(UsageError, match="64"):
+        distance(0, wrong)
+
+
+def test_distance_of_numpys_integers_is_an_int() -> None:
+    """As they come out of an array."""
+    assert type(bits := distance(np.uint64(2**63), np.uint8(1))) is int
+    assert bits == 2
+
+
+# ----------------------------------------------------------------------------------------- text
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            "aZ _9-éßĲıİΣςжЙאعकกํあア中国한ᄀ\u00ad\u200b\u200d\u0301\ufe0f\ufeff\u3000'\n"
+        ),
+        st.sampled_from(STABLE),
+        st.sampled_from(["w" * 127, "é" * 64, "\U00010400" * 33, "a中", "中b", " the "]),
+    ),
+    max_size=60,
+).map("".join)
+
+
+@given(TEXTS)
+@example("İ" * 200)
+@example("a" * 128 + "é" + "中" * 3)
+def test_fingerprints_of_text_equal_the_oracle(text: str) -> None:
+    """Tokens of any script, cut, paired and hashed, give the same value, check and count."""
+    page = oracle.read_text(text)
+    assert fingerprint_text(text) == as_reading(page).fingerprint
+
+
+@given(TEXTS)
+def test_words_of_text_equal_the_oracle(text: str) -> None:
+    """The tokens themselves are the same."""
+    plain = text.replace("<", " ").replace("&", " ")
+    assert words(plain) == oracle.read_text(plain).blocks
+
+
+@pytest.mark.parametrize("vector", GOLDEN["texts"], ids=lambda vector: vector["text"][:20])
+def test_texts_are_golden(vector: dict[str, Any]) -> None:
+    """The texts of the specification, in many scripts, public and keyed."""
+    public = fingerprint_text(vector["text"])
+    keyed = fingerprint_text(vector["text"], recipe=KEYED)
+    found = [hex_fingerprint(n) for n in (public.value, public.check, keyed.value, keyed.check)]
+    assert found == [vector[n] for n in ("value", "check", "keyed_value", "keyed_check")]
+    assert (public.features, public.links, public.link_count) == (vector["features"], 0, 0)
+    assert [w for block in main_words(vector["text"]) for w in block.tokens] == vector["tokens"]
+
+
+def test_every_character_has_the_class_of_the_specification() -> None:
+    """All of Unicode: classes and lower case have the golden digest, whatever Python runs this."""
+    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    text = "".join(f"a{chr(code)}b " for code in codes if chr(code) not in "<&")
+    tokens = iter([token for block in main_words(text, encoding="utf-8") for token in block.tokens])
+    lines = []
+    for code in codes:
+        if chr(code) in "<&":
+            continue
+        first = next(tokens)
+        if first == "ab":
+            lines.append(f"{code:04x} ignored {code:04x}\n")
+        elif len(first) == 3:
+            lines.append(f"{code:04x} word {ord(first[1]):04x}\n")
+        elif (second := next(tokens)) != "b":
+            lines.append(f"{code:04x} spaceless {ord(second):04x}\n")
+            next(tokens)
+    assert len(lines) == GOLDEN["characters"]["lines"]
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert digest == GOLDEN["characters"]["sha256"]
+
+
+def test_text_without_words_gives_0() -> None:
+    """No features: everything is 0."""
+    assert fingerprint_text(" - . ") == PageFingerprint(0, 0, 0, 0, 0, "words-0-3")
+
+
+def test_markup_in_plain_text_is_text() -> None:
+    """fingerprint_text() knows no tags and no references."""
+    assert fingerprint_text("a<b>c &amp; d") == fingerprint_text("a b c amp d")
+
+
+def test_a_lone_surrogate_separates_words() -> None:
+    """Text that is not quite Unicode is read all the same."""
+    assert fingerprint_text("one\ud800two") == fingerprint_text("one two")
+
+
+# ---------------------------------------------------------------------------------------- pages
+
+
+TAG_NAMES = [*sorted(set().union(*oracle.TAGS.values())), "b", "span", "x-y", "figurecaption2"]
+COMMON = "div p a a b span ul li article section table tr td h2 header nav main dl dt dd".split()
+ATTRIBUTES = """hidden|aria-hidden=true|ARIA-HIDDEN='True'|class='post-Comments x'|id=reply|role=main
+role='navigation'|role=ARTICLE|style='display : none'|style="x:y;Visibility:HIDDEN !important"
+type=application/json|type='application/foo+JSON'|type=application/ld+json|href=/a?b=1|href
+href='x?utm_source=1&amp;c=2'|HREF="http://h/d/y;jsessionid=4"|href=/d/z?&sid=1&&q&utm_*x=1|=a
+a=b/|class|title='a > b'|data-x=">"|href=//h|href='./a&copy=1&copy;'|href=mailto:x""".replace(
+    "\n", "|"
+)
+PIECES = [
+    "foo ", "bar", "Baz ", "x_1 ", "中", "文字 ", "日本", "ก", "Привет ", "é", "one two three four ",
+    "five six seven eight nine ten eleven twelve ", "&amp;", "&eacute", "&notit;", "&#x41;", "&#0;",
+    "&#150;", "&#99999999999;", "&", "&;", "&#", "&#x;", "&lt;b", "&shy;", "&NotEqualTilde;", "<",
+    "< ", "</", "</>", "<!-- a -->", "<!-->", "<!--->", "<!--x--!>", "<!d>", "<?p>", "<!--", "\u00ad",
+    "\u200b", "\ufeff", "İ", "Ⱥ" * 70, "a" * 200, "\0", "\x0b", "<div ", "<a href='", "</p", "\n",
+]  # fmt: skip
+
+
+@st.composite
+def tags(draw: st.DrawFn) -> str:
+    name = draw(st.one_of(st.sampled_from(COMMON), st.sampled_from(TAG_NAMES)))
+    if draw(st.integers(0, 9)) < 4:
+        return f"</{name}>"
+    chosen = draw(st.lists(st.sampled_from(ATTRIBUTES.split("|")), max_size=2))
+    start = "".join([f"<{name}", *(f" {attribute}" for attribute in chosen)])
+    return start + draw(st.sampled_from([">", ">", ">", ">", " >", "/>"]))
+
+
+PAGES = st.lists(st.one_of(tags(), st.sampled_from(PIECES)), max_size=80).map(
+    lambda pieces: "".join(pieces).encode()
+)
+URLS = st.sampled_from([None, "http://h/d/page?x", "https://h/d/e/"])
+
+
+def check_page(html: bytes, url: str | None = None) -> None:
+    """Hold the native core to the oracle on a page."""
+    page = oracle.read_html(html, directory(url))
+    assert words(html) == page.blocks
+    assert read_page(html, encoding="utf-8", url=url) == as_reading(page)
+
+
+@settings(max_examples=400)
+@given(PAGES, URLS)
+@example(b"<ul><li hidden>one<li class=reply>two<li>three", None)
+@example(b"<ul><li class=reply>one<li>two<li id=comments>three", None)
+@example(b"<p hidden>one<div role=main><p>two</div><p style=display:none>three<p>four", None)
+@example(b"<a href=/x hidden>one<a href=/y>two", None)
+@example(b"<a href=/x title='never finished>", None)
+@example(b"<p>one<select><option>no</select>two", None)
+@example(b"<A hidden><<a>x", None)
+def test_pages_equal_the_oracle(html: bytes, url: str | None) -> None:
+    """Words, weights, fingerprints and counts of generated pages are the oracle's."""
+    check_page(html, url)
+
+
+@settings(max_examples=120)
+@given(st.integers(0, 2**32))
+@example(2971)
+def test_long_pages_equal_the_oracle(seed: int) -> None:
+    """So are those of pages long enough for every rule about blocks."""
+    numbers = random.Random(seed)
+    attributes = ATTRIBUTES.split("|")
+    parts = []
+    for _ in range(numbers.randrange(150)):
+        name = numbers.choice(COMMON)
+        few = "".join(f" {numbers.choice(attributes)}" for _ in range(numbers.random() < 0.15))
+        text = " ".join(f"w{numbers.randrange(300)}" for _ in range(numbers.randrange(25)))
+        parts.append(numbers.choice([f"<{name}{few}>", f"</{name}>", text, text]))
+    check_page("".join(parts).encode())
+
+
+@pytest.mark.parametrize("opener", ["<div>", "<b>", "<i><p>", "<a href=x>", "<li>", "<table><td>"])
+@pytest.mark.parametrize("times", [63, 64, 65, 66, 511, 512, 513, 700])
+def test_deep_pages_equal_the_oracle(opener: str, times: int) -> None:
+    """The depth of the stack, and how deep it is searched, are those of the specification."""
+    closers = [f"</{name}>x " for name in ("b", "p", "li", "div", "table", "nav", "a")]
+    rest = "<nav>menu <p>" + "".join(closers) * 20 + "<p>one<p>two</nav>three" + closers[0] * 600
+    check_page((opener * times + rest + "tail").encode())
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(GOLDEN["pages"]), st.randoms())
+def test_damaged_golden_pages_equal_the_oracle(
+    page: dict[str, Any], numbers: random.Random
+) -> None:
+    """A page with bytes cut out, put in and changed is read as the oracle reads it."""
+    html = bytearray((oracle.GOLDEN / page["file"]).read_bytes())
+    for _ in range(numbers.randrange(1, 12)):
+        at = numbers.randrange(len(html))
+        html[at : at + numbers.choice([0, 1, 1, 30])] = numbers.choice(
+            [b"", b"<", b">", b'"', b"&", b"/", b"\xff", b"<!--", b"</p>", b"<article>"]
+        )
+    check_page(bytes(html))
+
+
+@pytest.mark.parametrize("page", GOLDEN["pages"], ids=lambda page: page["file"])
+class TestGoldenPages:
+    """The pages of the specification."""
+
+    def reading(self, page: dict[str, Any], recipe: Recipe | None = None) -> PageReading:
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        return read_page(html, encoding="utf-8", url=page["url"], recipe=recipe)
+
+    def test_promise_5_a_fingerprint_means_one_thing(self, page: dict[str, Any]) -> None:
+        """The native core gives the golden numbers, on this machine as on every other."""
+        found, text_bytes, data_bytes = self.reading(page)
+        assert found.recipe == GOLDEN["recipe"]
+        assert [hex_fingerprint(n) for n in (found.value, found.check, found.links)] == [
+            page["value"],
+            page["check"],
+            page["links"],
+        ]
+        assert (found.features, found.link_count) == (page["features"], page["link_count"])
+        assert (text_bytes, data_bytes) == (page["text_bytes"], page["data_bytes"])
+
+    def test_promise_5_a_secret_means_another_thing(self, page: dict[str, Any]) -> None:
+        """With a secret there are other golden numbers, under another id."""
+        found = self.reading(page, KEYED).fingerprint
+        assert found.recipe == GOLDEN["secrets"][0]["id"]
+        assert [hex_fingerprint(n) for n in (found.value, found.check, found.links)] == [
+            page["keyed_value"],
+            page["keyed_check"],
+            page["keyed_links"],
+        ]
+
+    def test_the_oracle_gives_the_golden_numbers(self, page: dict[str, Any]) -> None:
+        """So does the oracle, which is written from the specification alone."""
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        assert as_reading(oracle.read_html(html, directory(page["url"]))) == self.reading(page)
+
+    def test_the_blocks_are_golden(self, page: dict[str, Any]) -> None:
+        """main_words() gives the golden tokens and weights."""
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        expected = [Block(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
+        assert main_words(html, encoding="utf-8") == expected
+
+    def test_the_blocks_make_the_fingerprint(self, page: dict[str, Any]) -> None:
+        """value, check and features follow from the blocks alone."""
+        found = self.reading(page).fingerprint
+        blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
+        assert oracle.fingerprint_blocks(blocks) == (found.value, found.check, found.features)
+
+    def test_text_and_bytes_give_the_same(self, page: dict[str, Any]) -> None:
+        """A page as text is the page as bytes."""
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        text = html.decode("utf-8", "replace")
+        found = read_page(text, url=page["url"])
+        assert found == self.reading(page)
+
+
+TWENTY = " ".join(f"w{i}" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    ("html", "weights"),
+    [
+        (f"<h2>title</h2><p>{TWENTY}", [20, 20]),
+        (f"<h1>title</h1><h2>title two</h2><p>{TWENTY}", [20, 20, 20]),
+        (f"<p>{TWENTY}<h2>more</h2>", [20, 2]),
+        (f"<p>{TWENTY}<h2>more</h2><p><a>only a link</a></p>", [20, 2]),
+        (f"<p>{TWENTY}<h2>{TWENTY} not repeated</h2><p>one two three", [20, 3, 3]),
+    ],
+)
+def test_a_heading_weighs_what_stands_under_it(html: str, weights: list[int]) -> None:
+    """As much as the next block that is no heading; 2 if that is left out, or there is none."""
+    assert [block.weight for block in main_words(html)] == weights
+    assert [block.weight for block in oracle.read_html(html.encode()).blocks] == weights
+
+
+@pytest.mark.parametrize(
+    ("html", "lengths"),
+    [
+        (f"<p>{TWENTY}<p>a b c d<p>a b c d<p>A, b; c d!", [20, 4]),
+        (f"<p>{TWENTY}<p>a b c<p>a b c", [20, 3, 3]),
+        (f"<p>{TWENTY}<p>a b c d<p>d c b a", [20, 4, 4]),
+        (f"<p>{TWENTY}<nav>a b c d</nav><p>a b c d", [20, 4]),
+        (f"<p>{TWENTY}<p>{TWENTY}", [20]),
+        ("<p>a b c d e f g h i j<p>a b c d e f g h i j", [10, 10]),
+    ],
+)
+def test_a_repeated_block_counts_once(html: str, lengths: list[int]) -> None:
+    """From 4 tokens on; one that was not kept repeats nothing; the short page counts whole."""
+    assert [len(block.tokens) for block in main_words(html)] == lengths
+    assert [len(block.tokens) for block in oracle.read_html(html.encode()).blocks] == lengths
+
+
+def test_promise_5_the_specification_has_the_golden_numbers() -> None:
+    """Every golden fingerprint and hash stands in docs/fingerprint-spec.md."""
+    text = oracle.SPECIFICATION.read_text("utf-8")
+    single = {"id", "k0", "k1", "public", "keyed", "hash", "value", "check", "links", "sha256"}
+    single |= {"keyed_value", "keyed_check", "keyed_links"}
+    groups = [GOLDEN["secrets"][:1], *(GOLDEN[n] for n in ("token_hashes", "shingle_hashes"))]
+    groups += [GOLDEN[n] for n in ("simhash", "texts", "pages")] + [[GOLDEN["characters"]]]
+    texts_keyed = {vector["keyed_value"] for vector in GOLDEN["texts"]}
+    texts_keyed |= {vector["keyed_check"] for vector in GOLDEN["texts"]}
+    wanted = {row[name] for rows in groups for row in rows for name in single & row.keys()}
+    assert [digits for digits in wanted - texts_keyed if f"`{digits}`" not in text] == []
+
+
+def test_promise_5_fingerprints_of_two_recipes_are_not_compared() -> None:
+    """near_duplicate() refuses two recipes, and two secrets."""
+    public, keyed = fingerprint_text("words"), fingerprint_text("words", recipe=KEYED)
+    other = fingerprint_text("words", recipe=recipe_of(secret="another"))
+    for a, b in ((public, keyed), (keyed, public), (keyed, other)):
+        with pytest.raises(RecipeMismatch, match="cannot be compared"):
+            near_duplicate(a, b)
+
+
+# ---------------------------------------------------------------------------------------- links
+
+
+HREFS = st.lists(
+    st.one_of(
+        st.sampled_from(list("/?#;&=.:a ABé\t\n*")),
+        st.sampled_from(
+            "http: https: // ./ ../ /d/ sid utm_ utm_x jsessionid= PHPSESSID &amp; &copy &num; _ga "
+            "aspsessionid gclid & ; ? &#32; &Tab; javascript: mailto: host".split()
+        ),
+    ),
+    max_size=14,
+).map("".join)
+
+
+@settings(max_examples=300)
+@given(HREFS, st.booleans())
+@example("/" + "a" * 2036 + "é&amp;b", True)
+@example("utm_*x", False)
+@example("/?utm_*x", False)
+@example("/?utm_*", False)
+def test_link_targets_equal_the_oracle(href: str, in_folder: bool) -> None:
+    """A link's target, without host, session and tracking, is the oracle's."""
+    expected = oracle.target_of(href.encode(), b"/d/" if in_folder else b"/")
+    page = fingerprint(f'<a href="{href}">x</a>', url="http://h/d/x" if in_folder else None)
+    hashes = [] if expected is None else [oracle.token_hash(expected)]
+    assert (page.links, page.link_count) == (oracle.simhash(hashes), len(hashes))
+
+
+@pytest.mark.parametrize("vector", GOLDEN["targets"], ids=lambda vector: vector["href"][:30])
+def test_link_targets_are_golden(vector: dict[str, Any]) -> None:
+    """The links of the specification."""
+    page = fingerprint(f'<a href="{vector["href"]}">x</a>', url=f"http://h{vector['directory']}x")
+    target = vector["target"]
+    expected = [] if target is None else [oracle.token_hash(target.encode())]
+    assert (page.links, page.link_count) == (oracle.simhash(expected), len(expected))
+
+
+def test_sessions_and_campaigns_do_not_change_links() -> None:
+    """Two visits to one page have the same links."""
+    first = "<a href='/a?x=1&sid=11'>a</a><a href='/b;jsessionid=1'>b</a><a href='/c?gclid=2'>c</a>"
+    second = "<a href='/a?sid=2&x=1'>a</a><a href='/b'>b</a><a href='/c?utm_medium=m#top'>c</a>"
+    assert fingerprint(first).links == fingerprint(second).links != 0
+
+
+def test_url_makes_links_in_the_own_folder_relative() -> None:
+    """A copy under another path keeps its links when the URLs are known, and not otherwise."""
+    here = "<a href=one.html>1</a><a href=/docs/en/two.html>2</a><a href=http://a/docs/en/x/3>3</a>"
+    there = "<a href=./one.html>1</a><a href=/copy/two.html>2</a><a href=//b/copy/x/3>3</a>"
+    a = fingerprint(here, url="http://a/docs/en/index.html")
+    b = fingerprint(there, url="http://b/copy/?page=1#x")
+    assert a == b and a.link_count == 3
+    assert fingerprint(here).links != fingerprint(there).links
+
+
+def test_url_changes_nothing_but_links() -> None:
+    """Words do not depend on where a page came from."""
+    html = "<p>one two <a href=/d/x>three</a>"
+    a, b = fingerprint(html), fingerprint(html, url="http://h/d/")
+    assert (a.value, a.check, a.features) == (b.value, b.check, b.features)
+    assert a.links != b.links
+
+
+@pytest.mark.parametrize("url", ["", "http://h", "http://h/", "page", "http://h/é/x", "data:,x"])
+def test_any_url_may_be_given(url: str) -> None:
+    """A URL without a folder leaves links as they are."""
+    assert fingerprint("<a href=/x>y", url=url) == fingerprint("<a href=/x>y")
+
+
+def test_navigation_has_no_part_in_links() -> None:
+    """Links of menus, footers and comments do not count; lists of links do."""
+    menu = "<nav><a href=/m>m</a></nav><footer><a href=/f>f</a></footer>"
+    listing = "<ul><li><a href=/1>one</a><li><a href=/2>two</a></ul>"
+    assert fingerprint(menu + listing).link_count == 2
+
+
+# ------------------------------------------------------------------------------ near-duplicates
+
+
+def made(value: int = 0, check: int = 0, features: int = 100) -> PageFingerprint:
+    """Return a fingerprint with these numbers."""
+    return PageFingerprint(value, check, 0, features, 0, "words-0-3")
+
+
+@pytest.mark.parametrize(
+    ("value_bits", "check_bits", "expected"),
+    [(0, 0, True), (7, 11, True), (0, 18, True), (8, 0, False), (7, 12, False), (0, 19, False)],
+)
+def test_near_duplicates_lie_within_both_distances(
+    value_bits: int, check_bits: int, expected: bool
+) -> None:
+    """At most 7 bits of value, and at most 18 of value and check together."""
+    other = made(2**value_bits - 1, 2**check_bits - 1)
+    assert near_duplicate(made(), other) is near_duplicate(other, made()) is expected
+
+
+@pytest.mark.parametrize(("features", "expected"), [(19, False), (20, True), (0, False)])
+def test_short_pages_are_no_near_duplicates(features: int, expected: bool) -> None:
+    """A page with fewer than 20 features is judged by nobody, on either side."""
+    assert near_duplicate(made(), made(features=features)) is expected
+    assert near_duplicate(made(features=features), made()) is expected
+
+
+def test_short_pages_are_no_near_duplicates_of_themselves() -> None:
+    """The rule holds for equal pages too; a page's key says that it is the same."""
+    page = fingerprint_text("only a few words")
+    assert not near_duplicate(page, page)
+
+
+def test_other_boilerplate_is_a_near_duplicate() -> None:
+    """An article in another shell, with another session, is a near-duplicate; another is not."""
+    html = (oracle.GOLDEN / "english.html").read_text("utf-8")
+    article = html[html.index("<article>") : html.index("</article>")]
+    other_shell = (
+        f"<div id=ad>Buy a clock, now cheaper</div><nav>A B</nav>{article}</article>42 hits"
+    )
+    other_text = (oracle.GOLDEN / "russian.html").read_text("utf-8")
+    assert near_duplicate(fingerprint(html), fingerprint(other_shell))
+    assert not near_duplicate(fingerprint(html), fingerprint(other_text))
+
+
+# ------------------------------------------------------------------------------------ any bytes
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=400))
+def test_promise_7_any_bytes_are_safe(data: bytes) -> None:
+    """Any bytes give a fingerprint, the same every time and the oracle's."""
+    assert fingerprint(data) == fingerprint(data)
+    assert read_page(data, encoding="utf-8") == as_reading(oracle.read_html(data))
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(list(b"<>/=\"'!-&#;abpx1 \xff\xe4\xb8\xad\xc3")), max_size=60))
+def test_promise_7_any_bytes_are_safe_that_look_like_markup(data: list[int]) -> None:
+    """So do bytes that are made to look like tags, references and sequences, but are none."""
+    check_page(bytes(data))
+
+
+@given(st.text(max_size=60))
+def test_promise_7_any_text_is_safe(text: str) -> None:
+    """Text is safe too, lone surrogates included."""
+    assert fingerprint(text) == fingerprint(text.encode("utf-8", "surrogatepass"), encoding="utf-8")
+    assert fingerprint_text(text).links == 0
+
+
+HOSTILE = """<div>|<a href=x>|</p>|<p |<!--|-->|<b><i>|<li>|<table><tr><td>|<script>|<a b='|中|x|&|&#|&a
+&#x1;|<|</|</a|<!|<a href=?sid=1&a&|</script |-|">|<svg/>|<svg><p>|<p hidden>|<select><option>
+<a href="/|a |<textarea></textare|<p style='a;|<p class=\"a |<nav>|</nav>|\0|\ufeff|é""".replace(
+    "\n", "|"
+)
+
+
+@pytest.mark.parametrize("piece", HOSTILE.split("|"))
+def test_promise_7_hostile_pages_end(piece: str) -> None:
+    """A megabyte of nothing but trouble is read to its end."""
+    data = piece.encode()
+    found = fingerprint(data * (2**20 // len(data)))
+    assert found.recipe == "words-0-3"
+
+
+def test_promise_7_a_large_hostile_page_ends() -> None:
+    """So are 4 megabytes of all of it together."""
+    pieces = HOSTILE.split("|")
+    numbers = random.Random(7)
+    html = "".join(numbers.choices(pieces, k=2**22 // 6)).encode()[: 2**22]
+    assert fingerprint(html) == fingerprint(html)
+
+
+def crafted_links(count: int) -> bytes:
+    """Return a page of links whose hashes in the public recipe are multiples of 2^24."""
+
+    inverses = [pow(factor, -1, 2**64) for factor in (0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD)]
+
+    def unmix(x: int) -> int:
+        for inverse in inverses:
+            x = (x ^ x >> 33) * inverse & ALL
+        return x ^ x >> 33
+
+    plain = set(range(128, 256)) | set(b"0123456789_-")
+    upper = (oracle.C1 ^ 1).to_bytes(8, "little")
+    links: list[bytes] = []
+    i = 0
+    while len(links) < count:
+        i += 1
+        href = (unmix(i << 24) ^ 16 ^ oracle.C0).to_bytes(8, "little") + upper
+        if set(href[:8]) <= plain:
+            links.append(b"<a href='" + href + b"'>x</a>")
+    return b"".join(links)
+
+
+def test_promise_7_crafted_collisions_are_counted() -> None:
+    """Hashes made to meet in one slot of a hash table are told apart (and cost no more time)."""
+    found = fingerprint(crafted_links(1_000))
+    assert (found.link_count, found.links & 0xFFFFFF) == (1_000, 0)
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://h/\ud800/x", "http://h]/x"])
+def test_promise_7_any_url_is_safe(url: str) -> None:
+    """A URL that is none changes nothing."""
+    assert fingerprint("<a href=/x>y", url=url) == fingerprint("<a href=/x>y")
+
+
+# -------------------------------------------------------------------------------------- readers
+
+
+def test_threads_read_pages_at_once() -> None:
+    """Four threads that fingerprint at the same time get what one gets."""
+    pages = [(oracle.GOLDEN / page["file"]).read_bytes() for page in GOLDEN["pages"]]
+    pages += [page * 40 for page in pages]
+    expected = [(fingerprint(page), main_words(page)) for page in pages]
+    start = threading.Barrier(4)
+
+    def read(seed: int) -> bool:
+        order = [*range(len(pages))] * 8
+        random.Random(seed).shuffle(order)
+        start.wait()
+        return all(
+            (fingerprint(pages[i]), main_words(pages[i]) if i % 3 == 0 else expected[i][1])
+            == expected[i]
+            for i in order
+        )
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(read, range(4)))
+
+
+def test_a_page_leaves_nothing_to_the_next() -> None:
+    """A reader that read a large page reads a small one as ever."""
+    small = b"<p>one two <a href=/x>three</a>"
+    before = read_page(small)
+    large = b"<article><p>" + b"word <a href=/y>" * 300_000
+    after = [read_page(page) for page in (large, small, b"", small)]
+    assert after[1] == after[3] == before
+    assert after[2] == PageReading(PageFingerprint(0, 0, 0, 0, 0, "words-0-3"), 0, 0)
+
+
+def test_an_empty_page_has_no_words() -> None:
+    """main_words() of nothing is an empty list."""
+    assert main_words(b"") == main_words("<p></p>") == []
+
+
+def test_text_bytes_counts_all_visible_words() -> None:
+    """Boilerplate included, markup, scripts and hidden parts not."""
+    html = "<nav>menu</nav><p>two words<script>no</script><b hidden>no</b>"
+    assert read_page(html).text_bytes == len("menutwowords")
+
+
+def test_text_bytes_counts_pairs_of_spaceless_scripts() -> None:
+    """Three characters are two tokens of two, 6 bytes each."""
+    assert read_page("中文字").text_bytes == 12
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [
+        ("application/json", True),
+        ("APPLICATION/JSON", True),
+        ("application/vnd.api+json", True),
+        ("application/ld+json", False),
+        ("text/javascript", False),
+        ("+json", False),
+    ],
+)
+def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
+    """Scripts of a JSON type count with their content; linked data describes the text and does not."""
+    html = f"<script type='{kind}'>{{\"a\": 1}}</script><script type='{kind}'>[2]</script>"
+    assert read_page(html).data_bytes == (11 if counts else 0)
+
+
+def test_a_recipe_may_be_given_by_id() -> None:
+    """An id and its recipe are the same."""
+    assert fingerprint("a b", recipe="words-0-3") == fingerprint("a b", recipe=recipe_of())
+
+
+@pytest.mark.parametrize("make", [fingerprint, fingerprint_text])
+def test_fingerprints_of_everything_are_64_bits(make: Callable[[str], PageFingerprint]) -> None:
+    """value, check and links are 64-bit numbers, counts are not negative."""
+    found = make("one two <a href=/x>three</a>")
+    assert all(0 <= number <= ALL for number in (found.value, found.check, found.links))
+    assert found.features >= 3 and found.link_count >= 0

@@ -1,0 +1,166 @@
+"""Hostile pages: work linear in their size, memory bounded, whatever they are made of.
+
+Work is counted, not timed: the reader is compiled once more, so that every basic block it passes
+counts as a step (count_steps.c). That no page takes it forever or all memory is then tried on pages
+of 64 MB, in a process that may hold so much and no more.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cffi import FFI
+from hostile import FAMILIES, family
+
+from dedup.core.fingerprint import fingerprint
+
+ROOT = Path(__file__).parents[2]
+MB = 2**20
+
+# --------------------------------------------------------------------------------- steps, counted
+
+SMALL, LARGE = MB // 8, 2 * MB
+STEPS_A_BYTE = 50  # of any family; blocks of one letter take 41, words of one letter 33
+GROWTH = 1.2  # of the steps a byte; tables that double make them a little uneven
+COUNTED = "memchr memcpy memmove memset memcmp realloc".split()
+
+
+@pytest.fixture(scope="module")
+def count_steps(tmp_path_factory):
+    """Return a function that gives the steps that reading a page takes."""
+    compiler = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or "gcc"]
+    sources = sorted((ROOT / "native" / "src").glob("*.c"))
+    if not sources or not shutil.which(compiler[0]) or sys.platform != "linux":
+        pytest.skip("counting steps needs the native sources, Linux and a C compiler")
+    folder = tmp_path_factory.mktemp("steps")
+    library = folder / "steps.so"
+    include = f"-I{ROOT / 'native' / 'include'}"
+    renamed = [f"-D{name}=counted_{name}" for name in COUNTED]
+    flags = ["-std=c11", "-O1", "-fPIC", "-fno-builtin", "-w", include]
+    counter = folder / "count_steps.o"
+    source = Path(__file__).with_name("count_steps.c")
+    subprocess.run([*compiler, *flags, "-c", source, "-o", counter], check=True)
+    traced = ["-fsanitize-coverage=trace-pc", *renamed, "-shared"]
+    subprocess.run([*compiler, *flags, *traced, *sources, counter, "-o", library], check=True)
+    ffi = FFI()
+    header = (ROOT / "native" / "include" / "ndd.h").read_text()
+    ffi.cdef(header.split("/* cffi: begin", 1)[1].split("*/", 1)[1].split("/* cffi: end */")[0])
+    ffi.cdef("uint64_t steps_taken(void);")
+    lib = ffi.dlopen(str(library))
+    reader, page = ffi.new("ndd_reader **"), ffi.new("ndd_page *")
+    public = ffi.new("ndd_key *")[0]
+
+    def steps(html: bytes) -> int:
+        assert lib.ndd_reader_open(reader) == 0
+        lib.steps_taken()
+        assert lib.ndd_read_html(reader[0], html, len(html), b"/a/", 3, public, page) == 0
+        taken = lib.steps_taken()
+        lib.ndd_reader_close(reader[0])
+        assert page.value == fingerprint(html, encoding="utf-8").value  # it is the same reader
+        return taken
+
+    return steps
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_promise_7_the_work_is_linear_in_the_size(count_steps, name):
+    """Sixteen times the page takes sixteen times the steps, and never many for a byte."""
+    small, large = (count_steps(family(name, size)) / size for size in (SMALL, LARGE))
+    assert large <= max(GROWTH * small, 0.5)
+    assert large <= STEPS_A_BYTE
+
+
+def test_counting_steps_sees_quadratic_work(count_steps):
+    """The counter sees what the C library's functions pass over, and every turn of a loop."""
+    text = b"word " * 1000
+    assert count_steps(text * 10) > 5 * count_steps(text)
+    assert count_steps(b"<!--" + text) > len(text) / 16
+
+
+# -------------------------------------------------------------------------------------- 64 MB
+
+BOUND = 32  # bytes of address space for a byte of the page; about 14 are used at most
+HANG_SECONDS = 3600  # no limit on speed: what is not linear takes hours at this size
+PROCESSES = 2
+
+READER = """
+import json, resource, sys, time
+from hostile import family
+from dedup.core.fingerprint import fingerprint
+
+def held():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+for name in json.loads(sys.argv[1]):
+    seconds = []
+    for size in 4 << 20, 64 << 20:
+        page = family(name, size)
+        assert len(page) == size
+        if sys.platform == "linux":
+            bound = held() + int(sys.argv[2]) * size + (64 << 20)
+            resource.setrlimit(resource.RLIMIT_AS, (bound, resource.RLIM_INFINITY))
+        began = time.process_time()
+        found = fingerprint(page)
+        seconds.append(time.process_time() - began)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert found.recipe == "words-0-3"
+        del page
+    print(json.dumps([name, *seconds]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def large_pages():
+    """What reading 4 and 64 MB of each family came to: seconds of processor time, by name."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "support")}
+    running = []
+    for i in range(PROCESSES):
+        names = json.dumps(FAMILIES[i::PROCESSES])
+        command = [sys.executable, "-c", READER, names, str(BOUND)]
+        running.append(
+            subprocess.Popen(
+                command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        )
+    seconds, errors = {}, []
+    try:
+        for process in running:
+            out, error = process.communicate(timeout=HANG_SECONDS)
+            seconds |= {name: times for name, *times in map(json.loads, out.splitlines())}
+            errors.append(error)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return seconds, errors
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_promise_7_64_mb_come_to_a_fingerprint(large_pages, name):
+    """64 MB of each family end, within bounded memory."""
+    seconds, errors = large_pages
+    assert name in seconds, errors
+
+
+def test_speed_of_hostile_pages_is_told(large_pages, tell):
+    """Each family's speed is printed, in MB a second of processor time at 4 and at 64 MB."""
+    seconds, _ = large_pages
+    speeds = [
+        (64 / max(large, 1e-6), 4 / max(small, 1e-6), name)
+        for name, (small, large) in seconds.items()
+    ]
+    for large, small, name in sorted(speeds)[:12]:
+        tell(f"hostile page, {name}: {small:,.0f} MB/s at 4 MB, {large:,.0f} MB/s at 64 MB")
+    assert len(speeds) == len(FAMILIES)
+
+
+def test_promise_7_a_page_of_more_than_64_mb():
+    """fingerprint() has no size of its own at which it stops: a word behind 80 MB still counts."""
+    html = b"<!--" + b"x" * (80 * MB) + b"--><p>word"
+    assert fingerprint(html) == fingerprint(b"<p>word")

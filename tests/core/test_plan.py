@@ -1,0 +1,284 @@
+"""The planner, against the paper's Example 3.1, the tables themselves, and a slow search."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import dedup
+from dedup.cli import main
+from dedup.core.bulk.compressed import compress
+from dedup.core.bulk.permuted import PermutedTables
+from dedup.core.bulk.plan import fewest_tables, memory_bytes, plan
+from dedup.core.bulk.segments import Segment, write_segment
+from dedup.core.native import lib
+from dedup.model.errors import UsageError
+
+EXAMPLE = 2**34
+KEYS = {"tables", "blocks", "prefix_bits", "candidates", "bytes", "recommended"}
+
+
+def paper(documents, k):
+    return [design for design in plan(documents, k) if design.kind == "paper"]
+
+
+def ours(documents, k, preset="auto"):
+    (design,) = [design for design in plan(documents, k) if design.preset == preset]
+    return design
+
+
+# ----------------------------------------------------------------------------------- Example 3.1
+
+
+def test_example_3_1():
+    """For 2^34 fingerprints and k = 3 the plan has the paper's four designs and no others."""
+    found = [(d.tables, d.blocks, d.levels, d.prefix_bits, d.candidates) for d in paper(EXAMPLE, 3)]
+    assert found == [
+        (20, 6, (6,), (31, 33), 8),
+        (16, 4, (4, 4), (28, 28), 64),
+        (10, 5, (5,), (25, 26), 512),
+        (4, 4, (4,), (16, 16), 262144),
+    ]
+
+
+def test_the_papers_tables_take_eight_bytes_a_fingerprint():
+    """Each table holds every fingerprint whole."""
+    assert [d.bytes for d in paper(EXAMPLE, 3)] == [8 * t * EXAMPLE for t in (20, 16, 10, 4)]
+
+
+def test_ours_is_planned_beside_the_papers():
+    """The design of dedup.Table stands in every plan, divided where one table is too small."""
+    assert ours(EXAMPLE, 3).parts == 9
+    for documents, k in itertools.product((1, 1000, 10**6, 2**40), (0, 3, 15)):
+        assert ours(documents, k).tables >= 1
+
+
+# -------------------------------------------------------------------------- against what is built
+
+
+@pytest.mark.parametrize(("documents", "k"), [(10**6, 3), (2**34, 3), (2**34, 2), (10**5, 6)])
+def test_prefixes_are_those_of_the_tables(documents, k):
+    """The permuted tables of a planned design are as many, with prefixes as long, as was said."""
+    for design in paper(documents, k):
+        tables = PermutedTables([], k, design.levels)
+        assert len(tables.prefixes) == design.tables
+        assert tables.prefix_bits == design.prefix_bits
+
+
+def test_candidates_are_those_compared():
+    """A probe of evenly spread fingerprints compares as many as expected, within a tenth."""
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 2**64, 2**18, dtype=np.uint64)
+    (design,) = [d for d in paper(len(values), 3) if d.tables == 4]
+    tables = PermutedTables(values, 3, design.levels)
+    tables.probe_many(rng.integers(0, 2**64, 2000, dtype=np.uint64))
+    assert tables.candidates / 2000 / 4 == pytest.approx(design.candidates, rel=0.1)
+    assert tables.bytes == design.bytes
+
+
+def test_presets_are_planned_where_they_differ():
+    """For ten million and k = 6: fast takes the most memory and the least time, compact the reverse."""
+    fast, auto, compact = (ours(10**7, 6, preset) for preset in ("fast", "auto", "compact"))
+    assert fast.bytes > auto.bytes > compact.bytes
+    assert fast.latency_ns < auto.latency_ns < compact.latency_ns
+    ours_of_all = [d.preset for d in plan(10**7, 6) if d.kind == "ours"]
+    assert ours_of_all == ["fast", "auto", "compact"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "preset"),
+    [(1000, "auto"), (30_000, "auto"), (300_000, "auto"), (300_000, "compact")],
+)
+def test_memory_is_that_of_the_table(documents, preset):
+    """dedup.Table, made for so many, takes the planned memory and 8 bytes a document, within 5 %."""
+    table = dedup.Table(3, preset)
+    assert lib.ndd_table_reserve(table._handle, documents) == lib.NDD_OK
+    values = np.random.default_rng(7).integers(0, 2**64, documents, dtype=np.uint64)
+    table.insert_many(values, np.arange(documents, dtype=np.uint64))
+    stats, design = table.stats(), ours(documents, 3, preset)
+    assert stats.bytes - 8 * documents == pytest.approx(design.bytes, rel=0.05)
+    assert (stats.blocks, stats.keys) == (design.tables, design.keys)
+
+
+@pytest.mark.parametrize(("documents", "k"), [(30_000, 3), (300_000, 3), (300_000, 6)])
+def test_a_planned_segment_is_the_one_that_is_written(tmp_path, documents, k):
+    """Its tables and keys, and its bytes, documents aside, within 1 %."""
+    values = np.random.default_rng(7).integers(0, 2**64, documents, dtype=np.uint64)
+    write_segment(tmp_path / "s", values, np.arange(documents, dtype=np.uint64), k)
+    segment = Segment(tmp_path / "s")
+    (design,) = [design for design in plan(documents, k) if design.kind == "segment"]
+    assert segment.keys == design.keys
+    assert segment.bytes - 8 * documents == pytest.approx(design.bytes, rel=0.01)
+    assert design.bytes < ours(documents, k).bytes
+
+
+def test_the_smallest_design_that_fits_may_be_a_segment():
+    """Where memory has no room for a table of all, a segment is recommended, if that fits."""
+    designs = plan(10**9, 3, "14G")
+    (best,) = [design for design in designs if design.recommended]
+    assert best.kind == "segment"
+    assert [design.kind for design in plan(2, 3)].count("segment") == 0  # compares with both
+
+
+@pytest.mark.parametrize("documents", [1, 1000, 200_000])
+def test_compressed_memory_is_that_of_the_codec(documents):
+    """Evenly spread fingerprints take the planned bytes, within half a percent and a few words."""
+    values = np.random.default_rng(7).integers(0, 2**64, documents, dtype=np.uint64)
+    (design,) = [d for d in paper(documents, 3) if d.tables == 4]
+    size = len(compress(values, "elias-fano").bytes)
+    assert 4 * size == pytest.approx(design.compressed_bytes, rel=0.005, abs=100)
+
+
+# ---------------------------------------------------------------------------------- section 3.1.2
+
+
+def shortest_prefix(levels, k, bits=64):
+    """The shortest prefix of a design, by trying every choice of blocks."""
+    if not levels:
+        return 0
+    blocks = levels[0]
+    widths = [bits // blocks + (i < bits % blocks) for i in range(blocks)]
+    lengths = {sum(chosen) for chosen in itertools.combinations(widths, blocks - k)}
+    return min(length + shortest_prefix(levels[1:], k, bits - length) for length in lengths)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_no_fewer_tables_have_so_long_a_prefix(k):
+    """fewest_tables agrees with a search through all designs of up to three levels, 40 tables."""
+    designs = []
+    for depth in (1, 2, 3):
+        for levels in itertools.product(range(k + 1, 12), repeat=depth):
+            tables = math.prod(math.comb(blocks, k) for blocks in levels)
+            if tables <= 40:
+                designs.append((tables, shortest_prefix(levels, k)))
+    assert designs
+    for bits in range(1, max(prefix for _, prefix in designs) + 1):
+        least = min(tables for tables, prefix in designs if prefix >= bits)
+        found = fewest_tables(k, bits)
+        assert found is not None
+        assert found[0] <= least
+        assert shortest_prefix(found[1], k) >= bits
+        if found[0] < least:  # only by blocks or levels that the search above does not try
+            assert max(found[1]) >= 12 or len(found[1]) > 3
+
+
+def test_fewest_tables_at_the_ends():
+    """No prefix takes one table; equal fingerprints take one; what takes too many is not there."""
+    assert fewest_tables(3, 0) == (1, ())
+    assert fewest_tables(0, 64) == (1, (1,))
+    assert fewest_tables(3, 64) is None
+    assert fewest_tables(3, 16) == (4, (4,))
+    assert fewest_tables(3, 17) == (10, (5,))
+
+
+# --------------------------------------------------------------------------------- recommendations
+
+
+def test_the_recommended_design_fits():
+    """At most one is recommended; it fits, and nothing that fits is more than a fifth faster."""
+    for documents, k in itertools.product((100, 10**6, 10**8, 2**34), (0, 1, 3, 6, 12)):
+        for memory in ("1M", "4G", "900G", None):
+            designs = plan(documents, k, memory)
+            limit = math.inf if memory is None else memory_bytes(memory)
+            fitting = [d for d in designs if d.bytes <= limit]
+            chosen = [d for d in designs if d.recommended]
+            assert len(chosen) == (1 if fitting else 0)
+            for design in chosen:
+                assert design.bytes <= limit
+                assert design.latency_ns <= 1.2 * min(d.latency_ns for d in fitting)
+
+
+def test_less_memory_never_makes_it_faster():
+    """What is recommended for less memory fits the larger one, too, and is no larger."""
+    sizes = [
+        next((d.bytes for d in plan(10**7, 3, f"{m}M") if d.recommended), 0)
+        for m in (100, 310, 700, 10_000)
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 0
+    assert sizes[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("16G", 2**34), ("512M", 2**29), ("512mib", 2**29), ("1.5K", 1536), ("7", 7), (7, 7)],
+)
+def test_memory_in_words(text, size):
+    """Memory is bytes, or a number with a unit of 1024s."""
+    assert memory_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    "memory", ["", "G", "-1G", "16X", "1 2", "0", 0, -5, "0.1", "9" * 400, None]
+)
+def test_memory_that_is_none(memory):
+    """What is no amount of memory is named."""
+    with pytest.raises(UsageError, match="memory"):
+        memory_bytes(memory)
+
+
+@pytest.mark.parametrize(
+    ("documents", "k"), [(0, 3), (-1, 3), (2**64, 3), (10, -1), (10, 16), ("ten", 3), (10, "3")]
+)
+def test_what_cannot_be_planned(documents, k):
+    """No documents, and distances outside 0 .. 15, are refused."""
+    with pytest.raises(UsageError):
+        plan(documents, k)
+
+
+# ------------------------------------------------------------------------------------- the command
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["plan", *arguments])
+
+
+def test_the_command_prints_example_3_1():
+    """`dedup plan` shows the paper's four designs, and ours, one a line."""
+    done = run("--documents", str(EXAMPLE), "--distance", "3")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[1].split()[:8] == ["6", "choose", "3", "20", "31", "to", "33", "8"]
+    assert lines[4].split()[3:7] == ["4", "16", "256", "K"]
+    assert lines[5].startswith("dedup.Table")
+    assert sum("recommended" in line for line in lines) == 1
+
+
+def test_the_command_as_json():
+    """--json is a list of objects with the keys of the contract."""
+    done = run("--documents", str(EXAMPLE), "--json")
+    designs = json.loads(done.stdout)
+    assert all(design.keys() >= KEYS for design in designs)
+    assert [(d["tables"], d["blocks"], d["prefix_bits"], d["candidates"]) for d in designs][:4] == [
+        (20, 6, [31, 33], 8),
+        (16, 4, [28, 28], 64),
+        (10, 5, [25, 26], 512),
+        (4, 4, [16, 16], 262144),
+    ]
+
+
+def test_the_command_says_when_nothing_fits():
+    """Then nothing is recommended, and the smallest is named."""
+    done = run("--documents", str(EXAMPLE), "--memory", "16G")
+    assert "Nothing fits in 16 GiB: the smallest takes 157 GiB" in done.stdout
+    assert "recommended" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--documents", "0"],
+        ["--documents", "9", "--distance", "16"],
+        ["--documents", "9", "--distance", "-1"],
+        ["--documents", "9", "--memory", "big"],
+    ],
+)
+def test_wrong_options_are_usage_errors(arguments):
+    """The exit code is 2 and stderr says why."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert done.stderr

@@ -1,0 +1,423 @@
+"""The embedded detector: what needs a clock of the test's, a fault, a kill, threads, or its insides.
+
+Against a model of the rules it is held in test_detector_model.py. What every detector keeps, embedded or behind a service, is in test_detectors.py.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from unittest import mock
+
+import pytest
+from detecting import ONES, RECIPE, A, B, C, Clock, accept, bits, page
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dedup.detector.detector
+import dedup.detector.open_stores
+import dedup.detector.reservations
+import dedup.model.names
+from dedup.model.errors import RecipeMismatch, StoreLocked, UsageError
+from dedup.model.recipes import recipe_of
+from dedup.store import verify_store
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def detector(tmp_path, clock):
+    with dedup.detector.detector.open(tmp_path, clock=clock) as opened:
+        yield opened
+
+
+# ------------------------------------------------------------------------------- the promises
+
+
+def test_promise_1_nothing_is_lost_when_the_store_errs(detector, monkeypatch):
+    """An insert that fails leaves the reservation: others stay pending, and it can be repeated."""
+
+    def refuse(_):
+        raise OSError(28, "No space left on device", "documents.mdb")
+
+    verdict = detector.reserve(page(), A)
+    with monkeypatch.context() as patch:
+        patch.setattr(detector._store, "insert", refuse)
+        with pytest.raises(OSError, match="No space"):
+            detector.insert(verdict)
+    assert detector.reserve(page(), B).status == "pending"
+    detector.insert(verdict)
+    assert detector.reserve(page(), B).status == "near_duplicate"
+
+
+def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path):
+    """A page that was in flight or inserted when the process was killed is kept when resumed."""
+    code = """
+        import os, sys
+        import dedup.detector.detector
+        from dedup.model.values import PageFingerprint
+        detector = dedup.detector.detector.open(sys.argv[1])
+        def reserve(key, value):
+            page = PageFingerprint(value, 0, 0, 100, 0, "words-0-3")
+            return detector.reserve(page, key)
+        detector.insert(reserve("http://example.com/a", 0))
+        reserve("http://example.com/b", 2**64 - 1)
+        os.kill(os.getpid(), 9)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    assert subprocess.run(command, check=False, timeout=600).returncode == -9
+    with dedup.detector.detector.open(tmp_path) as resumed:
+        assert resumed.reserve(page(0), A).status == "refetch"
+        assert resumed.reserve(page(ONES), B).status == "unique"
+        assert resumed.reserve(page(0), C).status == "near_duplicate"
+
+
+def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(detector):
+    """A recrawl of near-duplicates that were all accepted keeps every one of them."""
+    detector.insert(detector.reserve(page(), A))
+    detector.insert(detector.reserve(page(), B, exempt="start"))
+    for key in (A, B):
+        verdict = detector.reserve(page(bits(1)), key)
+        assert verdict.status == "refetch"
+        detector.insert(verdict)
+    assert len(detector) == 2
+
+
+def test_promise_3_two_phases_exactly_one_of_two_threads_wins(tmp_path):
+    """100 times two threads reserve near-duplicates at once: one is unique, one is pending."""
+    with dedup.detector.detector.open(tmp_path) as detector:
+        for number in range(100):
+            value = number * 0x9E3779B97F4A7C15 % 2**64
+            verdicts, barrier = [], threading.Barrier(2)
+
+            def reserve(key, value=value, verdicts=verdicts, barrier=barrier):
+                barrier.wait()
+                verdicts.append(detector.reserve(page(value), key))
+
+            keys = [f"http://example.com/{number}/{side}" for side in "ab"]
+            threads = [threading.Thread(target=reserve, args=(key,)) for key in keys]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            verdicts.sort(key=lambda v: v.status)
+            assert [v.status for v in verdicts] == ["pending", "unique"]
+            assert verdicts[0].of == verdicts[1].key
+            detector.insert(verdicts[1])
+            assert detector.reserve(page(value), verdicts[0].key).status == "near_duplicate"
+        assert len(detector) == 100
+
+
+def test_promise_3_two_phases_what_nobody_ends_expires(detector, clock):
+    """At its expiry a reservation no longer holds anyone up."""
+    verdict = detector.reserve(page(), A)
+    clock.now += 599
+    assert detector.reserve(page(), B).status == "pending"
+    clock.now += 1
+    assert detector.reserve(page(), B).status == "unique"
+    assert not detector.release(verdict)
+
+
+# --------------------------------------------------------------------------- the decision
+
+
+def test_a_short_original_matches_nothing(detector):
+    """A short page that was inserted as a start request never drops another."""
+    accept(detector, page(features=5), A, exempt="start")
+    assert detector.reserve(page(), B).status == "unique"
+
+
+def test_who_waited_long_enough_is_kept(detector):
+    """A pending page that comes back with exempt="in_flight" is kept and inserted like others."""
+    first = detector.reserve(page(), A)
+    assert detector.reserve(page(), B).status == "pending"
+    second = detector.reserve(page(), B, exempt="in_flight")
+    detector.insert(second)
+    detector.release(first)
+    assert detector.reserve(page(), C).of == B
+
+
+def test_an_inserted_match_comes_before_a_nearer_one_in_flight(detector):
+    """With one match inserted and one in flight the page is a near-duplicate of the first."""
+    accept(detector, page(bits(4)), A)
+    detector.reserve(page(), B, exempt="start")
+    verdict = detector.reserve(page(), C)
+    assert (verdict.status, verdict.of) == ("near_duplicate", A)
+
+
+def test_the_listing_guard_looks_at_every_match(detector):
+    """A page counts as a near-duplicate of those matches that have its links: not of the nearest,
+    and of one in flight only once that is inserted."""
+    accept(detector, page(links=0, link_count=30), A)
+    listing = page(bits(3), links=ONES, link_count=30)
+    second = detector.reserve(listing, B)
+    assert second.reason == "new_links"
+    copy = page(links=ONES, link_count=30)
+    verdict = detector.reserve(copy, C)
+    assert (verdict.status, verdict.of) == ("pending", B)
+    detector.insert(second)
+    verdict = detector.reserve(copy, C)
+    assert (verdict.status, verdict.of) == ("near_duplicate", B)
+
+
+def test_pages_without_a_domain_do_not_match_each_other_in_site_scope(tmp_path):
+    """No domain is not a common domain."""
+    with dedup.detector.detector.open(tmp_path, scope="site") as detector:
+        accept(detector, page(), "one")
+        assert detector.reserve(page(), "two").status == "unique"
+
+
+# ------------------------------------------------------------------------- ending a reservation
+
+
+def test_an_insert_that_is_repeated_writes_nothing(detector):
+    """The second insert of a verdict changes nothing and is False."""
+    verdict = accept(detector, page(), A)
+    next_id = detector._store._documents.next_id
+    assert detector.insert(verdict) is False
+    assert detector._store._documents.next_id == next_id
+
+
+def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):
+    """After expiry insert() stores, and tells that a near-duplicate was inserted meanwhile."""
+    verdict = detector.reserve(page(), A)
+    clock.now += 600
+    other = detector.reserve(page(), B)
+    assert other.status == "unique"
+    assert detector.insert(other) is False
+    assert detector.insert(verdict) is True
+    assert len(detector) == 2
+    assert detector.reserve(page(), A).status == "refetch"
+
+
+def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
+    """Expired, but nothing alike came meanwhile: False."""
+    verdict = detector.reserve(page(), A)
+    clock.now += 600
+    assert detector.insert(verdict) is False
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
+    sizes=st.lists(st.integers(1, 5), min_size=12, max_size=12),
+    recent=st.sampled_from([1, 64]),
+)
+def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, recent):
+    """Of pages that were all unique when they were reserved, those are late that a scan finds late.
+
+    So it is one by one or together, and however many were inserted in between.
+    """
+    clock = Clock()
+    with (
+        mock.patch.object(dedup.detector.open_stores, "RECENT", recent),
+        tempfile.TemporaryDirectory() as folder,
+        dedup.detector.detector.open(folder, clock=clock) as detector,
+    ):
+        verdicts = []
+        for number, value in enumerate(values):
+            clock.now += 600  # the ones before have expired
+            verdicts.append(detector.reserve(page(value), f"http://example.com/{number}"))
+        assert {verdict.status for verdict in verdicts} == {"unique"}
+        late = []
+        while verdicts:
+            size = sizes.pop()
+            late += detector.insert_many(verdicts[:size])
+            verdicts = verdicts[size:]
+        expected = [
+            any((value ^ other).bit_count() <= 6 for other in values[:number])
+            for number, value in enumerate(values)
+        ]
+        assert late == expected
+        assert len(detector) == len(values)
+
+
+def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
+    """A token of an earlier opening stores its page; releasing it is False."""
+    with dedup.detector.detector.open(tmp_path) as detector:
+        old, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
+    with dedup.detector.detector.open(tmp_path) as detector:
+        detector.insert(old)
+        assert not detector.release(other)
+        assert detector.reserve(page(), C).of == A
+
+
+# ------------------------------------------------------------------------------------- opening
+
+
+def test_two_detectors_of_a_process_share_a_store(tmp_path, clock):
+    """They see each other's documents and pages in flight; the last one closes the store."""
+    first = dedup.detector.detector.open(tmp_path, clock=clock)
+    second = dedup.detector.detector.open(tmp_path / ".." / tmp_path.name, clock=clock)
+    verdict = first.reserve(page(), A)
+    assert second.reserve(page(), B).status == "pending"
+    first.insert(verdict)
+    first.close()
+    first.close()
+    assert second.reserve(page(), B).status == "near_duplicate"
+    second.close()
+    with dedup.detector.detector.open(tmp_path) as third:
+        assert len(third) == 1
+
+
+def test_a_second_process_is_refused(tmp_path):
+    """Another process gets StoreLocked; the shared registry does not reach that far."""
+    with dedup.detector.detector.open(tmp_path):
+        code = "import sys, dedup.detector; dedup.detector.detector.open(sys.argv[1])"
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        assert StoreLocked.__name__ in done.stderr
+        assert "dedup serve" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("distance", 16),
+        ("distance", -1),
+        ("distance", 3.0),
+        ("distance", True),
+        ("distance", "3"),
+        ("total_distance", 129),
+        ("min_features", -1),
+        ("scope", "page"),
+        ("reservation_seconds", 0),
+        ("reservation_seconds", float("nan")),
+        ("reservation_seconds", float("inf")),
+        ("reservation_seconds", "600"),
+        ("namespace", "../x"),
+        ("secret", ""),
+    ],
+)
+def test_a_wrong_argument_leaves_nothing_open(tmp_path, argument, value):
+    """UsageError says which argument, its value, and what is allowed; nothing is left open."""
+    with pytest.raises(UsageError, match=argument) as caught:
+        dedup.detector.detector.open(tmp_path, **{argument: value})
+    assert argument == "secret" or repr(value) in str(caught.value)
+    dedup.detector.detector.open(tmp_path).close()
+
+
+FORKED = """
+    import os, sys, dedup
+    from dedup.model.values import PageFingerprint
+
+    def page(n):
+        return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, 0, 0, 100, 0, "words-0-3")
+
+    detector = dedup.open(sys.argv[1])
+    held = detector.reserve(page(1), "http://example.com/1")
+    child = os.fork()
+    if child == 0:
+        for action in (
+            lambda: detector.insert(held),
+            lambda: detector.release(held),
+            lambda: detector.reserve(page(2), "http://example.com/2"),
+            lambda: len(detector),
+            lambda: dedup.open(sys.argv[1]),
+        ):
+            try:
+                print("child", action())
+            except dedup.DedupError as error:
+                print(type(error).__name__, "forked" in str(error))
+        detector.close()
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    for n in range(2, 5):
+        detector.insert(detector.reserve(page(n), f"http://example.com/{n}"))
+    detector.insert(held)
+    print(len(detector))
+    detector.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_store_stays_with_the_process_that_opened_it(tmp_path):
+    """One forked later is refused by name, and leaves nothing of its own in the store."""
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORKED), tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert ran.stdout.splitlines() == ["UsageError True"] * 4 + ["StoreLocked False", "4"]
+    assert verify_store(tmp_path, "default").problems == []
+
+
+def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
+    """What asks the store of them is refused too."""
+    with dedup.detector.detector.open(tmp_path):
+        detector = dedup.detector.detector.open(tmp_path)
+        detector.close()
+        for action in (
+            detector.__len__,
+            detector.__enter__,
+            detector.sync,
+            lambda: detector.snapshot(1),
+            lambda: detector.give_up((), len),
+        ):
+            with pytest.raises(UsageError, match="closed"):
+                action()
+
+
+def test_an_empty_target_is_no_folder():
+    """It would be the current one, by way of a variable that is not set."""
+    with pytest.raises(UsageError, match="names no folder"):
+        dedup.detector.detector.open("")
+
+
+def test_a_folder_may_be_named_by_bytes(tmp_path):
+    """As anything that names a path in Python."""
+    with dedup.detector.detector.open(os.fsencode(tmp_path)) as detector:
+        assert len(detector) == 0
+
+
+@pytest.mark.parametrize("wrong", [page(5, -1), page(5, links=2**64), page(5, check=2**64)])
+def test_a_fingerprint_out_of_range_is_not_inserted(detector, wrong):
+    """What is no 64-bit number never reaches the store."""
+    with pytest.raises(UsageError, match="64"):
+        accept(detector, wrong, A)
+    assert len(detector) == 0
+
+
+def test_a_url_is_no_folder():
+    """Here a redis:// target is refused in so many words; dedup.open() takes it."""
+    with pytest.raises(UsageError, match="URL"):
+        dedup.detector.detector.open("redis://localhost:7700")
+
+
+def test_secrets_belong_to_a_store(tmp_path):
+    """A keyed store judges without its secret, makes fingerprints only with it, refuses others."""
+    with dedup.detector.detector.open(tmp_path, secret="one") as keyed:
+        made = keyed.fingerprint(b"<p>some words in a page</p>")
+        assert made.recipe == keyed.recipe.id == recipe_of(secret="one").id
+    with dedup.detector.detector.open(tmp_path) as without:
+        assert without.reserve(made, A, exempt="start").token
+        with pytest.raises(RecipeMismatch, match="secret"):
+            without.fingerprint(b"<p>some words in a page</p>")
+        with pytest.raises(RecipeMismatch):
+            dedup.detector.detector.open(tmp_path, secret="two")
+        with pytest.raises(RecipeMismatch):
+            dedup.detector.detector.open(tmp_path, recipe=RECIPE)
+        with pytest.raises(RecipeMismatch):
+            dedup.detector.detector.open(tmp_path, recipe=recipe_of(RECIPE))
+
+
+def test_fingerprint_follows_the_store(detector):
+    """fingerprint() makes pages that reserve() takes."""
+    made = detector.fingerprint("<p>" + " ".join(f"word{i}" for i in range(50)) + "</p>", url=A)
+    assert detector.reserve(made, A).status == "unique"
+
+
+def test_info_says_everything_at_once(detector):
+    """info() tells the store, the policy, and the pages in flight."""
+    detector.reserve(page(), A)
+    info = detector.info()
+    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 7)
+    assert (info["recipe"], info["scope"]) == (RECIPE, "global")

@@ -1,0 +1,213 @@
+"""The embedded detector against a brute-force model of its rules, over many steps of a crawl."""
+
+import random
+import tempfile
+from itertools import count
+from unittest import mock
+
+from detecting import ONES, Clock, bits, page
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import dedup.detector.detector
+import dedup.detector.open_stores
+import dedup.detector.reservations
+from dedup.model.values import PageFingerprint, Verdict
+
+
+class Crawl(RuleBasedStateMachine):
+    """Many steps of a crawl, each checked against a brute-force model of the rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.inserted: dict[str, PageFingerprint] = {}
+        self.in_flight: dict[str, tuple[str, PageFingerprint, float]] = {}
+        self.verdicts: list[Verdict] = []
+        self.accepted: set[str] = set()
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.open()
+
+    def open(self) -> None:
+        self.detector = dedup.detector.detector.open(
+            self.folder.name, distance=4, total_distance=9, clock=self.clock
+        )
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self.detector.close()
+            self.folder.cleanup()
+
+    def near(self, fingerprint: PageFingerprint, key: str, others: list) -> list:
+        found = []
+        for other_key, other in others:
+            distance = (fingerprint.value ^ other.value).bit_count()
+            total = distance + (fingerprint.check ^ other.check).bit_count()
+            if other_key != key and distance <= 4 and total <= 9 and other.features >= 20:
+                found.append((distance, total - distance, other_key, other.links))
+        return sorted(found)
+
+    pages = st.builds(
+        page,
+        value=st.sampled_from([0, ONES]).flatmap(
+            lambda base: st.integers(0, 7).map(lambda n: base ^ bits(n))
+        ),
+        check=st.integers(0, 8).map(bits),
+        links=st.sampled_from([0, bits(20), ONES]),
+        link_count=st.sampled_from([0, 20]),
+        features=st.sampled_from([100, 100, 100, 10]),
+    )
+    keys = st.integers(0, 12).map(lambda n: f"http://example.com/{n}")
+
+    @rule(fingerprint=pages, key=keys, exempt=st.sampled_from([None, None, None, "start"]))
+    def reserve(self, fingerprint: PageFingerprint, key: str, exempt: str | None) -> None:
+        verdict = self.detector.reserve(fingerprint, key, exempt=exempt)
+        alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
+        stored = self.near(fingerprint, key, list(self.inserted.items()))
+        flying = self.near(fingerprint, key, alive)
+        alike = bool(stored or flying)
+        if fingerprint.features / 24 <= fingerprint.link_count >= 8:
+            stored, flying = (
+                [each for each in found if (fingerprint.links ^ each[3]).bit_count() <= 16]
+                for found in (stored, flying)
+            )
+        if exempt:
+            expected = ("exempt", exempt, None)
+        elif fingerprint.features < 20:
+            expected = ("exempt", "short", None)
+        elif key in self.inserted or key in {k for k, _ in alive}:
+            expected = ("refetch", "", None)
+        elif not alike:
+            expected = ("unique", "", None)
+        elif not stored and not flying:
+            expected = ("exempt", "new_links", None)
+        elif stored:
+            expected = ("near_duplicate", "", stored[0][2])
+        else:
+            expected = ("pending", "", flying[0][2])
+        assert (verdict.status, verdict.reason, verdict.of) == expected
+        holds = verdict.status in ("unique", "refetch", "exempt") and verdict.reason != "short"
+        assert (verdict.token is not None) == holds
+        if verdict.status == "near_duplicate":
+            assert key not in self.accepted, "an accepted key was dropped"
+            assert verdict.of in self.inserted, "a drop without an accepted original"
+        if verdict.token:
+            self.in_flight[verdict.token] = (key, fingerprint, self.clock.now + 600)
+            self.verdicts.append(verdict)
+
+    @precondition(lambda self: self.verdicts)
+    @rule(choices=st.lists(st.integers(0, 999), min_size=1, max_size=6))
+    def insert(self, choices: list[int]) -> None:
+        """Insert some pages together: they come out as they would one after the other."""
+        verdicts, late = [], []
+        for choice in choices[: len(self.verdicts)]:
+            verdict = self.verdicts.pop(choice % len(self.verdicts))
+            stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
+            guarded = verdict.page.features / 24 <= verdict.page.link_count >= 8 and all(
+                (verdict.page.links ^ links).bit_count() > 16 for *_, links in stored
+            )
+            late.append(verdict.status == "unique" and bool(stored) and not guarded)
+            verdicts.append(verdict)
+            self.inserted[verdict.key] = verdict.page
+            self.accepted.add(verdict.key)
+            self.in_flight.pop(verdict.token, None)
+        if len(verdicts) == 1:
+            assert [self.detector.insert(verdicts[0])] == late
+        else:
+            assert self.detector.insert_many(verdicts) == late
+
+    @precondition(lambda self: self.verdicts)
+    @rule(choice=st.integers(0, 999))
+    def release(self, choice: int) -> None:
+        verdict = self.verdicts.pop(choice % len(self.verdicts))
+        held = self.in_flight.pop(verdict.token, None)
+        alive = held is not None and held[2] > self.clock.now
+        assert self.detector.release(verdict) == alive
+
+    @rule(seconds=st.sampled_from([1, 300, 600]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(key=keys)
+    def forget(self, key: str) -> None:
+        assert self.detector.forget(key) == (self.inserted.pop(key, None) is not None)
+        self.accepted.discard(key)
+
+    @rule(keep=st.booleans())
+    def crash(self, keep: bool) -> None:
+        """Pages in flight are forgotten; what was inserted is not."""
+        self.detector.close()
+        self.in_flight.clear()
+        if not keep:
+            self.verdicts.clear()
+        self.open()
+
+    @invariant()
+    def nothing_accepted_is_missing(self) -> None:
+        if hasattr(self, "detector"):
+            assert len(self.detector) == len(self.inserted)
+
+
+TestCrawl = Crawl.TestCase
+TestCrawl.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+
+class CrawlOfFewValues(Crawl):
+    """The same where the values of the last inserts, and those in flight, are soon too many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = [
+            mock.patch.object(dedup.detector.open_stores, "RECENT", 2),
+            mock.patch.object(dedup.detector.reservations, "COMPARED", 2),
+        ]
+        for patch in self.patches:
+            patch.start()
+
+    def teardown(self) -> None:
+        super().teardown()
+        for patch in self.patches:
+            patch.stop()
+
+
+TestCrawlOfFewValues = CrawlOfFewValues.TestCase
+TestCrawlOfFewValues.settings = TestCrawl.settings
+
+
+def test_of_each_group_one_page_is_kept(tmp_path):
+    """However inserts, releases and expiries fall, every group of copies keeps a page."""
+    generator, number, clock = random.Random(3), count(), Clock()
+    with dedup.detector.detector.open(tmp_path, clock=clock) as detector:
+        groups = [generator.getrandbits(64) for _ in range(30)]
+        kept: dict[int, int] = dict.fromkeys(range(30), 0)
+        waiting = [
+            (g, f"http://example.com/{next(number)}", 0) for g in range(30) for _ in range(8)
+        ]
+        flying: list[tuple[int, str, Verdict]] = []
+        while waiting or flying:
+            clock.now += generator.choice([0, 0, 0, 100, 700])
+            if waiting and generator.random() < 0.6:
+                group, key, tries = waiting.pop(generator.randrange(len(waiting)))
+                exempt = "in_flight" if tries > 3 else None
+                value = groups[group] ^ (1 << generator.randrange(64))
+                verdict = detector.reserve(page(value), key, exempt=exempt)
+                if verdict.status == "pending":
+                    waiting.append((group, key, tries + 1))
+                elif verdict.status == "near_duplicate":
+                    assert kept[group], "dropped before a copy was accepted"
+                else:
+                    flying.append((group, key, verdict))
+            elif flying:
+                group, key, verdict = flying.pop(generator.randrange(len(flying)))
+                if generator.random() < 0.3:
+                    detector.release(verdict)
+                    waiting.append((group, key, 0))
+                else:
+                    detector.insert(verdict)
+                    kept[group] += 1
+        assert all(kept.values())
+        assert len(detector) == sum(kept.values())

@@ -1,0 +1,536 @@
+"""What every detector keeps, whichever way it was opened: a folder, a service, a service in a loop.
+
+Through the interface alone. Times are real here: a service has a clock of its own. What only an
+embedded detector can show is in test_detector.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from detecting import ONES, RECIPE, A, B, C, accept, bits, page
+from services import Serving
+
+import dedup
+from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.recipes import recipe_of
+from dedup.model.values import Neighbour, Verdict
+
+_names = (f"ns{number}" for number in count())
+
+
+class InLoop:
+    """An async detector, each call of it run to its end in a loop of another thread."""
+
+    def __init__(self, target: str, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._detector: Any = None
+        try:
+            self._detector = self._run(dedup.open_async(target, **options))
+        except BaseException:
+            self._stop()
+            raise
+
+    def _run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        if not self._loop.is_closed():
+            self._stop()
+
+    def __len__(self) -> int:
+        return int(self._run(self._detector.count()))
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._detector, name)
+        if not asyncio.iscoroutinefunction(attribute):
+            return attribute
+        return lambda *args, **kwargs: self._run(attribute(*args, **kwargs))
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(tmp_path_factory.mktemp("service"), "--distance", "10") as serving:
+        yield serving
+
+
+@pytest.fixture(params=["folder", "service", "service in a loop"])
+def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Open detectors of one namespace, of this test alone; they are closed when it ends."""
+    namespace, opened = next(_names), []
+    target: Any = tmp_path
+    make: Open = dedup.open
+    if request.param != "folder":
+        target = f"redis://127.0.0.1:{request.getfixturevalue('service').port}"
+        make = dedup.open if request.param == "service" else InLoop
+
+    def opening(**options: Any) -> Any:
+        options = {"namespace": namespace} | options
+        if make is not dedup.open or isinstance(target, str):
+            options = {"timeout_seconds": 30} | options  # this machine may be busy
+        detector = make(target, **options)
+        opened.append(detector)
+        return detector
+
+    yield opening
+    for detector in opened:
+        detector.__exit__(None, None, None)
+
+
+@pytest.fixture
+def detector(opens: Open) -> Any:
+    return opens()
+
+
+# ------------------------------------------------------------------------------- the promises
+
+
+def test_promise_1_nothing_is_lost_without_an_inserted_original(detector):
+    """A near-duplicate of a page in flight is pending; it is dropped only once that is inserted."""
+    original = detector.reserve(page(), A)
+    assert detector.reserve(page(), B).status == "pending"
+    detector.insert(original)
+    assert detector.reserve(page(), B).status == "near_duplicate"
+
+
+def test_promise_1_nothing_is_lost_and_every_drop_is_explained(detector):
+    """A near_duplicate verdict says of which page, and at what distances."""
+    accept(detector, page(bits(2), bits(3)), A)
+    verdict = detector.reserve(page(0, 0), B)
+    assert verdict == Verdict("near_duplicate", "", B, A, 2, 3, page(), None, "example.com")
+
+
+def test_promise_1_nothing_is_lost_by_a_near_duplicate(detector):
+    """A near-duplicate holds no token, cannot be inserted, and never becomes an original."""
+    accept(detector, page(0), A)
+    verdict = detector.reserve(page(bits(6)), B)
+    assert verdict.status == "near_duplicate"
+    with pytest.raises(UsageError, match="no token"):
+        detector.insert(verdict)
+    assert not detector.release(verdict)
+    assert detector.reserve(page(bits(12)), C).status == "unique"
+
+
+def test_promise_2_a_page_is_never_a_duplicate_of_itself(detector):
+    """The same key is a refetch with a token: in flight, inserted, or with another content."""
+    first = detector.reserve(page(), A)
+    assert (detector.reserve(page(), A).status, first.status) == ("refetch", "unique")
+    detector.insert(first)
+    for value in (0, bits(3), ONES):
+        verdict = detector.reserve(page(value), A)
+        assert (verdict.status, verdict.of) == ("refetch", None)
+        assert verdict.token
+
+
+def test_promise_3_two_phases_exactly_one_of_two_at_once_wins(opens):
+    """20 times two detectors reserve near-duplicates at once: one is unique, one is pending."""
+    sides = [opens(), opens()]
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(20):
+            value = number * 0x9E3779B97F4A7C15 % 2**64
+            barrier = threading.Barrier(2)
+
+            def reserve(side: int, value: int = value, number: int = number, b: Any = barrier):
+                b.wait()
+                return sides[side].reserve(page(value), f"http://example.com/{number}/{side}")
+
+            verdicts = sorted(threads.map(reserve, (0, 1)), key=lambda v: v.status)
+            assert [v.status for v in verdicts] == ["pending", "unique"]
+            assert verdicts[0].of == verdicts[1].key
+            sides[0].insert(verdicts[1])
+            again = sides[1].reserve(page(value), verdicts[0].key)
+            assert again.status == "near_duplicate"
+    assert len(sides[0]) == 20
+
+
+def test_promise_3_two_phases_a_released_page_leaves_nothing(detector):
+    """After release the next near-duplicate is unique; releasing again is False."""
+    verdict = detector.reserve(page(), A)
+    assert detector.release(verdict)
+    assert not detector.release(verdict)
+    assert detector.reserve(page(), B).status == "unique"
+
+
+def test_promise_3_two_phases_what_nobody_ends_expires(opens):
+    """At its expiry a reservation no longer holds anyone up."""
+    detector = opens(reservation_seconds=0.2)
+    verdict = detector.reserve(page(), A)
+    time.sleep(0.25)
+    other = detector.reserve(page(), B)
+    assert other.status == "unique"
+    assert not detector.release(verdict)
+    detector.release(other)
+    assert detector.reserve(page(ONES), C).status == "unique"
+
+
+def test_promise_5_fingerprints_of_another_recipe_are_refused(detector):
+    """probe and reserve raise RecipeMismatch naming both recipes."""
+    other = page(recipe="words-0-0")
+    for action in (detector.probe, lambda p: detector.reserve(p, A)):
+        with pytest.raises(RecipeMismatch, match=r"words-0-3.*words-0-0"):
+            action(other)
+
+
+def test_promise_5_a_namespace_keeps_its_recipe(opens):
+    """A namespace with pages of one recipe is opened for no other: both are named."""
+    accept(opens(), page(), A)
+    keyed = recipe_of(secret="a secret")
+    with pytest.raises(RecipeMismatch, match=r"words-0-3"):
+        opens(secret="a secret").reserve(page(recipe=keyed.id), B)
+
+
+# --------------------------------------------------------------------------- the decision
+
+
+def test_distances_decide_at_the_bit(opens):
+    """Within distance and total distance it is a near-duplicate, one bit further it is not."""
+    detector = opens(distance=3, total_distance=10)
+    accept(detector, page(), A)
+    for value, check, status in (
+        (3, 7, "near_duplicate"),
+        (3, 8, "unique"),
+        (4, 0, "unique"),
+        (0, 10, "near_duplicate"),
+        (0, 11, "unique"),
+    ):
+        verdict = detector.reserve(page(bits(value), bits(check)), B)
+        assert verdict.status == status
+        detector.release(verdict)
+
+
+def test_the_recipe_gives_the_defaults(detector):
+    """Without arguments the distances and the least number of features are the recipe's."""
+    recipe = recipe_of()
+    assert detector.recipe == recipe
+    policy = detector.policy
+    assert (policy.distance, policy.total_distance) == (recipe.distance, recipe.total_distance)
+    assert (policy.min_features, policy.scope) == (recipe.min_features, "global")
+
+
+def test_short_pages_are_exempt_without_a_token(detector):
+    """A page under min_features is kept, holds nothing, and matches nothing."""
+    accept(detector, page(), A)
+    verdict = detector.reserve(page(features=19), B)
+    assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "short", None)
+    assert detector.probe(page(features=19)) == []
+    assert detector.reserve(page(features=20), B).status == "near_duplicate"
+
+
+def test_min_features_may_be_zero(opens):
+    """With min_features=0 even empty pages are judged."""
+    detector = opens(min_features=0)
+    accept(detector, page(features=0), A)
+    assert detector.reserve(page(features=0), B).status == "near_duplicate"
+
+
+def test_an_exempt_page_is_reserved_and_becomes_an_original(detector):
+    """A reason given by the caller comes first: the page is kept, inserted, and drops others."""
+    accept(detector, page(), A)
+    verdict = detector.reserve(page(), B, exempt="start")
+    assert (verdict.status, verdict.reason, verdict.of) == ("exempt", "start", None)
+    assert not detector.insert(verdict)
+    detector.forget(A)
+    assert detector.reserve(page(), C).of == B
+
+
+def test_the_nearest_match_is_named(detector):
+    """Of several: least distance, then least check_distance, then smallest key."""
+    for key, value, check in (
+        ("http://d.com/", 2, 0),
+        ("http://c.com/", 1, 5),
+        ("http://b.com/", 1, 4),
+        ("http://a.com/", 1, 4),
+    ):
+        accept(detector, page(bits(value), bits(check)), key, exempt="start")
+    verdict = detector.reserve(page(), A)
+    assert (verdict.of, verdict.distance, verdict.check_distance) == ("http://a.com/", 1, 4)
+    assert [n.key for n in detector.probe(page())] == [
+        "http://a.com/",
+        "http://b.com/",
+        "http://c.com/",
+        "http://d.com/",
+    ]
+
+
+def test_probe_gives_distances_and_takes_nothing(detector):
+    """probe() returns stored near-duplicates only, and reserves nothing."""
+    accept(detector, page(bits(2), bits(3), links=bits(5)), A)
+    detector.reserve(page(), B, exempt="start")
+    assert detector.probe(page()) == [Neighbour(A, 2, 3, 5, "example.com")]
+    assert detector.probe(page(ONES)) == []
+    assert detector.info()["in_flight"] == 1
+
+
+@pytest.mark.parametrize("inserted", [True, False])
+def test_the_listing_guard_keeps_new_links(detector, inserted):
+    """Alike text with far links and enough of them is kept, with a token."""
+    original = detector.reserve(page(links=0, link_count=30), A)
+    if inserted:
+        detector.insert(original)
+    dropped = "near_duplicate" if inserted else "pending"
+    for links, links_in_page, features, status in (
+        (17, 8, 100, "exempt"),
+        (16, 8, 100, dropped),
+        (17, 7, 100, dropped),
+        (17, 8, 192, "exempt"),
+        (17, 8, 193, dropped),  # many words a link: a text, with other links beside it
+    ):
+        listing = page(links=bits(links), link_count=links_in_page, features=features)
+        verdict = detector.reserve(listing, B)
+        assert verdict.status == status
+        assert verdict.reason == ("new_links" if status == "exempt" else "")
+        assert (verdict.token is not None) == (status == "exempt")
+        detector.release(verdict)
+    unguarded = page(links=bits(17), link_count=8)
+    assert detector.reserve(unguarded, B, guard=False).status == dropped
+
+
+def test_site_scope_matches_only_within_a_registrable_domain(opens):
+    """In the scope "site" a copy elsewhere, or without a domain, is unique; an empty one is not known."""
+    detector = opens(scope="site")
+    accept(detector, page(), "http://www.example.co.uk/a")
+    flying = detector.reserve(page(ONES), "http://www.example.co.uk/c")
+    for key, options, status in (
+        ("http://shop.example.co.uk/b", {}, "near_duplicate"),
+        ("http://example.com/b", {}, "unique"),
+        ("a key of one's own", {}, "unique"),
+        ("a key of one's own", {"url": "http://example.co.uk/"}, "near_duplicate"),
+        ("a key of one's own", {"domain": "example.co.uk"}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"domain": ""}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"url": "no URL"}, "near_duplicate"),
+        ("a key of one's own", {"domain": "", "url": "http://example.co.uk/"}, "near_duplicate"),
+    ):
+        verdict = detector.reserve(page(), key, **options)
+        assert (verdict.status, key, options) == (status, key, options)
+        detector.release(verdict)
+    assert detector.reserve(page(ONES), "http://example.com/d").status == "unique"
+    assert detector.reserve(page(ONES), "http://example.co.uk/d").of == flying.key
+    assert len(detector.probe(page(), domain="example.co.uk")) == 1
+    assert detector.probe(page(), domain="example.com") == detector.probe(page()) == []
+
+
+def test_a_replaced_content_is_no_longer_matched(detector):
+    """After a refetch with new content the old one is free again."""
+    accept(detector, page(0), A)
+    accept(detector, page(ONES), A)
+    assert detector.reserve(page(0), B).status == "unique"
+    assert detector.reserve(page(ONES), C).of == A
+
+
+# ------------------------------------------------------------------------- ending a reservation
+
+
+def test_insert_is_idempotent(detector):
+    """The second insert of a verdict changes nothing and is False."""
+    verdict = accept(detector, page(), A)
+    assert detector.insert(verdict) is False
+    assert len(detector) == 1
+
+
+def test_release_never_touches_an_inserted_document(detector):
+    """Releasing after inserting is False and the document stays."""
+    verdict = accept(detector, page(), A)
+    assert detector.release(verdict) is False
+    assert len(detector) == 1
+    assert detector.insert(verdict) is False
+
+
+def test_insert_after_release_is_refused(detector):
+    """A page that was given back never becomes an original behind its crawler's back."""
+    verdict = detector.reserve(page(), A)
+    detector.release(verdict)
+    with pytest.raises(UsageError, match="released"):
+        detector.insert(verdict)
+    assert len(detector) == 0
+
+
+def test_a_verdict_twice_in_a_batch_is_inserted_once(detector):
+    """Inserting twice changes nothing, in one call as in two."""
+    verdict, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
+    assert detector.insert_many([verdict, other, verdict]) == [False, False, False]
+    assert len(detector) == 2
+    assert detector.info()["in_flight"] == 0
+
+
+def test_a_batch_may_be_empty(detector):
+    """Nothing to insert is no fault."""
+    assert detector.insert_many([]) == []
+
+
+def test_a_token_that_nobody_knows_is_inserted_all_the_same(detector):
+    """A verdict of a process that has ended stores its page; releasing one is False."""
+    old, other = (
+        Verdict("unique", "", A, None, None, None, page(), f"0123456789abcdef-{n}", "example.com")
+        for n in range(2)
+    )
+    assert detector.release(other) is False
+    assert detector.insert(old) is False
+    assert detector.reserve(page(), C).of == A
+    assert detector.info()["in_flight"] == 0
+
+
+def test_a_token_does_not_carry_another_page(detector):
+    """A verdict put together from two is refused."""
+    token = detector.reserve(page(), A).token
+    forged = Verdict("unique", "", B, None, None, None, page(ONES), token)
+    with pytest.raises(UsageError, match="belongs to"):
+        detector.insert(forged)
+    assert len(detector) == 0
+
+
+def test_forget_removes_a_document(detector):
+    """forget() is True once, and afterwards a near-duplicate is unique."""
+    accept(detector, page(), A)
+    assert detector.forget(A)
+    assert not detector.forget(A)
+    assert detector.reserve(page(), B).status == "unique"
+
+
+# ------------------------------------------------------------------------------------- opening
+
+
+def test_two_detectors_see_each_other(opens):
+    """They share documents and pages in flight; closing one leaves the other as it is."""
+    first, second = opens(), opens()
+    verdict = first.reserve(page(), A)
+    assert second.reserve(page(), B).status == "pending"
+    first.insert(verdict)
+    first.close()
+    first.close()
+    assert second.reserve(page(), B).status == "near_duplicate"
+    assert len(second) == 1
+
+
+def test_namespaces_do_not_see_each_other(opens):
+    """A page of another namespace is unique."""
+    accept(opens(), page(), A)
+    assert opens(namespace=next(_names)).reserve(page(), B).status == "unique"
+
+
+def test_a_greater_distance_also_finds_what_was_there(opens):
+    """A second detector with a greater distance finds what a first one with a smaller put in."""
+    narrow = opens(distance=2)
+    accept(narrow, page(0), A)
+    narrow.reserve(page(ONES), B)
+    wide = opens(distance=8)
+    assert wide.reserve(page(bits(8)), C).of == A
+    assert wide.reserve(page(ONES ^ bits(8)), C).of == B
+    assert narrow.reserve(page(bits(8)), C).status == "unique"
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("distance", 16),
+        ("distance", 3.0),
+        ("distance", True),
+        ("total_distance", 129),
+        ("min_features", -1),
+        ("scope", "page"),
+        ("reservation_seconds", 0),
+        ("reservation_seconds", float("nan")),
+        ("reservation_seconds", "600"),
+        ("namespace", "../x"),
+        ("secret", ""),
+        ("secret", 5),
+        ("recipe", 5),
+    ],
+)
+def test_a_wrong_argument_names_itself(opens, argument, value):
+    """UsageError says which argument, its value, and what is allowed."""
+    with pytest.raises(UsageError, match=argument) as caught:
+        opens(**{argument: value})
+    assert argument == "secret" or repr(value) in str(caught.value)
+
+
+def test_a_closed_detector_says_so(detector):
+    """Every call after close() is a usage error."""
+    verdict = detector.reserve(page(), A)
+    detector.close()
+    for action in (
+        lambda: detector.probe(page()),
+        lambda: detector.reserve(page(), A),
+        lambda: detector.insert(verdict),
+        lambda: detector.release(verdict),
+        lambda: detector.forget(A),
+        detector.info,
+    ):
+        with pytest.raises(UsageError, match="closed"):
+            action()
+
+
+def test_a_key_that_is_no_text_is_refused(detector):
+    """Half of a surrogate pair is not valid Unicode: UsageError, and nothing is reserved."""
+    with pytest.raises(UsageError, match="Unicode"):
+        accept(detector, page(), "http://example.com/\ud800")
+    assert len(detector) == 0
+
+
+@pytest.mark.parametrize("key", [None, 5, b"http://example.com/a"])
+def test_a_key_of_another_type_is_refused(detector, key):
+    """So that it is not judged, and then cannot be inserted."""
+    with pytest.raises(UsageError, match="document key"):
+        detector.reserve(page(), key, domain="")
+
+
+def test_fingerprints_may_be_numpys(detector):
+    """A page put together from an array's numbers is stored and found like any other."""
+    made = page(np.uint64(ONES), np.uint64(2**63), links=np.uint64(7))
+    accept(detector, made, A)
+    assert detector.reserve(made, B).of == A
+    assert detector.reserve(page(ONES, 2**63), C).of == A
+
+
+def test_options_may_be_numpys(opens):
+    """An integer of numpy is a whole number."""
+    detector = opens(distance=np.int64(3), total_distance=np.uint8(10))
+    accept(detector, page(0), A)
+    assert detector.reserve(page(bits(4)), B).status == "unique"
+    assert detector.reserve(page(bits(3)), C).of == A
+
+
+def test_secrets_key_the_recipe(opens):
+    """With a secret, pages are made and judged under the keyed recipe."""
+    keyed = opens(secret="one")
+    made = keyed.fingerprint(b"<p>" + b" ".join(b"word%d" % n for n in range(50)) + b"</p>")
+    assert made.recipe == keyed.recipe.id == recipe_of(secret="one").id
+    accept(keyed, made, A)
+    assert keyed.reserve(made, B).of == A
+
+
+def test_fingerprint_makes_pages_that_reserve_takes(detector):
+    """fingerprint() follows the detector's recipe."""
+    made = detector.fingerprint("<p>" + " ".join(f"word{i}" for i in range(50)) + "</p>", url=A)
+    assert detector.reserve(made, A).status == "unique"
+
+
+def test_info_says_what_is_there(detector):
+    """info() tells documents, pages in flight, and the recipe."""
+    accept(detector, page(ONES), B)
+    detector.reserve(page(), A)
+    info = detector.info()
+    assert (info["documents"], info["in_flight"]) == (1, 1)
+    assert info["recipe"] == RECIPE

@@ -1,0 +1,163 @@
+"""Reservations: who is in flight. The time is a number here, nothing waits."""
+
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup.detector import reservations as module
+from dedup.detector.reservations import Reservations
+from dedup.model.values import PageFingerprint
+
+
+def page(value: int) -> PageFingerprint:
+    return PageFingerprint(value, 0, 0, 100, 0, "words-0-3")
+
+
+def reserve(held: Reservations, key: str, value: int, now: float, seconds: float = 10) -> str:
+    return held.reserve(key, page(value), "example.com", now=now, seconds=seconds)
+
+
+def keys_near(held: Reservations, value: int, k: int, now: float) -> list[str]:
+    return [reservation.key for reservation, _ in held.near(value, k, now)]
+
+
+def test_a_reservation_is_found_by_value_key_and_token():
+    """What was reserved is found within k, by its key, and by its token."""
+    held = Reservations(3)
+    token = reserve(held, "a", 0b1111, now=0)
+    assert [(r.key, d) for r, d in held.near(0b1000, 3, 1)] == [("a", 3)]
+    assert held.near(0, 3, 1) == []
+    assert held.holds("a", 1)
+    assert not held.holds("b", 1)
+    assert held.get(token).key == "a"
+    assert len(held) == 1
+
+
+def test_ending_takes_a_reservation_out_once():
+    """end() returns the reservation, then nothing; the first ending is remembered."""
+    held = Reservations(3)
+    token = reserve(held, "a", 1, now=0)
+    assert held.end(token, "released").key == "a"
+    assert held.end(token, "inserted") is None
+    assert held.ending(token) == "released"
+    assert (len(held), held.holds("a", 1), held.near(1, 3, 1)) == (0, False, [])
+
+
+def test_expired_reservations_no_longer_count():
+    """From its expiry on a reservation is neither found by value nor by key."""
+    held = Reservations(3)
+    token = reserve(held, "a", 1, now=0, seconds=10)
+    assert keys_near(held, 1, 3, 9.9) == ["a"]
+    assert keys_near(held, 1, 3, 10) == []
+    assert not held.holds("a", 10)
+    assert held.get(token) is not None
+
+
+def test_expired_reservations_are_taken_out_in_bounded_steps(monkeypatch):
+    """Each reserve takes out at most SWEPT expired ones, and in the end all of them."""
+    monkeypatch.setattr(module, "SWEPT", 4)
+    held = Reservations(3)
+    for i in range(20):
+        reserve(held, f"old {i}", i << 20, now=0)
+    sizes = []
+    for i in range(6):
+        reserve(held, f"new {i}", i << 40, now=100)
+        sizes.append(len(held))
+    assert sizes == [17, 14, 11, 8, 5, 6]
+
+
+def test_lifetimes_do_not_wait_for_each_other():
+    """A short reservation behind a long one expires and is taken out in its own time."""
+    held = Reservations(3)
+    reserve(held, "long", 1 << 20, now=0, seconds=1000)
+    reserve(held, "short", 1 << 40, now=1, seconds=1)
+    reserve(held, "next", 1 << 60, now=5)
+    assert not held.holds("short", 5)
+    assert held.holds("long", 5)
+    assert len(held) == 2
+
+
+def test_the_number_of_reservations_is_bounded(monkeypatch):
+    """At the limit the oldest reservation expires early."""
+    monkeypatch.setattr(module, "HELD_LIMIT", 3)
+    held = Reservations(3)
+    for i in range(5):
+        reserve(held, str(i), i << 20, now=0)
+    assert [held.holds(str(i), 0) for i in range(5)] == [False, False, True, True, True]
+
+
+def test_the_number_of_remembered_endings_is_bounded(monkeypatch):
+    """Only the last endings are remembered."""
+    monkeypatch.setattr(module, "ENDED_LIMIT", 2)
+    held = Reservations(3)
+    for token in ("a", "b", "c"):
+        held.end(token, "released")
+    assert [held.ending(t) for t in ("a", "b", "c")] == [None, "released", "released"]
+
+
+def test_one_key_may_be_in_flight_twice():
+    """Two reservations of one key have tokens of their own and end one by one."""
+    held = Reservations(3)
+    first, second = reserve(held, "a", 1, now=0), reserve(held, "a", 1, now=0)
+    assert first != second
+    held.end(first, "inserted")
+    assert held.holds("a", 1)
+    held.end(second, "inserted")
+    assert not held.holds("a", 1)
+
+
+def test_widening_finds_what_was_reserved_before():
+    """A greater k also holds for reservations made with the smaller one."""
+    held = Reservations(1)
+    reserve(held, "a", 0b111, now=0)
+    assert keys_near(held, 0, 3, 0) == []
+    held.widen(3)
+    assert keys_near(held, 0, 3, 0) == ["a"]
+    assert keys_near(held, 0, 2, 0) == []
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "end", "wait"]),
+        st.integers(0, 7),
+        st.integers(0, 2**64 - 1).map(lambda v: v & 0x8000_0001_0001_0003),
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("compared", [64, 4, 0], ids=["few", "some", "many"])
+@pytest.mark.parametrize("k", [0, 2, 6])
+@settings(max_examples=40, deadline=None)
+@given(steps)
+def test_reservations_equal_a_plain_list(k, compared, steps):
+    """After any steps, near() and holds() say what a scan of a plain list says.
+
+    So they do whether values are compared one by one, or looked up in a table when they are many.
+    """
+    with mock.patch.object(module, "COMPARED", compared):
+        follow(k, steps)
+
+
+def follow(k, steps):
+    held, model, now = Reservations(k), {}, 0.0
+    for action, number, value in steps:
+        if action == "reserve":
+            token = reserve(held, str(number), value, now, seconds=1 + number)
+            model[token] = (str(number), value, now + 1 + number)
+        elif action == "end" and model:
+            token = sorted(model)[number % len(model)]
+            held.end(token, "inserted")
+            del model[token]
+        else:
+            now += number / 2
+        expected = sorted(
+            ((v ^ value).bit_count(), int(token.rpartition("-")[2], 16), key)
+            for token, (key, v, expires) in model.items()
+            if expires > now and (v ^ value).bit_count() <= k
+        )
+        assert [(d, r.number, r.key) for r, d in held.near(value, k, now)] == expected
+        alive = {key for key, _, expires in model.values() if expires > now}
+        assert {str(n) for n in range(8) if held.holds(str(n), now)} == alive

@@ -1,0 +1,82 @@
+"""docker-compose.yml and Dockerfile say what is true: options, extras and versions that there are.
+
+Whether the containers run is seen where there is a Docker engine: the Kafka fixture starts this very
+file's Kafka there, and `docker compose config` reads the whole of it.
+"""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dedup.cli import main
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+LASTING = ("kafka", "dedup", "site")
+
+
+def test_what_lasts_has_a_health_check_and_is_waited_for():
+    """The spider starts when the service is ready, and that when Kafka is."""
+    for name in LASTING:
+        assert "test" in SERVICES[name]["healthcheck"], name
+    for name, needed in (("dedup", {"kafka"}), ("spider", {"dedup", "site"})):
+        waits = SERVICES[name]["depends_on"]
+        assert waits == {each: {"condition": "service_healthy"} for each in needed}
+
+
+def test_ports_are_open_on_this_machine_only():
+    ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert len(ports) >= 3
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_kafka_is_the_version_of_the_tests():
+    """And KRaft: broker and controller in one, no other service beside it."""
+    pom = (ROOT / "dedup" / "demo" / "broker_pom.xml").read_text()
+    version = re.search(r"<artifactId>kafka_2.13</artifactId>\s*<version>(.*?)<", pom)[1]
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{version}"
+    environment = SERVICES["kafka"]["environment"]
+    assert environment["KAFKA_PROCESS_ROLES"] == "broker,controller"
+    listeners = dict(each.split("://") for each in environment["KAFKA_LISTENERS"].split(","))
+    protocols = environment["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")
+    assert {each.split(":")[0] for each in protocols} == set(listeners)
+
+
+@pytest.mark.parametrize("name", ["dedup", "site"])
+def test_commands_have_the_options_they_are_given(name):
+    command, *options = SERVICES[name]["command"]
+    told = CliRunner().invoke(main, [command, "--help"]).output
+    for option in options:
+        assert option.split("=")[0] in told, option
+
+
+def test_the_service_listens_beyond_loopback_with_a_token():
+    assert len(COMPOSE["x-token"]["DEDUP_TOKEN"].split(":-")[1].rstrip("}")) >= 16
+    assert SERVICES["dedup"]["environment"] == SERVICES["spider"]["environment"]
+
+
+def test_the_image_has_extras_and_files_that_there_are():
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    asked = re.search(r"whl\)\[(.*?)\]", dockerfile)[1].split(",")
+    assert {"service", "kafka"} <= set(asked) <= set(extras)
+    assert (ROOT / "examples" / "spider.py").is_file()
+
+
+def test_compose_itself_reads_the_file():
+    """Where Docker Compose is installed; it needs no engine for that."""
+    docker = shutil.which("docker")
+    if not docker or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+        pytest.skip("Docker Compose is not installed")
+    command = [docker, "compose", "-f", ROOT / "docker-compose.yml", "config", "--quiet"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

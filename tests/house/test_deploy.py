@@ -1,0 +1,92 @@
+"""What is there for those who deploy says what the service takes, and asks for figures it has."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dedup.cli.serve import serve
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "examples" / "deploy"
+SOURCE = "\n".join(
+    path.read_text()
+    for part in ("service", "worker")
+    for path in (ROOT / "dedup" / part).glob("*.py")
+)
+OPTIONS = {name for parameter in serve.params for name in parameter.opts}
+
+
+def objects(name):
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+def test_alerts_ask_for_figures_that_there_are():
+    """Every figure in an alert rule is one that the source of service or worker names."""
+    (rules,) = objects("alerts.yaml")
+    asked = {
+        figure.removesuffix("_total")
+        for group in rules["groups"]
+        for rule in group["rules"]
+        for figure in re.findall(r"\bdedup_\w+", rule["expr"])
+    }
+    assert asked
+    assert asked <= set(re.findall(r'"(dedup_\w+)"', SOURCE))
+
+
+def test_every_alert_says_what_it_means():
+    """Each rule has a severity, a summary, and what to do."""
+    (rules,) = objects("alerts.yaml")
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
+        assert rule["labels"]["severity"] in {"page", "warning"}
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["action"]
+
+
+def test_prometheus_itself_reads_the_files_and_the_alerts_ring():
+    """Where promtool is installed: alerts_test.yaml says when each alert rings, and when not."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+    for command in (
+        ["check", "rules", DEPLOY / "alerts.yaml"],
+        ["check", "config", "--syntax-only", DEPLOY / "prometheus.yaml"],
+        ["test", "rules", ROOT / "tests" / "alerts_test.yaml"],
+    ):
+        done = subprocess.run([promtool, *command], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("commented", [False, True])
+def test_kubernetes_starts_the_service_with_options_that_it_takes(commented):
+    """The container's arguments are options of `dedup serve`, also those to be commented in."""
+    text = (DEPLOY / "kubernetes.yaml").read_text()
+    if commented:
+        text = text.replace("# - --", "- --")
+    container = next(
+        found["spec"]["template"]["spec"]["containers"][0]
+        for found in yaml.safe_load_all(text)
+        if found["kind"] == "StatefulSet"
+    )
+    command, *args = container["args"]
+    assert command == "serve"
+    assert {arg.partition("=")[0] for arg in args} <= OPTIONS
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert f'"{container[probe]["httpGet"]["path"]}"' in SOURCE
+    assert container["env"][0]["name"] == "DEDUP_TOKEN"
+
+
+def test_prometheus_asks_the_service_of_compose():
+    """What Prometheus scrapes is a service of docker-compose.yml, under a Host that it answers to."""
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    (scraped,) = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"]
+    (target,) = scraped["static_configs"][0]["targets"]
+    assert f"--host-name={target.partition(':')[0]}" in composed["dedup"]["command"]
+    assert "dedup" in composed
+    mounted = composed["prometheus"]["volumes"][0].partition(":")[0]
+    assert (ROOT / mounted / "prometheus.yaml").exists()
+    kept = scraped["authorization"]["credentials_file"]
+    assert composed["prometheus"]["configs"][0]["target"] == kept

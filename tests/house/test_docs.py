@@ -1,0 +1,117 @@
+"""The documentation is true: its code runs, its links lead somewhere, its pages build."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documents import Reader, blocks
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+READ_TOGETHER = [DOCS / "tutorial.md", DOCS / "how-to" / "spidermon.md"]
+WITH_CODE = [
+    page
+    for page in PAGES
+    if page not in READ_TOGETHER and any(b.language in {"python", "console"} for b in blocks(page))
+]
+GIVEN = {"html": "<p>A page.</p>", "url": "http://example.com/"}  # what README's reader has
+
+
+def name(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+def test_code_runs(page, tmp_path):
+    """Every Python block and every command of the page runs, in its order, from an empty folder."""
+    with Reader(tmp_path, GIVEN) as reader:
+        reader.read(page)
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory):
+    """What came of the tutorial, and then of the how-to about Spidermon: their folder, what was said.
+
+    Every block of both runs here, in one folder, so that the tutorial's crawls are made once.
+    """
+    folder = tmp_path_factory.mktemp("tutorial")
+    with Reader(folder) as reader:
+        for page in READ_TOGETHER:
+            reader.read(page)
+        settings = {
+            name: reader.names[name]
+            for name in ("EXTENSIONS", "SPIDERMON_ENABLED", "SPIDERMON_SPIDER_CLOSE_MONITORS")
+        }
+        settings["ADDONS"] = {"dedup.scrapy.Addon": 500}
+        settings["DEDUP_NAMESPACE"] = "again"
+        options = " ".join(
+            f"-s {name}='{value if isinstance(value, str) else json.dumps(value)}'"
+            for name, value in settings.items()
+            if name != "SPIDERMON_SPIDER_CLOSE_MONITORS"
+        )
+        options += " -s SPIDERMON_SPIDER_CLOSE_MONITORS=monitors.CloseSuite"
+        reader.run(f"PYTHONPATH=. scrapy runspider news.py -L INFO {options}")
+    return folder, reader.said
+
+
+def test_the_tutorial_drops_near_duplicates(tutorial):
+    """A newcomer ends with fewer pages than there are, all of them known the next time."""
+    folder, said = tutorial
+    every, unique, again = (
+        {json.loads(line)["url"] for line in (folder / f"{file}.jsonl").read_text().splitlines()}
+        for file in ("all", "unique", "again")
+    )
+    assert len(unique) < 0.75 * len(every)
+    assert unique <= every
+    assert again >= unique
+    assert "near_duplicate" in said
+
+
+def test_spidermon(tutorial):
+    """The monitors of the how-to run at the end of a crawl, and its share check fails one."""
+    _, said = tutorial
+    assert re.search(r"Near-duplicates/Deduplication worked\.\.\. .*OK", said)
+    assert re.search(r"Near-duplicates/Not everything is a near-duplicate\.\.\. .*OK", said)
+
+
+def test_examples(tmp_path):
+    """The examples run: a program, and a spider that drops pages of the demo site."""
+    with Reader(tmp_path) as reader:
+        reader.run(f"python {ROOT / 'examples' / 'library.py'}")
+        assert "drop  https://example.org/bridge?sid=7f3a" in reader.said
+        reader.run(f"python {ROOT / 'examples' / 'scan_warc.py'}")
+        assert re.search(r"200 pages of 1 file.*\n(?:.*\n)*the pages with most", reader.said)
+        port = reader.ports["8000"]
+        reader.run(f"dedup demo --site-only --port {port} &")
+        url = f"http://127.0.0.1:{port}/"
+        reader.run(f"scrapy runspider {ROOT / 'examples' / 'spider.py'} -L INFO -a url={url}")
+    assert re.search(r"'dedup/near_duplicate': [1-9]\d", reader.said)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    """Every relative link of the page leads to a file, and its anchor to a heading of it."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        file = (page.parent / target) if target else page
+        assert file.exists(), f"{target} is not there"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+            assert anchor in slugs, f"{target}#{anchor} is not there"
+
+
+def test_pages_build(tmp_path):
+    """Sphinx builds the pages without a warning, and every page is in the contents."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", tmp_path / "doctrees", DOCS, tmp_path / "html"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,106 @@
+"""The house itself: its floors, its public face, its examples, and its documents."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import leftovers
+import pytest
+from crawling import wait_for
+
+import dedup
+from dedup.core.native import ffi, lib
+from dedup.model.recipes import NEWEST
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_imports_only_go_down():
+    """import-linter's contracts in pyproject.toml hold."""
+    program = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_is_public_is_there():
+    """Every name in __all__ exists, once, and in order."""
+    assert sorted(set(dedup.__all__)) == dedup.__all__
+    assert all(hasattr(dedup, name) for name in dedup.__all__)
+
+
+def test_the_core_follows_the_newest_recipe():
+    """The recipe that Python makes fingerprints with is the one the native core follows."""
+    assert ffi.string(lib.ndd_recipe()).decode() == NEWEST
+
+
+def test_importing_the_package_brings_no_framework():
+    """`import dedup` loads neither Scrapy nor the command line's libraries."""
+    code = "import sys, dedup; print({'scrapy', 'click', 'rich', 'twisted'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_library_example_runs():
+    """examples/library.py keeps two pages and drops the copy with a session id."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "library.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["keep", "drop", "keep"]
+
+
+@pytest.mark.parametrize(
+    "document", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name
+)
+def test_links_between_documents_lead_somewhere(document):
+    """A relative link in a document names a file that exists."""
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
+
+
+def test_files_named_in_the_architecture_exist():
+    """Every path that docs/architecture.md names is in the tree."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:native|dedup)/[a-z_./*]+)`", text)
+    assert paths
+    assert all(list(ROOT.glob(path.rstrip("/"))) for path in paths)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux only")
+def test_a_killed_test_run_leaves_no_process(tmp_path):
+    """What a run started, and what that started, ends when the run is killed with -9."""
+    code = """
+        import subprocess, sys, time
+        import leftovers
+        leftovers.watch()
+        sleeps = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+        subprocess.Popen([sys.executable, "-c", sleeps], start_new_session=True)
+        print("started", flush=True)
+        time.sleep(600)
+    """
+    mark = "a run of this test"
+    environment = {k: v for k, v in os.environ.items() if k != leftovers.MARK}
+    environment |= {
+        "PYTHONPATH": str(Path(__file__).parents[1] / "support"),
+        "DEDUP_TEST_RUN_WITHIN": mark,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], env=environment, stdout=subprocess.PIPE
+    ) as run:
+        try:
+            run.stdout.readline()
+            wait_for(lambda: len(leftovers.marked(mark, "DEDUP_TEST_RUN_WITHIN")) == 4)
+        finally:
+            run.kill()
+    wait_for(lambda: not leftovers.marked(mark, "DEDUP_TEST_RUN_WITHIN"))

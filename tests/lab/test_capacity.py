@@ -1,0 +1,357 @@
+"""The capacity model: beside real tables and stores, and against what must hold of any cluster."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+import dedup.lab.bench.capacity.parts as parts
+import dedup.lab.capacity.shard_size as model
+import dedup.service.log.replica as replica
+from dedup.cli import main
+from dedup.lab.bench.capacity.comparison import CapacityBench, checks, page, read_results
+from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
+from dedup.lab.bench.capacity.service_commands import SHARES as COMMAND_SHARES
+from dedup.lab.bench.figures import between
+from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
+from dedup.lab.capacity.model import Crawl, Machine, capacity
+from dedup.lab.capacity.shard_size import table_bytes
+from dedup.lab.commands.bench_capacity import PARTS
+from dedup.model.errors import UsageError
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCALE = DOCS / "scale.md"
+GIB = 2**30
+CRAWL = Crawl(documents=8 * 10**9, rate=2000, k=3)
+MACHINE = Machine(memory=64 * GIB, cores=8)
+
+
+def changed(value, **fields):
+    return msgspec.structs.replace(value, **fields)
+
+
+# -------------------------------------------------------------------------- against what is built
+
+
+@pytest.mark.parametrize(("documents", "k"), [(200_000, 3), (150_000, 7)])
+def test_a_table_takes_what_the_model_says(documents, k, tmp_path):
+    """Loaded, a table takes what it is said to, within a twentieth; grown, never more than the most."""
+    measured = parts.measure_table(documents, k, tmp_path)
+    said = table_bytes(documents, k)
+    assert measured.made_bytes == pytest.approx(said.made, rel=0.05)
+    assert 0.5 * said.most < measured.peak_bytes <= 1.02 * said.most
+
+
+def test_a_search_took_at_most_what_the_model_says():
+    """Every table that was measured, grown or made: no more than is said, and not below two fifths of it."""
+    measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
+    assert {table.documents for table in measured.tables} >= {10**6, 10**7, 10**8}
+    for table in measured.tables:
+        slower = max(table.batch_us, table.made_batch_us)
+        assert 0.4 < slower / model.probe_us(table.documents, table.k) <= 1
+
+
+def test_a_store_takes_what_the_model_says(tmp_path):
+    """Records, the tree of keys and the snapshot take the modelled bytes, within a tenth."""
+    measured = parts.measure_store(50_000, 3, tmp_path)
+    record = MEASURED.record_bytes + measured.key_bytes
+    assert measured.documents == 50_000
+    assert measured.records_bytes == pytest.approx(record, rel=0.1)
+    assert measured.keys_bytes == pytest.approx(MEASURED.tree_bytes, rel=0.15)
+    assert measured.snapshot_bytes == pytest.approx(MEASURED.snapshot_bytes, rel=0.01)
+
+
+def test_the_tree_alone_is_that_of_the_store(tmp_path):
+    """The tree of keys grown by itself takes as much a key as in a store."""
+    (tmp_path / "a").mkdir()
+    alone = parts.measure_tree(50_000, tmp_path / "a")
+    store = parts.measure_store(50_000, 3, tmp_path)
+    assert alone.tree_bytes == pytest.approx(store.keys_bytes, rel=0.1)
+
+
+def test_the_benchmark_measures_and_checks(tmp_path):
+    """`dedup bench capacity` asks a real service, and what it writes can be read and planned with."""
+    figures, costs = tmp_path / "figures.json", tmp_path / "costs.json"
+    size = ("--sizes", "5000", "--distances", "3", "--requests", "200")
+    files = ("--json", str(figures), "--costs", str(costs))
+    done = CliRunner().invoke(main, ["bench", "capacity", "--part", "commands", *size, *files])
+    assert done.exit_code == 0, done.output
+    result = read_results([figures.read_bytes()])
+    assert {check.what for check in checks(result)} >= {
+        "RESERVE",
+        "RELEASE with the next RESERVE",
+    }
+    (command,) = result.commands
+    assert command.reserve_wall_us == sorted(command.reserve_wall_us)
+    assert command.reserve_bytes > command.key_bytes + 3 * 16
+    again = CliRunner().invoke(main, ["bench", "capacity", "--read", str(figures), "--json", "-"])
+    assert json.loads(again.stdout) == json.loads(figures.read_bytes())
+    asked = ["plan", "--cluster", "--documents", "1000000", "--rate", "10", "--memory", "8G"]
+    planned = CliRunner().invoke(main, [*asked, "--costs", str(costs), "--json"])
+    assert planned.exit_code == 0, planned.output
+    assert json.loads(planned.stdout)["shards"] == 1
+
+
+# ------------------------------------------------------------------------------ what must hold
+
+
+@pytest.mark.parametrize("k", [3, 7])
+@pytest.mark.parametrize("memory", [16, 64, 512])
+@pytest.mark.parametrize("documents", [10**6, 8 * 10**9, 5 * 10**10])
+def test_a_cluster_holds_what_it_should(documents, memory, k):
+    """Every document has a shard, every shard fits its machine, and no core is busier than allowed."""
+    machine = Machine(memory=memory * GIB, cores=8)
+    found = capacity(Crawl(documents, 1000, k), machine)
+    assert found.shards * found.shard.documents >= documents
+    assert found.instances == found.shards * found.sets
+    assert found.machines * found.instances_per_machine >= found.instances
+    assert found.instances_per_machine * found.shard.memory_bytes <= 0.85 * machine.memory
+    assert found.machines >= found.sets, "copies of a shard stand on different machines"
+    assert found.partitions % found.shards == 0
+    assert found.shard.core_share <= machine.core_share
+    assert found.shard.documents <= 2**31 - 2
+
+
+def test_shards_do_not_divide_the_crawl():
+    """Each shard reserves every page of its set, however many shards there are."""
+    few = capacity(CRAWL, Machine(memory=512 * GIB))
+    many = capacity(CRAWL, Machine(memory=16 * GIB))
+    assert many.shards > few.shards
+    assert few.shard.reserves == many.shard.reserves == CRAWL.rate
+    assert few.shard.inserts * few.shards == pytest.approx(CRAWL.rate)
+    assert many.shard.inserts * many.shards == pytest.approx(CRAWL.rate)
+
+
+def test_past_a_cores_rate_sets_share_the_crawl():
+    """More pages a second than one set carries take more sets, each with all documents."""
+    slow = capacity(CRAWL, MACHINE)
+    fast = capacity(changed(CRAWL, rate=3 * slow.set_rate), MACHINE)
+    assert (slow.active_sets, slow.sets) == (1, 2)
+    assert fast.active_sets >= 3
+    assert fast.sets == fast.active_sets + CRAWL.copies - 1
+    assert fast.shard.reserves == pytest.approx(3 * slow.set_rate / fast.active_sets)
+    assert "several" in " ".join(fast.notes) or "whole sets" in " ".join(fast.notes)
+
+
+def test_a_set_carries_its_rate_and_no_more():
+    """At the rate that is said to be one set's, one set does; a fifth more takes two."""
+    crawl = changed(CRAWL, rate=capacity(CRAWL, MACHINE).set_rate)
+    assert capacity(changed(crawl, rate=0.99 * crawl.rate), MACHINE).active_sets == 1
+    assert capacity(changed(crawl, rate=1.2 * crawl.rate), MACHINE).active_sets == 2
+
+
+def test_more_is_never_less():
+    """More documents, pages a second or copies never take fewer machines; more memory never more."""
+    base = capacity(CRAWL, MACHINE).machines
+    for more in ({"documents": 16 * 10**9}, {"rate": 20_000}, {"copies": 3}, {"key_bytes": 200}):
+        assert capacity(changed(CRAWL, **more), MACHINE).machines >= base
+    assert capacity(CRAWL, changed(MACHINE, memory=128 * GIB)).machines <= base
+
+
+def test_disk_and_kafka_are_counted():
+    """A shard's disk holds records, tree and two snapshots; the log all documents, copied."""
+    found = capacity(CRAWL, MACHINE)
+    costs = MEASURED
+    file = costs.record_bytes + CRAWL.key_bytes + costs.tree_bytes + costs.free_bytes
+    each = file + 2 * costs.snapshot_bytes
+    assert found.shard.disk_bytes == pytest.approx(each * found.shard.documents)
+    assert found.kafka_bytes == pytest.approx(costs.event_bytes * CRAWL.documents * 3 * 2)
+
+
+def test_snapshots_come_as_often_as_the_service_takes_them():
+    """They are due after as many changes as dedup/service/log/replica.py says."""
+    assert model.SNAPSHOT_DOCUMENTS == replica.SNAPSHOT_DOCUMENTS
+    assert model.SNAPSHOT_SHARE == replica.SNAPSHOT_SHARE
+    shard = capacity(CRAWL, MACHINE).shard
+    due = replica.SNAPSHOT_SHARE * shard.documents
+    assert shard.snapshot_every_seconds * shard.inserts == pytest.approx(due)
+
+
+def test_a_crawl_may_accept_nothing():
+    """Then nothing is inserted, no snapshot is due, and what is printed still is JSON."""
+    done = run(*ASKED, "--unique", "0", "--json")
+    shard = json.loads(done.stdout, parse_constant=pytest.fail)["shard"]
+    assert (shard["inserts"], shard["snapshot_every_seconds"]) == (0, None)
+    assert shard["reserves"] == CRAWL.rate
+
+
+def test_a_price_is_the_users():
+    """Without a price there is no cost; with one it is the machines' hours of a month times that."""
+    assert capacity(CRAWL, MACHINE).cost is None
+    found = capacity(CRAWL, MACHINE, price=0.5)
+    assert found.machine_hours == found.machines * 730
+    assert found.cost == found.machine_hours * 0.5
+
+
+def test_what_stands_in_the_way_is_said():
+    """Too little memory, and more events than a core applies, are errors that say what to do."""
+    with pytest.raises(UsageError, match="more memory"):
+        capacity(CRAWL, Machine(memory=50_000_000))
+    with pytest.raises(UsageError, match="namespaces"):
+        capacity(changed(CRAWL, rate=1e9), MACHINE)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"documents": 0},
+        {"rate": 0},
+        {"rate": float("nan")},
+        {"unique": 1.5},
+        {"copies": 0},
+        {"kafka_copies": 0},
+        {"room": 0},
+        {"key_bytes": 0},
+        {"k": 16},
+    ],
+)
+def test_what_is_no_crawl(fields):
+    """Arguments out of range are refused."""
+    with pytest.raises(UsageError):
+        capacity(changed(CRAWL, **fields), MACHINE)
+
+
+@pytest.mark.parametrize("data", [b"[]", b"{", b'{"reserve": 1}', b'{"reserve_us": -1}'])
+def test_what_are_no_costs(data):
+    """A file of costs that is none is refused, and says which there are."""
+    with pytest.raises(UsageError, match="cost"):
+        read_costs(data)
+
+
+def test_costs_of_ones_own_count():
+    """A cost from a file takes the place of the measured one, and the others stay."""
+    costs = read_costs(b'{"away_us": 600}')
+    assert costs == changed(MEASURED, away_us=600.0)
+    assert capacity(CRAWL, MACHINE, costs).set_rate < capacity(CRAWL, MACHINE).set_rate / 5
+
+
+# ------------------------------------------------------------------------------------ the command
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["plan", "--cluster", *arguments])
+
+
+ASKED = ("--documents", "8000000000", "--rate", "2000", "--memory", "64G")
+
+
+def test_the_command_as_json():
+    """--json is one object, with the model's fields."""
+    done = run(*ASKED, "--cores", "8", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == msgspec.to_builtins(capacity(CRAWL, MACHINE))
+
+
+def test_the_command_prints_what_the_model_says():
+    """A line a figure, with units; at a price there is a cost."""
+    said = run(*ASKED, "--cores", "8", "--price", "2").stdout
+    found = capacity(CRAWL, MACHINE, price=2)
+    assert re.search(rf"^shards +{found.shards} ", said, re.MULTILINE)
+    assert re.search(rf"^machines +{found.machines} ", said, re.MULTILINE)
+    assert f"{found.cost:,.2f} at your price" in said
+    assert "at your price" not in run(*ASKED).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--documents", "9"), "--rate and --memory"),
+        (("--documents", "9", "--rate", "5"), "--memory"),
+        (("--documents", "9", "--rate", "0", "--memory", "1G"), "rate"),
+        (("--documents", "9", "--rate", "5", "--memory", "1M"), "more memory"),
+    ],
+)
+def test_what_is_missing_is_said(arguments, said):
+    """The exit code is 2, and stderr says what to give."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--rate", "--price", "--copies", "--room"])
+def test_options_of_a_cluster_need_it(option):
+    """Without --cluster they are no silent nothing."""
+    done = CliRunner().invoke(main, ["plan", "--documents", "9", option, "2"])
+    assert done.exit_code == 2
+    assert f"{option} is for --cluster" in done.stderr
+
+
+# ------------------------------------------------------------------------------ docs/scale.md
+
+
+def test_every_constant_says_where_it_was_measured():
+    """Each cost has a source, whose command exists, and stands in docs/scale.md with its value."""
+    assert {field.name for field in msgspec.structs.fields(Costs)} == SOURCES.keys()
+    text = SCALE.read_text(encoding="utf-8")
+    for name, source in SOURCES.items():
+        part = re.fullmatch(r"(?:chrt -r 5 )?dedup bench capacity --part (\w+)", source.command)
+        assert part, f"{name}: {source.command}"
+        assert part[1] in PARTS
+        row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {source.unit} |"
+        assert row in text, row
+
+
+def test_answers_are_those_that_were_measured():
+    """The distribution that fan-out is simulated with is that of the figures in docs/benchmarks."""
+    measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
+    (command,) = [one for one in measured.commands if one.k == 3]
+    at = dict(zip(COMMAND_SHARES, command.reserve_wall_us, strict=True))
+    assert [at[share] for share in ANSWER_SHARES] == pytest.approx(ANSWER_US, abs=0.06)
+
+
+def test_the_checks_on_the_page_are_the_models():
+    """The table of deviations is that of the figures in docs/benchmarks and of the model as it is."""
+    measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
+    assert isinstance(measured, CapacityBench)
+    assert between(SCALE, "checks") == page(measured) + "\n"
+
+
+def test_plans_on_the_page_are_the_models():
+    """Every plan that is shown is what the command prints, simulated times aside."""
+    text = SCALE.read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ dedup (plan --cluster .*)\n((?:.+\n|\n)*?)```", text, re.MULTILINE)
+    assert len(shown) >= 4
+    for command, expected in shown:
+        said = CliRunner().invoke(main, command.split()).stdout.splitlines()
+        said = [line.rstrip() for line in said if not line.startswith("a page's answer")]
+        lines = [line for line in expected.splitlines() if not line.startswith("a page's answer")]
+        assert said[: len(lines)] == lines, command
+
+
+def test_fan_out_is_drawn_and_written(tmp_path):
+    """`dedup bench fanout` puts its figures between the marks of a page, draws them, and prints them."""
+    page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"
+    page_file.write_text("before\n<!-- fan-out: begin -->\nold\n<!-- fan-out: end -->\nafter\n")
+    files = ("--page", str(page_file), "--plot", str(plot_file))
+    done = CliRunner().invoke(main, ["bench", "fanout", "--pages", "1000", *files])
+    assert done.exit_code == 0, done.output
+    text = page_file.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert between(page_file, "fan-out") == done.stdout
+    assert CASES[0].name in plot_file.read_text()
+
+
+def test_a_page_without_a_place_is_refused(tmp_path):
+    """Before anything is simulated or measured."""
+    page_file = tmp_path / "page.md"
+    page_file.write_text("no marks")
+    for name in ("fanout", "capacity"):
+        done = CliRunner().invoke(main, ["bench", name, "--page", str(page_file)])
+        assert done.exit_code == 2
+        assert "begin -->" in done.stderr
+
+
+def test_fan_out_on_the_page_is_of_every_case():
+    """Each case has a row for each number of shards, and p99 never falls as they become more."""
+    text = between(SCALE, "fan-out")
+    assert [case.name for case in CASES] == re.findall(r"\*\*Held up by: (.*)\*\*", text)
+    for table in text.split("**Held up by")[1:]:
+        lines = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][2:]
+        assert [int(line[0]) for line in lines] == list(SHARDS)
+        for i in range(len(LOADS)):
+            p99s = [float(line[1 + i].split(",")[1]) for line in lines]
+            assert p99s == sorted(p99s)

@@ -1,0 +1,175 @@
+"""The record on the log: its bytes, its limits, and what is no record."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.model.errors import EventInvalid, UsageError
+from dedup.model.events import RECORD_BYTES, Event, EventNewer, decode, encode, record_key
+from dedup.model.values import Document, PageFingerprint
+
+PAGE = PageFingerprint(0x0123456789ABCDEF, 0xFEDCBA9876543210, 255, 321, 12, "words-0-3")
+DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123)
+GOLDEN_KEY = "news\0http://example.com/ü?a=1".encode()
+GOLDEN_VALUE = (
+    '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
+    '"check":"fedcba9876543210","links":"00000000000000ff","features":321,"link_count":12,'
+    '"recipe":"words-0-3","domain":"example.com","ts":1700000000123}'
+).encode()
+
+WORD = st.integers(0, 2**64 - 1)
+COUNT = st.integers(0, 2**63 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+NAMESPACE = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", fullmatch=True)
+PAGES = st.builds(PageFingerprint, WORD, WORD, WORD, COUNT, COUNT, TEXT)
+MILLISECONDS = st.integers(-(10**15), 10**15).map(lambda ms: ms / 1000)
+DOCUMENTS = st.builds(Document, TEXT, PAGES, TEXT, MILLISECONDS)
+
+
+def changed(**fields: object) -> bytes:
+    """The golden value with some fields others, or (None) left out."""
+    value = json.loads(GOLDEN_VALUE) | fields
+    return json.dumps({k: v for k, v in value.items() if v is not None}).encode()
+
+
+def test_the_golden_record_is_written_and_read_to_the_byte() -> None:
+    assert encode("news", DOCUMENT) == (GOLDEN_KEY, GOLDEN_VALUE)
+    assert decode(GOLDEN_KEY, GOLDEN_VALUE) == Event("news", DOCUMENT.key, DOCUMENT)
+
+
+def test_a_null_value_forgets_the_keys_document() -> None:
+    assert record_key("news", DOCUMENT.key) == GOLDEN_KEY
+    assert decode(GOLDEN_KEY, None) == Event("news", DOCUMENT.key, None)
+
+
+@given(NAMESPACE, DOCUMENTS)
+def test_every_document_comes_back_from_its_record(namespace: str, document: Document) -> None:
+    assert decode(*encode(namespace, document)) == Event(namespace, document.key, document)
+
+
+@given(NAMESPACE, TEXT)
+def test_every_key_comes_back_from_its_tombstone(namespace: str, key: str) -> None:
+    """A document key may hold anything, the separator too: a namespace cannot."""
+    assert decode(record_key(namespace, key), None) == Event(namespace, key, None)
+
+
+def test_other_spellings_of_the_same_json_are_read() -> None:
+    """White space, the order of fields and escapes are the writer's own affair."""
+    value = json.dumps(dict(reversed(json.loads(GOLDEN_VALUE).items())), indent=2).encode()
+    assert decode(GOLDEN_KEY, value).document == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"value": "0123456789ABCDEF"}, "$.value"),
+        ({"check": " 23456789abcdef0"}, "$.check"),
+        ({"links": "+123456789abcdef"}, "$.links"),
+        ({"links": "1_23456789abcdef"}, "$.links"),
+        ({"links": "٣" * 16}, "$.links"),
+        ({"value": "0" * 15}, "$.value"),
+        ({"check": "0" * 17}, "$.check"),
+        ({"value": 5}, "$.value"),
+        ({"features": -1}, "$.features"),
+        ({"features": 2**63}, "$.features"),
+        ({"link_count": 1.5}, "$.link_count"),
+        ({"ts": 10**15 + 1}, "$.ts"),
+        ({"ts": "now"}, "$.ts"),
+        ({"v": 0}, "$.v"),
+        ({"v": "1"}, "$.v"),
+        ({"ns": ".hidden"}, "'.hidden'"),
+        ({"ns": "a/b"}, "'a/b'"),
+        ({"key": None}, "`key`"),
+        ({"domain": None}, "`domain`"),
+        ({"more": 1}, "`more`"),
+    ],
+)
+def test_a_wrong_field_is_named(fields: dict[str, object], where: str) -> None:
+    with pytest.raises(EventInvalid) as raised:
+        decode(GOLDEN_KEY, changed(**fields))
+    assert where in str(raised.value)
+    assert not isinstance(raised.value, EventNewer)
+
+
+@pytest.mark.parametrize("fields", [{"v": 2}, {"v": 99, "ns": None, "more": {"v": 1}}])
+def test_a_newer_version_is_told_from_a_wrong_record(fields: dict[str, object]) -> None:
+    """Whatever else it holds: its fields are not ours to judge."""
+    with pytest.raises(EventNewer, match="upgrade crawl-dedup"):
+        decode(GOLDEN_KEY, changed(**fields))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, GOLDEN_VALUE),
+        (None, None),
+        (b"", None),
+        (b"news", None),
+        (b"\0key", None),
+        (b"ne/ws\0key", None),
+        (b"news\0\xff", None),
+        (b"n\xffews\0key", None),
+        (GOLDEN_KEY, b""),
+        (GOLDEN_KEY, b"null"),
+        (GOLDEN_KEY, b"[" * 100_000),
+        (GOLDEN_KEY, GOLDEN_VALUE + b"x"),
+        (GOLDEN_KEY, GOLDEN_VALUE.replace("ü".encode(), b"\xff")),
+        (GOLDEN_KEY, GOLDEN_VALUE.replace("ü".encode(), b"\\ud800")),
+        (b"other\0" + DOCUMENT.key.encode(), GOLDEN_VALUE),
+        (b"news\0another", GOLDEN_VALUE),
+    ],
+)
+def test_what_is_no_event_is_refused(key: bytes | None, value: bytes | None) -> None:
+    """Also a record whose key is not its value's: compaction would keep the wrong one."""
+    with pytest.raises(EventInvalid) as raised:
+        decode(key, value)
+    assert len(str(raised.value)) < 1500
+
+
+def test_a_record_has_a_million_bytes_at_most_both_ways() -> None:
+    def sized(length: int) -> Document:
+        return Document("k" * length, PAGE, "", 0.0)
+
+    room = (RECORD_BYTES - sum(map(len, encode("n", sized(0))))) // 2
+    key, value = encode("n", sized(room))
+    assert RECORD_BYTES - 2 < len(key) + len(value) <= RECORD_BYTES
+    assert decode(key, value).document == sized(room)
+    for refused in (
+        lambda: encode("n", sized(room + 1)),
+        lambda: record_key("n", "k" * RECORD_BYTES),
+        lambda: decode(b"n\0" + b"k" * RECORD_BYTES, None),
+        lambda: decode(key, value + b" " * 2),
+    ):
+        with pytest.raises(EventInvalid, match="1,000,000 are allowed"):
+            refused()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        PageFingerprint(2**64, 0, 0, 0, 0, "r"),
+        PageFingerprint(0, -1, 0, 0, 0, "r"),
+        PageFingerprint(0, 0, 0, 2**63, 0, "r"),
+        PageFingerprint(0, 0, 0, 0, -1, "r"),
+        PageFingerprint(0, 0, 0, 0, 0, "\ud800"),
+    ],
+)
+def test_what_no_record_can_say_is_not_written(page: PageFingerprint) -> None:
+    with pytest.raises(EventInvalid):
+        encode("news", Document("key", page, "", 0.0))
+
+
+def test_keys_that_are_not_unicode_are_not_written() -> None:
+    with pytest.raises(EventInvalid):
+        encode("news", Document("\udc80", PAGE, "", 0.0))
+    with pytest.raises(EventInvalid):
+        record_key("news", "\udc80")
+
+
+def test_a_wrong_namespace_is_the_callers_mistake() -> None:
+    with pytest.raises(UsageError):
+        encode("a/b", DOCUMENT)

@@ -1,0 +1,138 @@
+"""Recipes: ids, secrets and what they allow."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.core.fingerprint import fingerprint, fingerprint_text, main_words, token_hashes
+from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.recipes import NEWEST, Recipe, recipe_of, same_recipe
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text("utf-8"))
+SECRETS = st.text(st.characters(codec="utf-8"), min_size=1)
+
+
+def test_the_newest_recipe_is_the_default() -> None:
+    """Without an id, and with an empty one, the newest recipe is meant."""
+    assert recipe_of() == recipe_of("") == recipe_of(NEWEST) == Recipe("words-0-3")
+
+
+def test_a_recipe_has_the_distances_of_the_specification() -> None:
+    """k is 7, the total 18, a short page has fewer than 20 features, the guard is 8, 24 and 16."""
+    recipe = recipe_of()
+    assert (recipe.distance, recipe.total_distance, recipe.min_features) == (7, 18, 20)
+    assert (recipe.guard_links, recipe.guard_features, recipe.guard_distance) == (8, 24, 16)
+
+
+def test_the_native_core_follows_the_newest_recipe() -> None:
+    """The id in the core and the one in Python are the same."""
+    from dedup.core.native import ffi, lib
+
+    assert ffi.string(lib.ndd_recipe()).decode() == NEWEST
+
+
+def test_the_public_recipe_has_no_key() -> None:
+    """Without a secret the hashes are those of the key (0, 0)."""
+    assert recipe_of().key == (0, 0)
+
+
+@pytest.mark.parametrize("vector", GOLDEN["secrets"], ids=lambda vector: vector["id"])
+def test_a_secret_gives_its_golden_id_and_key(vector: dict[str, str]) -> None:
+    """Id and key come from the secret as the specification says."""
+    recipe = recipe_of(secret=vector["secret"])
+    assert recipe.id == vector["id"]
+    assert recipe.key == (int(vector["k0"], 16), int(vector["k1"], 16))
+
+
+@given(SECRETS)
+def test_a_keyed_id_and_its_secret_belong_together(secret: str) -> None:
+    """The id that a secret gives is accepted with that secret, and gives the same recipe."""
+    recipe = recipe_of(secret=secret)
+    assert recipe_of(recipe.id, secret) == recipe
+
+
+@given(SECRETS, SECRETS)
+def test_another_secret_is_refused(secret: str, other: str) -> None:
+    """An id with a secret's mark does not take another secret."""
+    recipe = recipe_of(secret=secret)
+    if secret != other:
+        with pytest.raises(RecipeMismatch, match="another secret"):
+            recipe_of(recipe.id, other)
+
+
+def test_a_keyed_id_can_be_looked_up_without_its_secret() -> None:
+    """Its distances are known, its key is not."""
+    keyed = recipe_of(secret="s")
+    found = recipe_of(keyed.id)
+    assert (found.id, found.key, found.distance) == (keyed.id, None, keyed.distance)
+
+
+@pytest.mark.parametrize("make", [fingerprint, fingerprint_text, main_words])
+def test_a_keyed_id_without_its_secret_makes_no_fingerprints(make: object) -> None:
+    """The key is needed to hash, and the error says what to do."""
+    assert callable(make)
+    with pytest.raises(RecipeMismatch, match="needs its secret"):
+        make("text", recipe=recipe_of(secret="s").id)
+
+
+def test_a_keyed_id_without_its_secret_hashes_no_tokens() -> None:
+    """Nor are there token hashes."""
+    with pytest.raises(RecipeMismatch, match="needs its secret"):
+        token_hashes(["a"], recipe=recipe_of(secret="s").id)
+
+
+@pytest.mark.parametrize("unknown", ["words-0-4", "words-1", "WORDS-0-3", "nonsense", ".", "words"])
+def test_an_unknown_id_is_refused(unknown: str) -> None:
+    """The error names the id and the one that is known, with and without a secret."""
+    for secret in (None, "s"):
+        with pytest.raises(RecipeMismatch, match=f"unknown recipe '{unknown}'.*{NEWEST}"):
+            recipe_of(unknown, secret)
+
+
+@pytest.mark.parametrize("retired", ["words-0-1", "words-0-2"])
+def test_a_retired_id_says_what_to_do(retired: str) -> None:
+    """A store of an earlier recipe is not touched, and the error says how to go on."""
+    with pytest.raises(RecipeMismatch, match=f"'{retired}' is retired.*new path or namespace"):
+        recipe_of(retired)
+
+
+def test_an_unknown_id_makes_no_fingerprints() -> None:
+    """fingerprint() takes an id only if it is known."""
+    with pytest.raises(RecipeMismatch):
+        fingerprint("text", recipe="words-9-9")
+
+
+def test_an_empty_secret_is_refused() -> None:
+    """Someone who sets an empty secret meant something else."""
+    with pytest.raises(UsageError, match="empty"):
+        recipe_of(secret="")
+
+
+def test_a_secret_changes_every_fingerprint_and_no_count() -> None:
+    """value, check and links are keyed; features and link_count are not."""
+    html = "<p>some words of text <a href=/a>and</a> more of them"
+    public, keyed = fingerprint(html), fingerprint(html, recipe=recipe_of(secret="s"))
+    assert public.value != keyed.value and public.check != keyed.check
+    assert public.links != keyed.links
+    assert (public.features, public.link_count) == (keyed.features, keyed.link_count)
+
+
+def test_a_secret_does_not_show_in_the_recipe_id() -> None:
+    """Of the secret, the id has 8 hexadecimal digits of a digest."""
+    base, _, mark = recipe_of(secret="cafe").id.partition(".")
+    assert base == NEWEST
+    assert len(mark) == 8 and set(mark) <= set("0123456789abcdef")
+
+
+def test_same_recipe_accepts_equal_ids() -> None:
+    """Equal ids pass."""
+    same_recipe(NEWEST, NEWEST)
+
+
+def test_same_recipe_names_both_ids() -> None:
+    """Different ids do not pass, and the error names them."""
+    with pytest.raises(RecipeMismatch, match="'words-0-3' and of recipe 'words-0-3.12345678'"):
+        same_recipe(NEWEST, NEWEST + ".12345678")

@@ -1,0 +1,266 @@
+"""A fault at every call of ours in a real crawl: no page is lost, and each fault is counted.
+
+tests/support/faulting.py finds the calls and breaks them. A crawl without a fault says which are made, and
+how often; then each of them fails at every call, at its first, and at its last, with kinds of fault
+in turn, and the outermost calls fail with every kind. The store holds documents, and a snapshot,
+before each crawl. A last crawl has several pages in flight, and one call of every so many fails.
+"""
+
+import itertools
+import shutil
+from collections import Counter
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+import faulting
+import pytest
+from crawling import Case, Crawling, article, hub, run_case, serve
+from killing import ASKS_AGAIN, content, parsed_contents, site_pages
+from seeds import seed_of
+
+import dedup
+import dedup.detector.detector
+from dedup.scrapy.counts import kind_of
+from dedup.store import store, verify_store
+
+PAGES = {
+    "/": hub("/a", "/b", "/again", "/gone-copy", "/raises", "/pipeline", "/latin"),
+    "/a": article(1),
+    "/b": article(1, frame="a copy of /a"),
+    "/again": article(2),
+    "/gone-copy": article(3, frame="a copy of what was stored before"),
+    "/raises": article(4),
+    "/pipeline": article(5),
+    "/latin": article(6, content_type="text/html; charset=iso-8859-1", encoding="iso-8859-1"),
+}
+STORED = {"/again": article(2), "/gone": article(3), "/other": article(7)}
+CONTENT = {"/a": 1, "/b": 1, "/again": 2, "/gone": 3, "/gone-copy": 3}
+DROPPED = {"/b", "/gone-copy"}
+
+# Called by other programs only.
+UNUSED = {
+    "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
+    "Detector.give_up", "Detector.give_up_more", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
+    "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
+    "Detector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
+    "Documents.remove_many",
+    "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
+    "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.leaving", "Store.near_many", "Store.offsets",
+    "Store.part_with", "Store.parted", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
+    "Table.__init__", "Table.find",
+    "Table.has", "Table.pairs",
+    "Table.preset", "Table.probe_many", "Table.save",
+}  # fmt: skip
+
+# Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot
+# that cannot be written is written another time. A warning in the log says so.
+HARMLESS_AT_OPENING = {"Table.load"}
+# Fails in a thread of its own, at any time: the next insert says so.
+FLUSHED = "DocumentsFile.sync"
+NAMED = "scrapy.session.namespace_of"  # called where the namespace is the spider's name
+
+KINDS = itertools.cycle(faulting.KINDS)
+# A map that is full once is enlarged, and nothing failed.
+ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
+OUTER = [
+    "detector.open", "scrapy.session.read_page", "Detector.reserve", "Detector.insert_many",
+    "Detector.release", "Detector.forget", "Detector.close",
+]  # fmt: skip
+USED = [point for point in faulting.POINTS if point not in UNUSED]
+PLAN = {
+    f"{point}-{kind}-{when}": (point, kind, when)
+    for point, kind, when in [
+        *((point, next(KINDS), "all") for point in USED),
+        *((point, next(ONCE), "last") for point in USED),
+        *((point, kind, "all") for point in OUTER for kind in faulting.KINDS),
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def site():
+    with serve(PAGES) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, site):
+    """The folder of a store that every crawl begins with a copy of."""
+    folder = tmp_path_factory.mktemp("made")
+    with dedup.open(folder, namespace="site") as detector, patch.object(store, "TAIL_AT_CLOSE", 1):
+        for path, page in STORED.items():
+            read = detector.fingerprint(page.body, encoding="utf-8")
+            detector.insert(detector.reserve(read, site.url + path))
+        detector.close()
+    assert (folder / "site" / "table.ndd").exists()
+    return folder
+
+
+def crawl(folder, site, made, plan):
+    """Crawl once for each (point, kind, n-th call or None), in one process, and verify the stores."""
+    cases = {}
+    for number, (point, kind, call) in enumerate(plan):
+        name = f"f{number}"
+        shutil.copytree(made, folder / name)
+        settings = {
+            "DEDUP_PATH": str(folder / name),
+            "DEDUP_NAMESPACE": None if point == NAMED else "site",
+            "DEDUP_WAIT_SECONDS": 0.05,
+            "ITEM_PIPELINES": {"faulting.BrokenPipeline": 1},
+        }
+        cases[name] = (
+            site,
+            Case(PAGES, faulting.armed(point, kind, call) + faulting.PARSE, settings),
+        )
+    setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
+    setup += "dedup.store.store.TAIL_AT_CLOSE = 1\n"
+    # a crawl that takes longer than another flushes no more often: calls are the same in all
+    setup += "dedup.store.flusher.FLUSH_SECONDS = 3600\n"
+    # each page is inserted by the call that ends it, so that faults can be told apart
+    setup += "import dedup.scrapy.session\ndedup.scrapy.session.COMMIT_PAGES = 1"
+    crawls = Crawling(folder, cases, setup, in_turn=True).end()
+    return [(crawl, verify_store(folder / name, "site")) for name, crawl in crawls.items()]
+
+
+def calls(crawl):
+    """Return how often each point was called."""
+    return Counter(crawl.of("calls")[0]["calls"])
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory, site, made):
+    ((crawled, report),) = crawl(
+        tmp_path_factory.mktemp("healthy"), site, made, [("nowhere", "bug", None)]
+    )
+    assert report.problems == []
+    return crawled
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory, site, made, healthy):
+    """What came of each line of the plan: the crawl, and the report on its store."""
+    total = calls(healthy) | {NAMED: 1}
+    runs = {  # of a single call, the first one is all of them
+        name: (point, kind, None if when == "all" or total[point] == 1 else total[point])
+        for name, (point, kind, when) in PLAN.items()
+    }
+    plan = list(dict.fromkeys(runs.values()))
+    found = crawl(tmp_path_factory.mktemp("faulty"), site, made, plan)
+    by_run = dict(zip(plan, found, strict=True))
+    return {name: by_run[run] for name, run in runs.items()}
+
+
+everywhere = pytest.mark.parametrize("name", PLAN)
+
+
+def test_every_call_of_ours_is_broken_once(healthy):
+    """Every function and method below the middlewares is in the plan, or no crawl calls it."""
+    total = calls(healthy)
+    assert {point for point in faulting.POINTS if not total[point]} == UNUSED | {NAMED}
+    assert healthy.faults == {}
+    assert set(healthy.dropped) == DROPPED
+
+
+@everywhere
+def test_promise_1_nothing_is_lost_by_a_fault_anywhere(faulty, name):
+    """Each page is parsed once, or dropped as alike to one that was parsed or stored."""
+    crawled, _ = faulty[name]
+    assert sorted([*crawled.paths("parsed"), *crawled.dropped]) == sorted(PAGES)
+    for path, verdict in crawled.dropped.items():
+        original = urlsplit(verdict["of"]).path
+        assert CONTENT[original] == CONTENT[path]
+        assert original in crawled.parsed | set(STORED)
+
+
+@everywhere
+def test_fault_anywhere_is_counted_for_each_page_it_touches(faulty, name):
+    """dedup/error/KIND is the number of calls by Scrapy that a fault was raised in.
+
+    A store that does not open touches every page.
+    """
+    point, kind, _ = PLAN[name]
+    crawled, _ = faulty[name]
+    raised = {event["operation"] for event in crawled.of("raised")}
+    assert raised
+    touched = len(PAGES) if "opening" in raised else len(raised - {"saving"})
+    error = kind_of(faulting.KINDS[kind]("text"))
+    kinds = {error, "oserror"} if kind in {"map", "lmdb"} else {error}
+    if raised == {"saving"} or (point in HARMLESS_AT_OPENING and not crawled.faults):
+        assert crawled.faults == {}
+        assert f"broken {point} in {crawled.name}." in crawled.log
+        return
+    assert set(crawled.faults) <= kinds
+    if point == FLUSHED:
+        assert 1 <= sum(crawled.faults.values()) <= len(PAGES)
+    else:
+        assert sum(crawled.faults.values()) == touched
+
+
+@everywhere
+def test_fault_anywhere_is_logged_once(faulty, name):
+    """One error of dedup's own logger says what failed."""
+    point, _, _ = PLAN[name]
+    crawled, _ = faulty[name]
+    said = [
+        line
+        for line in crawled.errors
+        if "[dedup] ERROR" in line and f"broken {point} in {crawled.name}." in line
+    ]
+    assert len(said) == bool(crawled.faults)
+
+
+@everywhere
+def test_crawl_with_a_fault_anywhere_ends_well(faulty, name):
+    """The crawl ends by itself, and its store verifies."""
+    crawled, report = faulty[name]
+    assert crawled.stats["finish_reason"] == "finished"
+    assert crawled.stats["spider_exceptions/count"] == 1  # the callback of /raises
+    assert [p for p in report.problems if "made anew" not in p] == []
+
+
+def strangers(log):
+    """Return the errors in a log that are not dedup's, nor a callback's or pipeline's of the test."""
+    allowed = ("[dedup] ERROR", "/raises>", "Error processing {'url'", "was not flushed to disk")
+    errors = [line for line in log.splitlines() if " ERROR: " in line or " CRITICAL: " in line]
+    errors += [line for line in log.splitlines() if line.startswith("Exception ")]
+    return [line for line in errors if not any(a in line for a in allowed)]
+
+
+def test_no_fault_leaves_dedup(faulty):
+    """No error in the log is Scrapy's or Python's own, about an exception that got through."""
+    assert strangers(next(iter(faulty.values()))[0].log) == []
+
+
+@pytest.fixture(scope="module", params=[150, 10], ids=["some", "many"])
+def storm(request, tmp_path_factory, tell):
+    """A crawl with eight pages in flight, where one call of every so many fails; its store."""
+    folder = tmp_path_factory.mktemp("storm")
+    seed = seed_of("STORM")
+    tell(f"one call of every {request.param} failed, STORM_SEED={seed}")
+    body = faulting.stormy(seed, request.param) + ASKS_AGAIN.format(asks_again=False)
+    settings = {"CONCURRENT_REQUESTS": 8, "DEDUP_WAIT_SECONDS": 0.2}
+    setup = "import faulting\nfaulting.prepare()"
+    crawled = run_case(folder, Case(site_pages(20), body, settings), setup=setup)
+    return crawled, verify_store(folder / "dedup", "only")
+
+
+def test_promise_1_nothing_is_lost_in_a_storm_of_faults(storm):
+    """Whatever fails, every content is parsed, and a drop names a page alike that was parsed."""
+    crawled, _ = storm
+    assert crawled.of("raised")
+    assert crawled.faults
+    assert parsed_contents(crawled) == {str(n) for n in range(20)}
+    assert crawled.parsed | set(crawled.dropped) == set(site_pages(20))
+    for path, verdict in crawled.dropped.items():
+        original = verdict["of"].removeprefix(crawled.url)
+        assert content(original) == content(path)
+        assert original in crawled.parsed - {path}
+
+
+def test_store_verifies_after_a_storm_of_faults(storm):
+    """The crawl ends by itself, no fault gets out of dedup, and its store is sound."""
+    crawled, report = storm
+    assert crawled.stats["finish_reason"] == "finished"
+    assert strangers(crawled.log) == []
+    assert [p for p in report.problems if "made anew" not in p] == []

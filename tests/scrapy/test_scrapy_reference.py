@@ -1,0 +1,72 @@
+"""The reference pages name what the source has: every setting, meta key and stat, and no other."""
+
+import re
+from pathlib import Path
+
+from scrapy.settings import Settings
+
+from dedup.scrapy import settings as config
+from dedup.scrapy.settings import EXEMPTIONS
+
+ROOT = Path(__file__).parents[2]
+SOURCE = "".join(p.read_text() for p in sorted((ROOT / "dedup" / "scrapy").glob("*.py")))
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def first_column(text: str) -> set[str]:
+    return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+
+
+class Reads(Settings):
+    """Settings that note which names of ours are asked for."""
+
+    asked: set[str] = set()
+
+    def get(self, name, default=None):
+        if str(name).startswith("DEDUP_"):
+            self.asked.add(name)
+        return super().get(name, default)
+
+
+def test_settings():
+    """docs/settings.md has a row for each setting that is read, and names no other."""
+    config.Config.from_settings(Reads())
+    assert first_column(page("settings.md")) == Reads.asked
+    assert set(re.findall(r"DEDUP_[A-Z_]+", page("settings.md"))) == Reads.asked
+
+
+def test_readme_has_every_setting():
+    """The table of the README has the same settings."""
+    assert first_column((ROOT / "README.md").read_text()) == first_column(page("settings.md"))
+
+
+def test_exempt_reasons():
+    """docs/settings.md names each reason of DEDUP_EXEMPT."""
+    (row,) = re.findall(r"- \*\*`DEDUP_EXEMPT`\*\*(.+?)\n- ", page("settings.md"), re.DOTALL)
+    assert set(re.findall(r"`([a-z_]+)`", row)) == set(EXEMPTIONS)
+
+
+def test_meta_keys():
+    """docs/meta-keys.md has the keys that the source reads, and those of the verdict."""
+    read = set(re.findall(r'meta\.get\("((?:dont_)?dedup\w*)"', SOURCE)) - {"dedup"}
+    written = set(re.findall(r'"(\w+)": verdict\.\w+', SOURCE))
+    written |= set(re.findall(r'meta\["dedup"\]\["(\w+)"\]', SOURCE))
+    assert first_column(page("meta-keys.md")) == read | written
+
+
+def test_stats():
+    """docs/stats.md has the stats that the source counts."""
+    counted = set(re.findall(r'counts\.add\(f?"([\w/]+)(?:"|\{)', SOURCE))
+    counted |= {
+        "unique",
+        "refetch",
+        "near_duplicate",
+        "cpu_seconds",
+    }  # a verdict's status, and a time
+    named = {n.removeprefix("dedup/") for n in first_column(page("stats.md"))}
+    assert {re.sub(r"[A-Z]+$", "", n) for n in named} == {
+        re.sub(r"data_page$|dont_dedup$", "", n) for n in counted
+    }

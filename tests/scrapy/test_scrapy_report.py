@@ -1,0 +1,201 @@
+"""DEDUP_REPORT in real crawls: the page says what happened, with numbers that are those of the stats."""
+
+import re
+from html import unescape
+from types import SimpleNamespace
+
+import pytest
+from crawling import Case, article, hub, run_case, run_cases, words
+from scrapy.settings import Settings
+
+from dedup.core.fingerprint import fingerprint
+from dedup.model.recipes import recipe_of
+from dedup.model.report.html import link
+from dedup.model.values import Verdict
+from dedup.scrapy import journal as journals
+from dedup.scrapy.crawl_report import _on_distance
+from dedup.scrapy.journal import Journal
+from dedup.scrapy.settings import Config
+
+EVIL = "<script>alert(1)</script>"
+COPIES = 30
+PAGES = {
+    "/": hub("/first", *(f"/copy/{n}" for n in range(COPIES)), "/other", "/short"),
+    "/first": article(1, "/behind", text=f"{words(1)} closing word one"),
+    **{
+        f"/copy/{n}": article(1, "/behind", text=f"{words(1)} closing word &lt;script&gt;{n}")
+        for n in range(COPIES)
+    },
+    "/other": article(2),
+    "/short": article(3, count=5),
+    "/behind": article(4),
+}
+SLOW = """
+    def parse(self, response):
+        sum(range(300_000))
+        yield from super().parse(response)
+"""
+SLOW_ASYNC = """
+    async def parse(self, response):
+        import asyncio
+        for found in super().parse(response):
+            await asyncio.sleep(0)
+            sum(range(100_000))
+            yield found
+"""
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    settings = {"DEDUP_REPORT": str(folder / "made" / "report.html"), "DEDUP_SECRET": "hush hush"}
+    crawl = run_case(folder, Case(PAGES, SLOW, settings))
+    assert not crawl.faults
+    return crawl, (folder / "made" / "report.html").read_text()
+
+
+def fact(page: str, name: str) -> str:
+    (found,) = re.findall(rf"<dt>{name}</dt><dd>([^<]*)</dd>", page)
+    return found
+
+
+def test_the_figures_are_those_of_the_stats(crawl):
+    """What was judged, dropped, unique and remembered is what the stats say."""
+    crawl, page = crawl
+    assert fact(page, "judged") == f"{crawl.stat('probed')}"
+    assert fact(page, "near-duplicates") == f"{crawl.stat('near_duplicate')}" == f"{COPIES}"
+    assert fact(page, "unique") == f"{crawl.stat('unique')}"
+    assert fact(page, "remembered") == f"{crawl.stat('inserted')}"
+    assert fact(page, "pages not parsed") == f"{COPIES}"
+    assert fact(page, "links not followed") == f"{COPIES}"
+    short = re.search(r"\(short\)</td><td class=\"number\">(\d+)", page)
+    assert short[1] == f"{crawl.stat('exempt/short')}"
+
+
+def test_the_group_is_shown_with_its_differences(crawl):
+    """The original is named, with examples of its copies, their distances and what differs."""
+    crawl, page = crawl
+    assert f"{crawl.url}/first</a></h3><p>{COPIES} near-duplicates, among them" in page
+    assert f"{crawl.url}/copy/0</a> (" in page
+    assert "<b>A</b> the page that was kept" in page
+    assert "<del>one</del>" in page
+
+
+def test_nothing_of_a_page_is_markup(crawl):
+    """What pages hold is escaped; the report has no script and nothing from elsewhere, and links to
+    pages of the crawl alone.
+    """
+    page = crawl[1]
+    assert "<script" not in page
+    assert not re.findall(r"""\s(?:src|action|on[a-z]+)=["']""", page)
+    links = re.findall(r'<a href="([^"]*)" rel="noreferrer noopener">', page)
+    assert len(links) == page.count("href=")
+    assert set(links) > {f"{crawl[0].url}/first"}
+    assert all(link.startswith(f"{crawl[0].url}/") for link in links)
+
+
+def test_only_addresses_of_the_web_become_links():
+    """Whatever else a document key is, it is text."""
+    assert link("https://a.test/?b=1&c='\"") == (
+        '<a href="https://a.test/?b=1&amp;c=&#x27;&quot;" rel="noreferrer noopener">'
+        "https://a.test/?b=1&amp;c=&#x27;&quot;</a>"
+    )
+    assert link("javascript:alert(1)") == "javascript:alert(1)"
+    assert link(EVIL) == "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def test_distances_say_what_to_tune():
+    """Many near-duplicates at the greatest distance, or none near it: the report says what follows."""
+    at = "near_duplicate/distance"
+    config = Config.from_settings(Settings())
+
+    def told(counts):
+        return " ".join(_on_distance(counts, config, recipe_of()))
+
+    assert "40.0 % of the near-duplicates lie at the greatest distance, 7 bits" in told(
+        {f"{at}/1": 30, f"{at}/7": 20}
+    )
+    assert "lie within 1 bit: DEDUP_DISTANCE = 1 would have found the same" in told(
+        {f"{at}/0": 30, f"{at}/1": 20}
+    )
+    assert not told({f"{at}/0": 30, f"{at}/5": 20})
+    assert not told({f"{at}/7": 3})
+
+
+def test_a_host_of_copies_is_warned_about(crawl):
+    """A host with over 60 % near-duplicates is named in a warning."""
+    assert re.search(r'class="warning"[^>]*>Over 60% of the pages of 127\.0\.0\.1', crawl[1])
+
+
+def test_the_secret_stays_one(crawl):
+    """The settings in force are listed; the secret is said to be set, and not shown."""
+    page = unescape(crawl[1])
+    assert "hush" not in page
+    assert "<code>DEDUP_SECRET</code></td><td>set</td>" in page
+    assert "<code>DEDUP_MODE</code></td><td>drop</td>" in page
+    assert "<code>DEDUP_DISTANCE</code></td><td>7 (the recipe's)</td>" in page
+    assert "<code>DEDUP_KAFKA</code></td><td>none</td>" in page
+
+
+def test_callback_time(crawl):
+    """Saved CPU time is the mean of the callbacks that ran, for each page that was not parsed."""
+    assert float(fact(crawl[1], "seconds of callbacks saved")) > 0
+
+
+def test_modes_faults_and_asynchronous_callbacks(tmp_path):
+    """Tagged pages save nothing; an asynchronous callback is timed; a report that cannot be
+    written is a fault that is counted, and nothing else.
+    """
+    (tmp_path / "file").touch()
+    cases = {
+        "tag": Case(
+            PAGES, settings={"DEDUP_MODE": "tag", "DEDUP_REPORT": str(tmp_path / "t.html")}
+        ),
+        "slow": Case(PAGES, SLOW_ASYNC, {"DEDUP_REPORT": str(tmp_path / "s.html")}),
+        "nowhere": Case(PAGES, settings={"DEDUP_REPORT": str(tmp_path / "file" / "r.html")}),
+    }
+    crawls = run_cases(tmp_path, cases)
+    tagged = (tmp_path / "t.html").read_text()
+    assert fact(tagged, "pages not parsed") == "0"
+    assert fact(tagged, "near-duplicates") == f"{COPIES}"
+    assert float(fact((tmp_path / "s.html").read_text(), "seconds of callbacks saved")) > 0
+    assert crawls["nowhere"].faults == {"file_exists_error": 1}
+    assert crawls["nowhere"].parsed == crawls["slow"].parsed
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+# ---------------------------------------------------------------------------------- the journal
+
+
+def judge(journal: Journal, key: str, of: str | None, body: bytes) -> None:
+    page = fingerprint(body)
+    status = "unique" if of is None else "near_duplicate"
+    distance = None if of is None else 0
+    token = "token" if of is None else None
+    verdict = Verdict(status, "", key, of, distance, distance, page, token)
+    journal.judged(verdict, SimpleNamespace(url=key, body=body, encoding="utf-8"), recipe_of(None))
+
+
+def test_the_journal_is_bounded(monkeypatch):
+    """Whatever is crawled: so many groups, hosts, examples, texts and bytes of bodies, no more."""
+    for name, most in {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000}.items():
+        monkeypatch.setattr(journals, name, most)
+    journal = Journal()
+    for n in range(20):
+        judge(journal, f"http://host{n}.test/", None, b"<p>" + b"word " * 100)
+        for copy in range(5):
+            judge(journal, f"http://host{n}.test/{copy}", f"http://host{n}.test/", b"<p>word")
+    assert len(journal.groups) == 5
+    assert set(journal.hosts) == {
+        "host0.test",
+        "host1.test",
+        "host2.test",
+        "host3.test",
+        "(others)",
+    }
+    assert sum(host.judged for host in journal.hosts.values()) == 120
+    assert sum(host.near_duplicates for host in journal.hosts.values()) == 100
+    examples = [example for group in journal.groups.values() for example in group.examples]
+    assert len(examples) == 5 * journals.EXAMPLES
+    assert sum(example.texts is not None for example in examples) == 3
+    assert sum(map(len, journal._bodies.values())) <= 1000

@@ -1,0 +1,258 @@
+"""Real crawls against a real table service: what it drops, and what happens while it is away."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from crawling import (
+    HURRIED,
+    PATIENT,
+    Case,
+    Crawling,
+    Page,
+    article,
+    hub,
+    run_case,
+    run_cases,
+    serve,
+    wait_for,
+)
+from network import Proxy
+from services import Serving
+
+import dedup
+from dedup.model.values import PageFingerprint
+
+NEVER = "redis://127.0.0.1:1"  # nobody listens there
+
+PAGES = {
+    "/": hub("/a", "/b", "/c", "/raises", "/raises-copy"),
+    "/a": article(1),
+    "/b": article(1, frame="b"),
+    "/c": article(2),
+    "/raises": article(3),
+    "/raises-copy": article(3, frame="copy"),
+}
+RAISE = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/raises"):
+        raise ValueError("the callback is broken")
+    yield {"url": response.url}
+    yield from self.links(response)
+"""
+
+
+def url(service: Serving | Proxy, token: str | None = None) -> str:
+    return f"redis://{f':{token}@' if token else ''}127.0.0.1:{service.port}"
+
+
+def asks(where: str | list[str], **settings: object) -> dict[str, object]:
+    """Settings of a crawl that asks a service; this machine may be busy, so it is given time."""
+    return {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60} | settings
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("service")) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory, service):
+    """Several kinds of spiders in one process, each with a namespace of its own; one in another."""
+    folder, where = tmp_path_factory.mktemp("crawls"), url(service)
+    cases = {
+        "plain": Case(PAGES, RAISE, asks(where)),
+        "second": Case(PAGES, RAISE, asks(f"{NEVER},{where}")),
+        "tag": Case(PAGES, RAISE, asks([where], DEDUP_MODE="tag")),
+        "keyed": Case(PAGES, RAISE, asks(where, DEDUP_SECRET="a secret")),
+    }
+    away = {"away": Case(PAGES, RAISE, asks(NEVER))}
+    return run_cases(folder / "served", cases, setup=PATIENT) | run_cases(
+        folder / "away", away, setup=HURRIED
+    )
+
+
+@pytest.mark.parametrize("name", ["plain", "second", "keyed"])
+def test_a_crawl_through_a_service_drops_what_an_embedded_one_drops(crawls, name):
+    """The copy goes; the copy of the page whose callback raised stays."""
+    assert set(crawls[name].dropped) == {"/b"}
+    assert crawls[name].parsed == set(PAGES) - {"/b"}
+    assert crawls[name].dropped["/b"]["of"] == crawls[name].url + "/a"
+
+
+@pytest.mark.parametrize("name", ["plain", "second", "keyed"])
+def test_what_a_service_acknowledged_is_counted(crawls, name):
+    """Inserts and releases are counted once the service has taken them; there are no faults."""
+    crawl = crawls[name]
+    assert (crawl.stat("inserted"), crawl.stat("released")) == (4, 1)
+    assert (crawl.stat("probed"), crawl.stat("near_duplicate")) == (6, 1)
+    assert crawl.faults == {}
+    assert crawl.stats["dedup/cpu_seconds"] > 0
+
+
+def test_the_summary_names_the_service(crawls, service):
+    """The summary says how many documents are remembered, and where."""
+    assert f"4 documents at redis://127.0.0.1:{service.port}" in crawls["plain"].log
+
+
+def test_a_mode_that_keeps_works_through_a_service(crawls):
+    """In the mode "tag" the copy is flagged and parsed."""
+    assert crawls["tag"].event("/b")["flags"] == ["near-duplicate"]
+    assert crawls["tag"].meta("/b")["of"] == crawls["tag"].url + "/a"
+
+
+def test_promise_1_nothing_is_lost_while_no_service_is_there(crawls):
+    """Every page is parsed, and each counts a fault; the crawl ends by itself."""
+    crawl = crawls["away"]
+    assert crawl.parsed == set(PAGES)
+    assert crawl.stats["finish_reason"] == "finished"
+    assert crawl.stat("exempt/fault") == len(PAGES)
+    # each page once when it was judged, and once more, at the end, those that could not be inserted
+    assert crawl.faults == {"service_unavailable": 2 * len(PAGES) - 1}
+
+
+def test_a_page_kept_by_a_fault_says_so(crawls):
+    """Its meta says exempt, for a fault, to its callback."""
+    noted = crawls["away"].meta("/a")
+    assert (noted["status"], noted["reason"]) == ("exempt", "fault")
+
+
+def test_a_service_that_is_away_is_told_once(crawls):
+    """One error says why, and that pages are kept."""
+    said = [line for line in crawls["away"].errors if NEVER in line and "is kept" in line]
+    assert len(said) == 1
+
+
+def test_promise_2_a_recrawl_through_a_service_keeps_every_page_it_kept(tmp_path, service):
+    """Pages that an earlier crawl accepted are never dropped; the others are, as copies of them."""
+    where, folder = asks(url(service), DEDUP_NAMESPACE="recrawl"), tmp_path
+    case = Case(PAGES, RAISE, where)
+    with serve(PAGES) as site:
+        first = Crawling(folder, {"only": (site, case)}, PATIENT).end()["only"]
+        again = Crawling(folder, {"only": (site, case)}, PATIENT).end()["only"]
+    assert set(first.dropped) == {"/b"}
+    assert set(again.dropped) == {"/b", "/raises"}  # it was given back, and /raises-copy accepted
+    assert again.stat("refetch") == 3
+    assert again.stat("unique") == 0
+
+
+# -------------------------------------------------------------------------- refused by the service
+
+
+def test_promise_1_nothing_is_lost_with_a_wrong_token(tmp_path):
+    """Every page is kept; the log says what is wrong, and no token."""
+    right, wrong = "the right token of it", "a wrong token of it"
+    with Serving(tmp_path / "service", token=right) as service:
+        case = Case(PAGES, settings=asks(url(service, wrong.replace(" ", "%20"))))
+        crawl = run_case(tmp_path / "crawl", case, setup=HURRIED)
+        assert crawl.parsed == set(PAGES)
+        assert crawl.faults == {"service_unavailable": 2 * len(PAGES)}
+        assert "refuses the token" in crawl.log
+        assert wrong not in crawl.log
+        assert wrong.replace(" ", "%20") not in crawl.log
+        case = Case(PAGES, settings=asks(url(service, right.replace(" ", "%20"))))
+        assert set(run_case(tmp_path / "crawl", case, setup=PATIENT).dropped) == {
+            "/b",
+            "/raises-copy",
+        }
+
+
+def test_promise_1_nothing_is_lost_with_pages_of_another_recipe(tmp_path, service):
+    """A namespace of another recipe refuses the pages: each is kept and counted."""
+    made = PageFingerprint(1, 2, 3, 100, 0, "words-0-3")
+    with dedup.open(url(service), namespace="other") as detector:
+        detector.insert(detector.reserve(made, "http://example.com/"))
+    settings = asks(url(service), DEDUP_NAMESPACE="other", DEDUP_SECRET="a secret")
+    crawl = run_case(tmp_path, Case(PAGES, settings=settings))
+    assert crawl.parsed == set(PAGES)
+    assert crawl.faults == {"recipe_mismatch": len(PAGES)}
+
+
+# ----------------------------------------------------------------------------- it comes, and goes
+
+
+def test_promise_1_nothing_is_lost_until_the_service_comes(tmp_path):
+    """Pages parsed before it came are remembered all the same: a copy later on is dropped."""
+    store = Serving(tmp_path / "service")
+    with store:
+        pass  # it now has a port
+    arrived = threading.Event()
+
+    def come() -> None:
+        store.start()
+        with dedup.open(url(store), namespace="only") as detector:
+            wait_for(lambda: len(detector) >= 2)  # "/" and "/a"
+        arrived.set()
+
+    thread = threading.Thread(target=come)
+    pages = {
+        "/": hub("/a", "/b"),
+        "/a": Page(article(1).body, before=thread.start),
+        "/b": Page(article(1, "/c", frame="b").body, before=lambda: arrived.wait(240)),
+        "/c": article(2),
+    }
+    try:
+        case = Case(pages, settings=asks(url(store)))
+        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
+        thread.join()
+        assert set(crawl.dropped) == {"/b"}
+        assert crawl.stat("inserted") == 2
+        assert set(crawl.faults) == {"service_unavailable"}
+        assert "answers again" in crawl.log
+    finally:
+        assert store.stop() == 0
+
+
+def test_promise_1_nothing_is_lost_when_the_service_is_killed(tmp_path):
+    """Killed with -9 between two pages and started again, it has what it acknowledged."""
+    with Serving(tmp_path / "service") as service:
+
+        def kill() -> None:
+            with dedup.open(url(service), namespace="only") as detector:
+                wait_for(lambda: len(detector) == 3)
+            service.kill()
+            service.start()
+
+        pages = {
+            "/": hub("/a", "/b", "/c"),
+            "/a": article(1),
+            "/b": article(2),
+            "/c": Page(article(1, "/d", frame="c").body, before=kill),
+            "/d": article(4),
+        }
+        case = Case(pages, settings=asks(url(service)))
+        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
+        with dedup.open(url(service), namespace="only") as detector:
+            assert len(detector) == crawl.stat("inserted") == len(crawl.parsed)
+    # while the spider had not noticed yet, a page may have been kept
+    assert set(crawl.dropped) | crawl.parsed == {"/", "/a", "/b", "/c", "/d"} - (
+        {"/d"} if "/c" in crawl.dropped else set()
+    )
+
+
+@pytest.mark.parametrize("way", ["stall", "cut"])
+def test_promise_1_nothing_is_lost_by_a_network_that_fails(tmp_path, service, way):
+    """A network that stalls, or breaks, holds no page up; once it is back copies are dropped."""
+    with Proxy(service.port) as proxy:
+
+        def heal() -> None:
+            proxy.heal()
+            with dedup.open(url(service), namespace=way) as detector:
+                wait_for(lambda: len(detector) == 4)
+
+        pages = {
+            "/": hub("/a", "/b", "/a-copy", "/b-copy"),
+            "/a": article(1),
+            "/b": Page(article(2).body, before=getattr(proxy, way)),
+            "/a-copy": Page(article(1, frame="copy").body),
+            "/b-copy": Page(article(2, frame="copy").body, before=heal),
+        }
+        settings = asks(url(proxy), DEDUP_TIMEOUT_SECONDS=2, DEDUP_NAMESPACE=way)
+        crawl = run_case(tmp_path, Case(pages, settings=settings), setup=PATIENT)
+    assert set(crawl.dropped) == {"/b-copy"}
+    assert crawl.stat("exempt/fault") == 2
+    assert crawl.stat("inserted") == 4
+    assert crawl.faults == {"service_unavailable": 2}

@@ -1,0 +1,327 @@
+"""The DEDUP_ settings, the add-on's place among Scrapy's components, and Scrapy's own commands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crawling import article, hub, serve
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import Settings
+from scrapy.utils.conf import build_component_list
+
+import dedup.detector.detector
+from dedup.model.errors import UsageError
+from dedup.scrapy import Addon, CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
+from dedup.scrapy.settings import EXEMPTIONS, Config
+
+
+def config(**settings: object) -> Config:
+    return Config.from_settings(Settings(settings))
+
+
+def test_defaults():
+    """Without a setting: drop, the recipe's distances, global scope, one second of waiting."""
+    assert config() == Config(
+        mode="drop",
+        distance=None,
+        total_distance=None,
+        min_features=None,
+        scope="global",
+        namespace=None,
+        path=Path(".scrapy/dedup"),
+        service=(),
+        timeout_seconds=0.5,
+        kafka=None,
+        wait_seconds=1.0,
+        reservation_seconds=600.0,
+        exempt=frozenset(EXEMPTIONS),
+        max_bytes=16 << 20,
+        explore=0.0,
+        report=None,
+        secret=None,
+    )
+
+
+WHOLE_15 = "a whole number from 0 to 15"
+REASONS = f"a list of {', '.join(EXEMPTIONS)}"
+NAMESPACE = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
+SHARE = "a number from 0.0 to 1.0"
+WRONG = [
+    ("DEDUP_ENABLED", "perhaps", "True or False"),
+    ("DEDUP_MODE", "delete", "drop or skip_links or tag"),
+    ("DEDUP_MODE", ["drop"], "drop or skip_links or tag"),
+    ("DEDUP_DISTANCE", 16, WHOLE_15),
+    ("DEDUP_DISTANCE", -1, WHOLE_15),
+    ("DEDUP_DISTANCE", 2.5, WHOLE_15),
+    ("DEDUP_DISTANCE", "three", WHOLE_15),
+    ("DEDUP_DISTANCE", True, WHOLE_15),
+    ("DEDUP_DISTANCE", [3], WHOLE_15),
+    ("DEDUP_DISTANCE", float("inf"), WHOLE_15),
+    ("DEDUP_DISTANCE", float("nan"), WHOLE_15),
+    ("DEDUP_TOTAL_DISTANCE", 129, "a whole number from 0 to 128"),
+    ("DEDUP_MIN_FEATURES", -1, "a whole number from 0 to 4294967295"),
+    ("DEDUP_SCOPE", "domain", "global or site"),
+    ("DEDUP_NAMESPACE", "", NAMESPACE),
+    ("DEDUP_NAMESPACE", "../up", NAMESPACE),
+    ("DEDUP_NAMESPACE", "n" * 65, NAMESPACE),
+    ("DEDUP_NAMESPACE", 7, NAMESPACE),
+    ("DEDUP_PATH", 7, "the path of a folder"),
+    ("DEDUP_WAIT_SECONDS", -1, "a number of seconds from 0 to 1e9"),
+    ("DEDUP_WAIT_SECONDS", "soon", "a number of seconds from 0 to 1e9"),
+    ("DEDUP_WAIT_SECONDS", float("nan"), "a number of seconds from 0 to 1e9"),
+    ("DEDUP_WAIT_SECONDS", True, "a number of seconds from 0 to 1e9"),
+    ("DEDUP_TIMEOUT_SECONDS", 0, "a number of seconds from 0.001 to 1e9"),
+    ("DEDUP_RESERVATION_SECONDS", 0, "a number of seconds from 0.001 to 1e9"),
+    ("DEDUP_RESERVATION_SECONDS", 10**400, "a number of seconds from 0.001 to 1e9"),
+    ("DEDUP_EXEMPT", ["start", "everything"], REASONS),
+    ("DEDUP_EXEMPT", "start,everything", REASONS),
+    ("DEDUP_EXEMPT", 5, REASONS),
+    ("DEDUP_EXEMPT", [5], REASONS),
+    ("DEDUP_MAX_BYTES", 0, "a whole number from 1 to 2147483648"),
+    ("DEDUP_MAX_BYTES", "16 MiB", "a whole number from 1 to 2147483648"),
+    ("DEDUP_REPORT", 1, "the path of a file"),
+    ("DEDUP_EXPLORE", -0.01, SHARE),
+    ("DEDUP_EXPLORE", 1.01, SHARE),
+    ("DEDUP_EXPLORE", "some", SHARE),
+    ("DEDUP_EXPLORE", True, SHARE),
+    ("DEDUP_EXPLORE", float("nan"), SHARE),
+    ("DEDUP_SECRET", b"bytes", "a text"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "allowed"), WRONG)
+def test_wrong_setting(name, value, allowed):
+    """A wrong setting names itself, its value, and what is allowed."""
+    with pytest.raises(UsageError) as raised:
+        config(**{name: value})
+    assert str(raised.value) == f"setting {name} is {value!r}; allowed is {allowed}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "127.0.0.1:7700",
+        "http://a",
+        "redis://",
+        "redis://a:x",
+        "redis://a/1",
+        "redis://a?b=c",
+        [7],
+        7,
+    ],
+)
+def test_wrong_service(value):
+    """A wrong URL of a service names itself and what is allowed."""
+    with pytest.raises(UsageError, match=r"^setting DEDUP_SERVICE: service URL .* redis://\["):
+        config(DEDUP_SERVICE=value)
+
+
+def test_wrong_service_keeps_its_token_to_itself():
+    """The message of a wrong URL does not show the token in it."""
+    with pytest.raises(UsageError, match="redis://host:x") as raised:
+        config(DEDUP_SERVICE="redis://:the-token@host:x")
+    assert "the-token" not in str(raised.value)
+
+
+RIGHT = [
+    ("DEDUP_MODE", "skip_links", "mode", "skip_links"),
+    ("DEDUP_DISTANCE", "3", "distance", 3),
+    ("DEDUP_DISTANCE", 15, "distance", 15),
+    ("DEDUP_TOTAL_DISTANCE", 0, "total_distance", 0),
+    ("DEDUP_MIN_FEATURES", 0, "min_features", 0),
+    ("DEDUP_SCOPE", "site", "scope", "site"),
+    ("DEDUP_NAMESPACE", "shop.v2", "namespace", "shop.v2"),
+    ("DEDUP_PATH", "/var/lib/dedup", "path", Path("/var/lib/dedup")),
+    ("DEDUP_PATH", Path("/var/lib/dedup"), "path", Path("/var/lib/dedup")),
+    ("DEDUP_PATH", "~/dedup", "path", Path.home() / "dedup"),
+    ("DEDUP_SERVICE", "redis://a, rediss://b:1", "service", ("redis://a", " rediss://b:1")),
+    ("DEDUP_SERVICE", ["redis://a:7700"], "service", ("redis://a:7700",)),
+    ("DEDUP_SERVICE", "", "service", ()),
+    ("DEDUP_TIMEOUT_SECONDS", "0.1", "timeout_seconds", 0.1),
+    ("DEDUP_WAIT_SECONDS", "0.25", "wait_seconds", 0.25),
+    ("DEDUP_RESERVATION_SECONDS", 60, "reservation_seconds", 60.0),
+    ("DEDUP_EXEMPT", "start, short", "exempt", {"start", "short"}),
+    ("DEDUP_EXEMPT", ["status"], "exempt", {"status"}),
+    ("DEDUP_EXEMPT", [], "exempt", set()),
+    ("DEDUP_EXEMPT", "", "exempt", set()),
+    ("DEDUP_MAX_BYTES", "1000", "max_bytes", 1000),
+    ("DEDUP_REPORT", "page.html", "report", Path("page.html")),
+    ("DEDUP_EXPLORE", "0.3", "explore", 0.3),
+    ("DEDUP_EXPLORE", 1, "explore", 1.0),
+    ("DEDUP_SECRET", "", "secret", None),
+    ("DEDUP_SECRET", "salt", "secret", "salt"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "field", "read"), RIGHT)
+def test_right_setting(name, value, field, read):
+    """A setting means the same as text (-s on the command line) and as a Python value."""
+    assert getattr(config(**{"DEDUP_EXEMPT": ["short"], name: value}), field) == read
+
+
+def test_empty_pages_are_never_judged():
+    """Without the exemption "short" a page still needs one word to be compared."""
+    assert config(DEDUP_EXEMPT=[]).min_features == 1
+
+
+def test_kafka():
+    """DEDUP_KAFKA and DEDUP_TOPIC say where insert events go."""
+    found = config(DEDUP_SERVICE="redis://a", DEDUP_KAFKA="b,c:9093", DEDUP_TOPIC="pages").kafka
+    assert found is not None
+    assert (found.bootstrap, found.topic) == (("b:9092", "c:9093"), "pages")
+    assert config(DEDUP_SERVICE="redis://a", DEDUP_TOPIC="pages").kafka is None
+    default = config(DEDUP_SERVICE="redis://a", DEDUP_KAFKA=["b"]).kafka
+    assert default is not None
+    assert default.topic == "dedup.inserts"
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"DEDUP_KAFKA": "b"}, "DEDUP_KAFKA needs DEDUP_SERVICE"),
+        ({"DEDUP_KAFKA": "b:x", "DEDUP_SERVICE": "redis://a"}, "'b:x' is not allowed"),
+        ({"DEDUP_KAFKA": 9092, "DEDUP_SERVICE": "redis://a"}, "setting DEDUP_KAFKA is 9092"),
+        (
+            {"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "redis://a", "DEDUP_TOPIC": "no topic"},
+            "topic 'no topic' is not allowed",
+        ),
+    ],
+)
+def test_wrong_kafka(settings, wrong):
+    """A wrong one says so; events without a service that reads them are refused."""
+    with pytest.raises(UsageError, match=wrong):
+        config(**settings)
+
+
+@pytest.mark.parametrize("off", [False, "False", "0", 0])
+def test_disabled(off):
+    """DEDUP_ENABLED = False disables the add-on without a word."""
+    with pytest.raises(NotConfigured) as raised:
+        config(DEDUP_ENABLED=off)
+    assert raised.value.args == ()
+
+
+def placed(settings: Settings) -> tuple[list[object], list[object]]:
+    Addon().update_settings(settings)
+    return (
+        build_component_list(settings.getwithbase("DOWNLOADER_MIDDLEWARES")),
+        build_component_list(settings.getwithbase("SPIDER_MIDDLEWARES")),
+    )
+
+
+def test_place_of_the_downloader_middleware():
+    """It stands next to retry on the engine's far side: it sees decoded, final pages."""
+    downloader, _ = placed(Settings())
+    names = [c.rpartition(".")[2] if isinstance(c, str) else c.__name__ for c in downloader]
+    assert names[names.index("DownloaderMiddleware") + 1] == "RetryMiddleware"
+
+
+def test_places_of_the_spider_middlewares():
+    """One stands next to the engine, another next to the spider, with all others between them."""
+    _, spider = placed(Settings())
+    assert (spider[0], spider[-1]) == (SpiderMiddleware, CallbackMiddleware)
+
+
+def test_placed_by_name():
+    """Middlewares that a project placed by name are not placed a second time."""
+    name = "dedup.scrapy.DownloaderMiddleware"
+    downloader, _ = placed(Settings({"DOWNLOADER_MIDDLEWARES": {name: 300}}))
+    assert name in downloader
+    assert DownloaderMiddleware not in downloader
+
+
+def test_check_leaves_the_addon_out(monkeypatch):
+    """`scrapy check` runs contracts on pages it must see, so the add-on stands aside."""
+    monkeypatch.setenv("SCRAPY_CHECK", "true")
+    with pytest.raises(NotConfigured):
+        Addon().update_settings(Settings())
+
+
+# ------------------------------------------------------------------------ Scrapy's commands
+
+SETTINGS = """
+SPIDER_MODULES = ["spiders"]
+ADDONS = {"dedup.scrapy.Addon": 500}
+TELNETCONSOLE_ENABLED = REMOTE_CONTROL_ENABLED = False
+"""
+SPIDER = '''
+import scrapy
+
+class Twins(scrapy.Spider):
+    name = "twins"
+    start_urls = ["{url}/"]
+
+    def parse(self, response):
+        """
+        @url {url}/a
+        @returns items 1 1
+        """
+        yield {{"url": response.url}}
+        yield from response.follow_all(css="a")
+'''
+
+
+def scrapy(project: Path, *arguments: str, folder: str = ".", code: int = 0) -> str:
+    """Run a command of Scrapy's in a folder of a project and return what it printed."""
+    run = subprocess.run(
+        [sys.executable, "-m", "scrapy", *arguments],
+        cwd=project / folder,
+        env=os.environ | {"PYTHONPATH": str(project), "SCRAPY_SETTINGS_MODULE": "project"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert run.returncode == code, run.stderr
+    return run.stdout + run.stderr
+
+
+@pytest.fixture(scope="module")
+def site():
+    with serve({"/": hub("/a"), "/a": article(1)}) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def project(site, tmp_path_factory):
+    """A project whose stores hold the text of /a under another key."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
+    (folder / "project.py").write_text(SETTINGS)
+    (folder / "spiders.py").write_text(SPIDER.format(url=site.url))
+    for namespace in ("twins", "default"):
+        with dedup.detector.detector.open(
+            folder / ".scrapy" / "dedup", namespace=namespace
+        ) as detector:
+            page = detector.fingerprint(article(1).body)
+            detector.insert(detector.reserve(page, "http://127.0.0.1/original"))
+    return folder
+
+
+def test_shell_shows_a_near_duplicate(site, project):
+    """`scrapy shell` on a near-duplicate has a response."""
+    url = f"{site.url}/a"
+    assert "(200, " in scrapy(project, "shell", url, "-c", "(response.status, response.url)")
+
+
+def test_check_is_not_disturbed(project):
+    """`scrapy check` finds a contract kept on a page that a crawl would drop."""
+    assert "OK" in scrapy(project, "check")
+
+
+def test_store_lies_beside_scrapy_cfg(project):
+    """A crawl started in any folder of a project has its store in .scrapy/dedup of the project."""
+    (project / "docs").mkdir()
+    printed = scrapy(project, "crawl", "twins", folder="docs")
+    assert "near-duplicate of http://127.0.0.1/original (distance 0, check 0)" in printed
+    assert list((project / "docs").iterdir()) == []
+
+
+def test_wrong_setting_stops_a_crawl_at_its_start(site, project):
+    """A crawl with a wrong setting ends before its first request, naming the setting."""
+    before = len(site.requested)
+    printed = scrapy(project, "crawl", "twins", "-s", "DEDUP_MODE=delete", code=1)
+    assert "setting DEDUP_MODE is 'delete'; allowed is drop or skip_links or tag" in printed
+    assert len(site.requested) == before

@@ -1,0 +1,41 @@
+"""docs/operations.md is true: its options, metrics and reasons are those of the service."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+from click.testing import CliRunner
+from logs import log_config
+from services import Serving
+
+from dedup.cli import main
+
+TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def test_every_option_is_in_the_document():
+    """What --help names, the page names, and the other way round."""
+    said = CliRunner().invoke(main, ["serve", "--help"]).output
+    options = set(re.findall(r"--[a-z][a-z-]+", said)) - {"--help"}
+    table = TEXT.partition("## Options")[2].partition("## Securing")[0]
+    assert set(re.findall(r"--[a-z][a-z-]+", table)) - {"--help"} == options
+
+
+@pytest.mark.parametrize("follows", [False, True], ids=["alone", "with Kafka"])
+def test_every_metric_is_in_the_document(tmp_path, follows, request):
+    """What /metrics has, the page names, and with Kafka the other way round."""
+    options = []
+    if follows:
+        config = log_config(request.getfixturevalue("kafka"))
+        options = ["--kafka", ",".join(config.bootstrap), "--topic", config.topic]
+    with Serving(tmp_path, *options) as service, redis.Redis(port=service.port) as client:
+        client.ping()
+        _, text = service.get("/metrics")
+    found = set(re.findall(r"^# TYPE (\w+) ", text.decode(), re.MULTILINE))
+    named = set(re.findall(r"\bdedup_[a-z_]+", TEXT))
+    assert found <= named
+    if follows:
+        assert named <= found

@@ -1,0 +1,295 @@
+"""The table service and a real Kafka: inserts through the log, replicas, and what Kafka's faults do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import threading
+import time
+
+import pytest
+import redis
+from logs import RECIPE, inserts, log_config, read, replayed, write
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from services import Serving
+from test_service import insert, page, probe, reserve, spread
+
+from dedup.model.events import encode
+from dedup.model.values import Document, PageFingerprint
+from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
+from dedup.wire.kafka.writer import Outgoing
+
+WAIT_SECONDS = 180.0
+VALUE = 0x0123456789ABCDEF
+
+
+def serving(path, config: KafkaConfig, *options: object, **more) -> Serving:
+    """A service that follows a topic."""
+    bootstrap = ",".join(config.bootstrap)
+    return Serving(path, "--kafka", bootstrap, "--topic", config.topic, *options, **more)
+
+
+def client(service: Serving) -> redis.Redis:
+    return redis.Redis(
+        port=service.port, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_timeout=120
+    )
+
+
+def until(done, what: str = "") -> None:
+    """Wait until done() is true."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def ready(service: Serving) -> dict:
+    status, body = service.get("/readyz")
+    return {"code": status, **json.loads(body)}
+
+
+def write_records(config: KafkaConfig, records: list[Outgoing]) -> None:
+    asyncio.run(write(config, records))
+
+
+def event(key: str, value: int = VALUE, check: int = 0xFF) -> Outgoing:
+    fingerprint = PageFingerprint(value, check, 0, 300, 2, RECIPE)
+    return Outgoing(*encode("d", Document(key, fingerprint, "example.com", 0.0)))
+
+
+def test_an_insert_goes_through_the_log_to_every_replica(kafka, tmp_path):
+    """OK means it is in the log; then each service finds it, also one that starts later."""
+    config = log_config(kafka)
+    with serving(tmp_path / "a", config) as a, client(a) as at_a:
+        insert(at_a, "d", "http://a/1")
+        records = asyncio.run(read(config))
+        assert list(replayed(records)["d"]) == ["http://a/1"]
+        with serving(tmp_path / "b", config) as b, client(b) as at_b:
+            for each in (at_a, at_b):
+                until(lambda each=each: probe(each, "d", VALUE) == [["http://a/1", 0, 0]])
+            insert(at_b, "d", "http://b/1", value=spread(5))
+            until(lambda: probe(at_a, "d", spread(5)) == [["http://b/1", 0, 0]])
+            assert reserve(at_a, "d", "http://c/1", value=spread(5))[:3] == [
+                "near_duplicate",
+                None,
+                "http://b/1",
+            ]
+            assert at_a.execute_command("DEDUP.FORGET", "d", "http://b/1") == 1
+            for each in (at_a, at_b):
+                until(lambda each=each: probe(each, "d", spread(5)) == [])
+
+
+def test_the_reservation_stands_until_the_event_is_applied(kafka, tmp_path):
+    """Between OK and the applied event, a near-duplicate is pending, never unique."""
+    config = log_config(kafka)
+    with serving(tmp_path, config) as service, client(service) as at:
+        for i in range(30):
+            token = reserve(at, "d", f"http://a/{i}", value=spread(i))[1]
+            assert at.execute_command("DEDUP.INSERT", "d", f"http://a/{i}", token)
+            status = reserve(at, "d", f"http://b/{i}", value=spread(i))[0]
+            assert status in {"pending", "near_duplicate"}
+            assert reserve(at, "d", f"http://a/{i}", value=spread(i))[0] == "refetch"
+
+
+def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
+    """INSERT ... PIN outlives the reservation's time, and ends with the event of another producer."""
+    config = log_config(kafka)
+    with (
+        serving(tmp_path, config, "--reservation-seconds", 3) as service,
+        client(service) as at,
+    ):
+        token = reserve(at, "d", "http://a/1")[1]
+        assert at.execute_command("DEDUP.INSERT", "d", "http://a/1", token, "PIN") == "OK"
+        time.sleep(3.5)
+        assert reserve(at, "d", "http://a/2")[0] == "pending"
+        assert asyncio.run(read(config)) == []
+        write_records(config, [event("http://a/1")])
+        until(lambda: reserve(at, "d", "http://a/2")[0] == "near_duplicate")
+        assert int(at.execute_command("DEDUP.INFO").split("in_flight:")[1].split()[0]) == 0
+
+
+def test_it_answers_once_the_log_is_read(kafka, tmp_path):
+    """A service that starts finds all that was in the log when it says ready."""
+    config = log_config(kafka)
+    write_records(config, inserts(range(20_000), "d"))
+    with serving(tmp_path, config) as service, client(service) as at:
+        found = [at.execute_command("DEDUP.INFO", "d")]
+        assert "documents:20000" in found[0]
+        assert ready(service)["status"] == "ok"
+        _, text = service.get("/metrics")
+        figures = dict(line.rsplit(" ", 1) for line in text.decode().splitlines() if line[0] != "#")
+        assert float(figures["dedup_log_lag_records"]) == 0
+        assert float(figures['dedup_log_events_total{result="inserted"}']) == 20_000
+
+
+def test_without_kafka_it_is_not_ready_and_says_why(tmp_path):
+    """Before Kafka has answered: -NOTREADY, /readyz 503 with the reason, /livez 200; SIGTERM ends it."""
+    with (
+        Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service,
+        client(service) as at,
+    ):
+        for command in (
+            ("DEDUP.PROBE", "d", "0" * 16, "0" * 16, "RECIPE", RECIPE),
+            ("DEDUP.RESERVE", "d", "k", *page()),
+        ):
+            with pytest.raises(redis.ResponseError, match="^NOTREADY .*Kafka"):
+                at.execute_command(*command)
+        assert ready(service)["code"] == 503
+        assert "Kafka" in ready(service)["reason"]
+        assert service.get("/livez")[0] == 200
+        assert at.ping()
+
+
+def test_while_kafka_is_away_it_serves_stale_and_says_so(one_broker, tmp_path):
+    """Probes go on, /readyz stays 200 and says stale, INSERT fails and keeps its reservation."""
+    config = log_config(one_broker.bootstrap)
+    with serving(tmp_path, config) as service, client(service) as at:
+        insert(at, "d", "http://a/1")
+        until(lambda: probe(at, "d", VALUE))
+        token = reserve(at, "d", "http://b/1", value=spread(9))[1]
+        one_broker.kill(1)
+        until(lambda: ready(service)["status"] == "stale", "it never said stale")
+        assert ready(service)["code"] == 200
+        assert probe(at, "d", VALUE) == [["http://a/1", 0, 0]]
+        with pytest.raises(redis.ResponseError, match="^STORE .*Kafka"):
+            at.execute_command("DEDUP.INSERT", "d", "http://b/1", token)
+        assert probe(at, "d", spread(9)) == []
+        one_broker.start(1)
+        until(lambda: ready(service)["status"] == "ok", "it never came back")
+
+        def inserted() -> bool:
+            with contextlib.suppress(redis.ResponseError):
+                return at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"
+            return False
+
+        until(inserted)
+        until(lambda: probe(at, "d", spread(9)) == [["http://b/1", 0, 0]])
+
+
+def test_what_was_acknowledged_is_found_after_kill_9(kafka, tmp_path):
+    """Two services under load, one killed at random moments: no acknowledged insert is missing."""
+    config = log_config(kafka)
+    rng = random.Random(6)
+    acknowledged: set[int] = set()
+    ends = threading.Event()
+
+    def load(service: Serving, first: int) -> None:
+        number = first
+        while not ends.is_set():
+            number += 2
+            try:
+                with client(service) as at:
+                    while not ends.is_set():
+                        number += 2
+                        insert(at, "d", f"k{number}", value=spread(number))
+                        acknowledged.add(number)
+            except (redis.RedisError, OSError, AssertionError):
+                time.sleep(0.05)
+
+    with serving(tmp_path / "a", config) as a, serving(tmp_path / "b", config) as b:
+        threads = [
+            threading.Thread(target=load, args=(service, first), daemon=True)
+            for first, service in enumerate((a, b))
+        ]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            before = len(acknowledged)
+            until(lambda: len(acknowledged) > before + 10)  # noqa: B023
+            time.sleep(rng.uniform(0, 0.7))
+            b.kill()
+            b.start()
+        ends.set()
+        for thread in threads:
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive()
+        assert len(acknowledged) > 20
+        for service in (a, b):
+            with client(service) as at:
+                for number in sorted(acknowledged):
+                    keys = {found[0] for found in probe(at, "d", spread(number))}
+                    if f"k{number}" not in keys:
+                        until(
+                            lambda at=at, n=number: (
+                                f"k{n}" in {f[0] for f in probe(at, "d", spread(n))}
+                            ),
+                            f"k{number} is missing",
+                        )
+        contents = []
+        for service in (a, b):
+            with client(service) as at:
+                until(lambda at=at: "log_lag_records:0" in at.execute_command("DEDUP.INFO"))
+                info = at.execute_command("DEDUP.INFO", "d")
+                contents.append(next(x for x in info.split() if x.startswith("documents:")))
+        assert contents[0] == contents[1]
+
+
+def test_an_event_of_a_newer_version_ends_readiness(kafka, tmp_path):
+    """It does not skip what it cannot read: -NOTREADY, with the advice to upgrade."""
+    config = log_config(kafka)
+    with serving(tmp_path, config) as service, client(service) as at:
+        insert(at, "d", "http://a/1")
+        newer = Outgoing(b"d\0http://a/2", b'{"v":2,"ns":"d","key":"http://a/2"}')
+        write_records(config, [newer])
+        until(lambda: ready(service)["code"] == 503)
+        with pytest.raises(redis.ResponseError, match="^NOTREADY .*upgrade"):
+            probe(at, "d", VALUE)
+
+
+def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
+    """Another log than before ends the start with status 1 and words; --rebuild takes it."""
+    config, other = log_config(kafka), log_config(kafka)
+    with serving(tmp_path, config) as service, client(service) as at:
+        insert(at, "d", "http://a/1")
+        until(lambda: probe(at, "d", VALUE))
+    write_records(other, [event("http://b/1", spread(3))])
+    service = serving(tmp_path, other, wait=False)
+    service.start()
+    assert service.ended() == 1
+    until(lambda: any("--rebuild" in line for line in service.log))
+    with serving(tmp_path, other, "--rebuild") as service, client(service) as at:
+        assert probe(at, "d", VALUE) == []
+        assert probe(at, "d", spread(3)) == [["http://b/1", 0, 0]]
+
+
+def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):
+    """Inserts under way when the service is told to stop are answered, and in the log."""
+    config = log_config(kafka)
+    with serving(tmp_path, config) as service, client(service) as at:
+        pipeline = at.pipeline(transaction=False)
+        for i in range(300):
+            reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
+        tokens = [answer[1] for answer in pipeline.execute()]
+        with service.connect() as plain:
+            words = [["DEDUP.INSERT", "d", f"k{i}", token] for i, token in enumerate(tokens)]
+            plain.sendall(
+                b"".join(
+                    b"*4\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(w), w.encode()) for w in each)
+                    for each in words
+                )
+            )
+            answers = plain.recv(5)  # of the first one; the others are under way
+            assert service.stop() == 0
+            answers += b"".join(iter(lambda: plain.recv(65536), b""))
+    acknowledged = answers.count(b"+OK\r\n")
+    assert answers == b"+OK\r\n" * acknowledged
+    assert acknowledged
+    inserted = replayed(asyncio.run(read(config)))["d"]
+    assert {f"k{i}" for i in range(acknowledged)} <= set(inserted)
+
+
+def test_the_topic_is_made_with_compaction(kafka, tmp_path):
+    """A service that finds no topic makes one that keeps the last record of each key."""
+    config = log_config(kafka)
+    with serving(tmp_path, config):
+        topic = asyncio.run(ensure_topic(config, create=False))
+    assert topic.partitions == 8
+
+    async def write_one() -> None:
+        async with Writer(config) as writer:
+            await writer.send(b"d\0k", None)
+
+    asyncio.run(write_one())

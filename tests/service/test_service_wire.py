@@ -1,0 +1,54 @@
+"""The options of RESERVE as they are read: once for those said alike, and as if each time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.model.errors import UsageError
+from dedup.service.resp import protocol as wire
+
+WORDS = (
+    b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"EXEMPT", b"start", b"DISTANCE",
+    b"3", b"SCOPE", b"site", b"SECONDS", b"1.5", b"a-token-of-sixteen-and-more", b"another-token-of-sixteen", b"",
+)  # fmt: skip
+
+
+def plainly(arguments: list[bytes]) -> tuple[wire.Options, str | None] | str:
+    try:
+        given = wire.options("RESERVE", arguments)
+    except UsageError as error:
+        return str(error)
+    others = {name: getattr(given, name) for name in wire.Options.__struct_fields__}
+    return wire.Options(**others | {"token": None}), given.token
+
+
+def quickly(arguments: list[bytes]) -> tuple[wire.Options, str | None] | str:
+    try:
+        return wire.reserve_options(arguments)
+    except UsageError as error:
+        return str(error)
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=7), max_size=30))
+def test_options_read_once_are_those_read_each_time(commands):
+    """Whatever was read before: in any order, with and without tokens, wrong ones, too."""
+    for arguments in commands:
+        assert quickly(arguments) == plainly(arguments)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_token_is_never_what_another_command_had(number):
+    """Options that are known are known without it."""
+    for token in (f"token-of-its-own-{n}-{number}" for n in range(3)):
+        given, found = wire.reserve_options([b"DISTANCE", b"3", b"TOKEN", token.encode()])
+        assert (found, given.token, given.asked.distance) == (token, None, 3)
+
+
+def test_known_options_are_bounded(monkeypatch):
+    """A client that says something new each time fills no memory."""
+    monkeypatch.setattr(wire, "OPTIONS_KNOWN", 8)
+    for seconds in range(1, 50):
+        wire.reserve_options([b"SECONDS", b"%d" % seconds])
+    assert len(wire._known) <= 8

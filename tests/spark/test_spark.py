@@ -1,0 +1,221 @@
+"""dedup.spark in local mode: the same verdicts as the single-machine engine, on skewed data, too."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from scanning import (
+    FIELDS,
+    judged,
+    mixed,
+    page,
+    records,
+    response,
+    write_lines,
+    write_parquet,
+    write_warc,
+)
+
+from dedup.core.pairs import find_clusters
+from dedup.lab.demo.broker import find_java
+from dedup.spark import accepted_pages, fingerprint_pages, judge_pages, probe_fingerprints
+from dedup.spark.components import components, edges_within
+from dedup.spark.schema import signed, unsigned
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of pyspark and pandas
+
+
+@pytest.fixture(scope="module", autouse=True)
+def java():
+    """Where Java is, for every Spark that is started here; installed as for the brokers of Kafka."""
+    os.environ["JAVA_HOME"] = str(Path(find_java(install=True)).resolve().parent.parent)
+
+
+@pytest.fixture(scope="module")
+def spark(java):
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def pages_of(spark, pages):
+    rows = [(n, p.url, p.html) for n, p in enumerate(pages)]
+    return spark.createDataFrame(rows, "n bigint, url string, html string").repartition(3)
+
+
+def rows_of(verdicts):
+    """Return what judged() does."""
+    rows = []
+    for row in verdicts.orderBy("position").collect():
+        held = row.asDict() | {"value": f"{unsigned(row['value']):016x}"}
+        rows.append(tuple(held[name] for name in FIELDS))
+    return rows
+
+
+@pytest.mark.parametrize("options", [{}, {"scope": "site", "guard": False}, {"distance": 3}])
+def test_verdicts_are_those_of_a_plain_slow_judge(spark, options):
+    """Mixed pages, some recrawled, some short: the verdicts of a linear scan."""
+    pages = mixed(150, 9)
+    found = fingerprint_pages(pages_of(spark, pages), position="n").cache()
+    assert rows_of(judge_pages(found, **options)) == judged(pages, **options)
+
+
+def test_yesterday_comes_first(spark):
+    """A run beside what was accepted before is a run over both."""
+    pages = mixed(120, 4)
+    accepted: dict = {}
+    previous = None
+    for day in (pages[:50], pages[50:90], pages[90:]):
+        found = fingerprint_pages(pages_of(spark, day), position="n").cache()
+        verdicts = judge_pages(found, previous).cache()
+        assert rows_of(verdicts) == judged(day, accepted=accepted)
+        previous = accepted_pages(verdicts, previous).localCheckpoint()
+        held = {row["key"]: unsigned(row["value"]) for row in previous.collect()}
+        assert held == {key: p.value for key, (p, _) in accepted.items()}
+
+
+def test_skewed_data_gives_the_same_verdicts(spark):
+    """Nearly all pages alike: one component, one hot bucket, and the same verdicts."""
+    pages = [page(f"http://s{i % 5}.example.com/{i}", "hot", changed=i % 4) for i in range(300)]
+    pages += mixed(30, 2)
+    found = fingerprint_pages(pages_of(spark, pages), position="n").cache()
+    assert rows_of(judge_pages(found)) == judged(pages)
+
+
+def chains(rng: random.Random, count: int, k: int) -> list[int]:
+    """Values of which many lie in chains: each a few bits from the one before."""
+    values: list[int] = []
+    for _ in range(count):
+        if values and rng.random() < 0.7:
+            value = rng.choice(values[-5:])
+            for bit in rng.sample(range(64), rng.randrange(k + 2)):
+                value ^= 1 << bit
+            values.append(value)
+        else:
+            values.append(rng.getrandbits(64))
+    return values
+
+
+@settings(
+    deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 2**32), st.sampled_from((0, 1, 3, 7, 15)))
+def test_components_are_those_of_all_pairs(spark, seed, k):
+    """Values in long chains: the components that find_clusters gives for everything at once."""
+    values = chains(random.Random(seed), 300, k)
+    frame = spark.createDataFrame([(signed(v),) for v in values], "value bigint")
+    found = {row["a"]: row["b"] for row in components(edges_within(frame, k)).collect()}
+    distinct = np.array(sorted(set(values)), np.uint64)
+    labels = find_clusters(distinct, k)
+    clusters: dict[int, set[int]] = {}
+    for value, label in zip(distinct.tolist(), labels.tolist(), strict=True):
+        clusters.setdefault(label, set()).add(signed(value))
+    expected = {v: min(members) for members in clusters.values() for v in members}
+    assert {v: found.get(v, v) for v in map(signed, set(values))} == expected
+
+
+def test_probes_find_every_pair_within_k(spark):
+    """The paper's batch job gives every pair of a query and a fingerprint within k, and no other."""
+    rng = random.Random(3)
+    stored = chains(rng, 3000, 7)
+    queries = chains(rng, 20, 3) + rng.sample(stored, 30) + [v ^ 0b1011 for v in stored[:20]]
+    frame = spark.createDataFrame(
+        [(signed(v), str(i)) for i, v in enumerate(stored)], "value bigint, name string"
+    ).repartition(3)
+    for k in (0, 3, 7):
+        found = probe_fingerprints(queries, frame, k).collect()
+        expected = {
+            (i, str(n), (q ^ v).bit_count())
+            for i, q in enumerate(queries)
+            for n, v in enumerate(stored)
+            if (q ^ v).bit_count() <= k
+        }
+        assert {(r["query"], r["name"], r["distance"]) for r in found} == expected
+        assert len(found) == len(expected)
+
+
+def test_what_is_no_page_is_told(spark):
+    """Null columns and pages beyond the limit."""
+    rows = [
+        (0, "http://a/", "<p>x"),
+        (1, None, "<p>x"),
+        (2, "http://b/", None),
+        (3, "http://c/", "x" * 99),
+    ]
+    frame = spark.createDataFrame(rows, "n bigint, url string, html string")
+    found = fingerprint_pages(frame, position="n", max_bytes=50).cache()
+    kinds = {row["position"]: row["kind"] for row in found.collect()}
+    assert kinds == {0: "page", 1: "broken", 2: "broken", 3: "large"}
+    verdicts = {row["position"]: row["reason"] for row in judge_pages(found).collect()}
+    assert verdicts == {0: "short", 3: "too_large"}
+
+
+def test_the_engines_write_the_same(spark, tmp_path):
+    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all."""
+    from dedup.cli import main
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pages = mixed(120, 6)
+    found = records(pages[:50])
+    found.insert(7, response("http://a/", b"", kind="revisit"))
+    data = bytearray(write_warc(folder / "a.warc.gz", found).read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 100] = bytes(100)
+    (folder / "a.warc.gz").write_bytes(data)
+    lines = write_lines(folder / "b.jsonl", pages[50:100])
+    lines.write_bytes(b"no json\n" + lines.read_bytes())
+    write_parquet(folder / "c.parquet", [*pages[100:], page("http://big/", 1, words=590)])
+    for engine in ("local", "spark"):
+        args = ["scan", str(folder), "--engine", engine, "--json", "--max-bytes", "2500"]
+        args += ["--output", str(tmp_path / f"{engine}.jsonl")]
+        args += ["--report", str(tmp_path / f"{engine}.json")]
+        done = CliRunner().invoke(main, args)
+        assert done.exit_code == 0, done.output
+    for suffix in (".jsonl", ".json"):
+        local, on_spark = ((tmp_path / f"{e}{suffix}").read_bytes() for e in ("local", "spark"))
+        assert on_spark == local
+    summary = json.loads((tmp_path / "spark.json").read_bytes())["summary"]
+    assert summary["broken"] == 2 and summary["exempt"]["too_large"] >= 1
+
+
+@pytest.mark.parametrize("options", [["--resume"], ["--store", "s"], ["--output", "-"]])
+def test_what_the_engine_does_not_do_is_named(tmp_path, options):
+    """Options of the local engine alone are refused, not passed over."""
+    from dedup.cli import main
+
+    file = write_lines(tmp_path / "p.jsonl", mixed(3))
+    done = CliRunner().invoke(main, ["scan", str(file), "--engine", "spark", *options])
+    assert done.exit_code == 2
+    assert options[0] in done.output
+
+
+def test_bench_compares_both_ways():
+    """`dedup bench spark` reports both times; the two ways give the same verdicts, or it fails."""
+    command = [sys.executable, "-m", "dedup", "bench", "spark", "--fingerprints", "2000", "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["fingerprints"] == 2000
+    assert 400 < found["near_duplicates"] < 600
+    assert found["ratio"] == found["spark"]["median"] / found["one_machine"]["median"] > 0

@@ -1,0 +1,258 @@
+"""The embedded store: documents in and out, recipes, and namespaces."""
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stores import RECIPE, document, fill, spread
+
+from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.recipes import recipe_of
+from dedup.store import Store, documents, file, verify_store
+
+# ------------------------------------------------------------------------ documents in and out
+
+
+def test_a_document_comes_back_as_it_was_stored(tmp_path):
+    """get() returns the very document that was inserted, in this opening and the next."""
+    stored = document("http://example.com/ü", 2**64 - 1, "example.com")
+    with Store.open(tmp_path) as s:
+        s.insert(stored)
+        assert s.get(stored.key) == stored
+    with Store.open(tmp_path) as s:
+        assert s.get(stored.key) == stored
+        assert s.get("http://example.com/other") is None
+        assert (len(s), stored.key in s, "other" in s) == (1, True, False)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["insert", "insert", "insert", "forget", "reopen", "widen"]),
+            st.integers(0, 9),
+            st.integers(0, 2**64 - 1).map(lambda v: v & 0xC000_0100_0001_0007),
+        ),
+        max_size=30,
+    )
+)
+def test_a_store_equals_a_dictionary(tmp_path_factory, steps):
+    """After any steps, get() and near() answer what a plain dictionary and a scan answer."""
+    path, model, k = tmp_path_factory.mktemp("store"), {}, 2
+    s = Store.open(path, k=k)
+    try:
+        for action, number, value in steps:
+            key = f"key {number}"
+            if action == "insert":
+                model[key] = document(key, value)
+                s.insert(model[key])
+            elif action == "forget":
+                assert s.forget(key) == (model.pop(key, None) is not None)
+            elif action == "widen":
+                k = max(k, number % 7)
+                s.widen(k)
+            else:
+                s.close()
+                s = Store.open(path, k=k)
+            assert len(s) == len(model)
+            assert s.get(key) == model.get(key)
+            expected = sorted(
+                ((d.page.value ^ value).bit_count(), name)
+                for name, d in model.items()
+                if (d.page.value ^ value).bit_count() <= k
+            )
+            found = s.near(value)
+            assert [d for _, d in found] == sorted(d for _, d in found)
+            assert sorted((d, found.key) for found, d in found) == expected
+        assert s.verify().problems == []
+    finally:
+        s.close()
+
+
+def test_keys_longer_than_lmdb_takes(tmp_path):
+    """A URL of 20,000 characters is a key like any other."""
+    long, other = "http://example.com/" + "a" * 20_000, "http://example.com/" + "a" * 19_999
+    with Store.open(tmp_path) as s:
+        s.insert(document(long, 1))
+        s.insert(document(other, 2))
+        assert s.get(long).page.value == 1
+        assert s.get(other).page.value == 2
+    assert verify_store(tmp_path).problems == []
+
+
+def test_a_known_key_replaces_its_fingerprint(tmp_path):
+    """The old fingerprint is no longer found, the new one is, and the count stays."""
+    with Store.open(tmp_path) as s:
+        s.insert(document("a", 0))
+        s.insert(document("a", 2**64 - 1))
+        assert s.near(0) == []
+        assert [d.key for d, _ in s.near(2**64 - 1)] == ["a"]
+        assert len(s) == 1
+
+
+def test_ids_are_never_used_twice(tmp_path):
+    """After the newest document was forgotten, the next one gets an id of its own."""
+    with Store.open(tmp_path) as s:
+        s.insert(document("a", 1))
+        s.forget("a")
+    with Store.open(tmp_path) as s:
+        s.insert(document("b", 2))
+        assert s._documents.next_id == 2
+
+
+def test_forget_says_whether_there_was_something(tmp_path):
+    """forget() is True once; then the document is gone from every answer, also after reopening."""
+    with Store.open(tmp_path) as s:
+        s.insert(document("a", 5))
+        assert s.forget("a")
+        assert not s.forget("a")
+        assert (s.get("a"), s.near(5), len(s)) == (None, [], 0)
+    with Store.open(tmp_path) as s:
+        assert (s.get("a"), s.near(5), len(s)) == (None, [], 0)
+
+
+def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):
+    """Of more matches than the limit the nearest are returned."""
+    monkeypatch.setattr("dedup.store.search.NEAR_LIMIT", 3)
+    with Store.open(tmp_path, k=3) as s:
+        for i in range(4):
+            s.insert(document(f"far {i}", 0b111))
+        for i in range(2):
+            s.insert(document(f"near {i}", 0))
+        assert [(d.key, n) for d, n in s.near(0)] == [("near 0", 0), ("near 1", 0), ("far 0", 3)]
+        assert [d.key for d, _ in s.near(0, k=2)] == ["near 0", "near 1"]
+
+
+def test_what_is_kept_in_memory_is_bounded(tmp_path, monkeypatch):
+    """near() answers alike however few documents are kept after reading, and keeps no more."""
+    monkeypatch.setattr(documents, "RECENT", 5)
+    with Store.open(tmp_path, k=3) as s:
+        for i in range(12):
+            s.insert(document(f"{i}", i % 4 << 8 * (i % 4)))
+        for value in (0, 1 << 8, 2 << 16, 3 << 24, 0):
+            assert sorted(int(d.key) for d, n in s.near(value, k=3)) == [
+                i for i in range(12) if ((i % 4 << 8 * (i % 4)) ^ value).bit_count() <= 3
+            ]
+            s.near(value, k=0)
+            assert len(s._documents._recent) <= 12
+        s.forget("0")
+        assert "0" not in [d.key for d, _ in s.near(0)]
+
+
+def test_invalid_keys_are_refused(tmp_path):
+    """A key that is not valid Unicode is a usage error and stores nothing."""
+    with Store.open(tmp_path) as s:
+        with pytest.raises(UsageError, match="Unicode"):
+            s.insert(document("\ud800"))
+        assert len(s) == 0
+
+
+def test_a_closed_store_says_so(tmp_path):
+    """Every call after close() is a usage error naming the store; a second close is nothing."""
+    s = Store.open(tmp_path)
+    s.close()
+    s.close()
+    with pytest.raises(UsageError, match="closed"):
+        s.get("a")
+
+
+def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
+    """A full map is enlarged and the insert that met it is stored."""
+    monkeypatch.setattr(file, "MAP_BYTES", 128 * 1024)
+    fill(tmp_path, 3000)
+    assert (tmp_path / "default" / "documents.mdb").stat().st_size > 256 * 1024
+    report = verify_store(tmp_path)
+    assert (report.documents, report.problems) == (3000, [])
+
+
+def test_many_threads_at_once(tmp_path):
+    """Inserts and probes from four threads leave a store that verifies."""
+
+    def work(thread: int) -> None:
+        for i in range(150):
+            s.insert(document(f"{thread}/{i}", spread(thread * 1000 + i)))
+            assert s.near(spread(thread * 1000 + i))
+
+    with Store.open(tmp_path) as s:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert len(s) == 600
+        assert s.verify().problems == []
+
+
+# ---------------------------------------------------------------------- recipes and namespaces
+
+
+def test_promise_5_a_store_keeps_its_recipe(tmp_path):
+    """A new store takes the newest recipe; another one is refused with both named."""
+    with Store.open(tmp_path) as s:
+        assert s.recipe == RECIPE
+        with pytest.raises(RecipeMismatch, match="words-0-3.*words-0-0"):
+            s.insert(document("a", recipe="words-0-0"))
+    keyed = recipe_of(secret="s").id
+    with pytest.raises(RecipeMismatch, match=rf"'{RECIPE}'.*'{keyed}'"):
+        Store.open(tmp_path, secret="s")
+    with Store.open(tmp_path) as s:
+        assert s.recipe == RECIPE
+
+
+def test_promise_5_a_store_made_with_a_secret_keeps_it(tmp_path):
+    """It opens without the secret, with the right one, and not with another."""
+    with Store.open(tmp_path, secret="one") as s:
+        keyed = s.recipe
+    for options in ({}, {"secret": "one"}, {"recipe_id": keyed}):
+        with Store.open(tmp_path, **options) as s:
+            assert s.recipe == keyed
+    for options in ({"secret": "two"}, {"recipe_id": RECIPE}):
+        with pytest.raises(RecipeMismatch):
+            Store.open(tmp_path, **options)
+
+
+@pytest.mark.parametrize("namespace", ["", ".a", "a/b", "..", "a b", "é", "x" * 65])
+def test_namespaces_are_checked(tmp_path, namespace):
+    """What could leave the folder, or is too long, is a usage error."""
+    with pytest.raises(UsageError, match="namespace"):
+        Store.open(tmp_path, namespace)
+
+
+def test_a_namespace_is_a_store_of_its_own(tmp_path):
+    """Documents of one namespace are unknown in another; a renamed folder is refused."""
+    with Store.open(tmp_path, "a") as a, Store.open(tmp_path, "b") as b:
+        a.insert(document("x"))
+        assert "x" not in b
+    (tmp_path / "a").rename(tmp_path / "c")
+    with pytest.raises(UsageError, match="'a'.*'c'"):
+        Store.open(tmp_path, "c")
+
+
+def test_open_makes_nothing_where_it_may_not(tmp_path):
+    """create=False, and verify, raise FileNotFoundError and leave no folder behind."""
+    with pytest.raises(FileNotFoundError):
+        Store.open(tmp_path / "x", create=False)
+    with pytest.raises(FileNotFoundError):
+        verify_store(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_info_says_what_a_store_holds(tmp_path):
+    """info() gives plain values, with units in the names."""
+    with Store.open(tmp_path, "n", k=4) as s:
+        s.insert(document("a", 1))
+        s.insert(document("b", 1))
+        info = s.info()
+    assert info | {"table_bytes": 0, "documents_file_bytes": 0} == {
+        "path": str(tmp_path / "n"),
+        "namespace": "n",
+        "recipe": RECIPE,
+        "format": 1,
+        "distance": 4,
+        "documents": 2,
+        "values": 1,
+        "table_bytes": 0,
+        "documents_file_bytes": 0,
+        "tail_documents": 2,
+    }

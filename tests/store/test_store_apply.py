@@ -1,0 +1,229 @@
+"""Changes of a log in the store: all of a batch and its offsets, or nothing; and what they count."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stores import document, replace, run, spread
+
+import dedup
+from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.values import PageFingerprint
+from dedup.store import Applied, Store, verify_store
+
+KEYS = st.integers(0, 7).map(str)
+VALUES = st.integers(0, 40).map(spread)
+CHANGES = st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=12)
+OFFSETS = st.dictionaries(st.integers(0, 3), st.integers(0, 2**62), max_size=3)
+
+
+def one_by_one(model: dict[str, int], changes: list[tuple[str, int | None]]) -> Applied:
+    """The model: a plain dictionary, and a count of what each change does to it."""
+    counts = {"inserted": 0, "replaced": 0, "forgotten": 0}
+    for key, value in changes:
+        if value is not None:
+            counts["replaced" if key in model else "inserted"] += 1
+            model[key] = value
+        elif model.pop(key, None) is not None:
+            counts["forgotten"] += 1
+    return Applied(**counts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(CHANGES, OFFSETS, st.booleans()), max_size=6))
+def test_a_store_that_applies_a_log_is_a_dictionary_that_does(tmp_path_factory, batches):
+    """Also across closing and opening: documents, counts, what is found, and offsets."""
+    path = tmp_path_factory.mktemp("store")
+    model: dict[str, int] = {}
+    offsets: dict[int, int] = {}
+    store = Store.open(path)
+    try:
+        for changes, noted, reopen in batches:
+            expected = one_by_one(model, changes)
+            made = [(k, None if v is None else document(k, v)) for k, v in changes]
+            assert store.apply(made, noted) == expected
+            offsets |= noted
+            if reopen:
+                store.close()
+                store = Store.open(path)
+            assert len(store) == len(model)
+            assert store.offsets() == offsets
+            for key, value in model.items():
+                assert store.get(key) == document(key, value)
+            for value in {v for _, v in changes if v is not None}:
+                found = {d.key for d, distance in store.near(value) if distance == 0}
+                assert found == {k for k, v in model.items() if v == value}
+        assert store.verify().problems == []
+    finally:
+        store.close()
+
+
+def test_offsets_of_other_partitions_stay(tmp_path):
+    with Store.open(tmp_path) as store:
+        assert store.offsets() == {}
+        store.apply([], {0: 5, 1: 7})
+        store.apply([], {1: 9, 300: 2**63})
+        assert store.offsets() == {0: 5, 1: 9, 300: 2**63}
+
+
+def test_a_batch_with_a_wrong_document_changes_nothing(tmp_path):
+    """Another recipe, or a key that is not Unicode: neither the others nor the offsets are taken."""
+    with Store.open(tmp_path) as store:
+        store.apply([("a", document("a", 1))], {0: 1})
+        for wrong, error in (
+            (document("b", 2, recipe="words-9-9"), RecipeMismatch),
+            (document("\ud800", 2), UsageError),
+        ):
+            with pytest.raises(error):
+                store.apply([("c", document("c", 3)), (wrong.key, wrong), ("a", None)], {0: 4})
+        assert store.offsets() == {0: 1}
+        assert (len(store), "a" in store, "c" in store) == (1, True, False)
+
+
+APPLIER = """
+    import sys
+    from dedup.store import Store
+    from dedup.model.values import Document, PageFingerprint
+    store = Store.open(sys.argv[1])
+    at = store.offsets().get(0, 0)
+    while True:
+        changes = []
+        for i in range(at, at + 50):
+            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-3")
+            key = f"http://example.com/{i % 3000}"
+            changes.append((key, None if i % 7 == 6 else Document(key, page, "example.com", 1.5)))
+        at += 50
+        store.apply(changes, {0: at})
+        print(at, flush=True)
+"""
+
+
+def test_kill_9_leaves_a_batch_and_its_offset_or_neither(tmp_path):
+    """What is found is exactly the log up to the offset, and the offset is not behind the last batch."""
+    for more in (1, 90, 170):
+        command = [sys.executable, "-c", textwrap.dedent(APPLIER), str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            for line in child.stdout:
+                told = int(line)
+                if (more := more - 1) <= 0 and child.poll() is None:
+                    child.send_signal(signal.SIGKILL)
+        assert child.returncode == -signal.SIGKILL
+        with Store.open(tmp_path) as store:
+            offset = store.offsets()[0]
+            assert offset in {told, told + 50}
+            model: dict[str, int] = {}
+            for i in range(offset):
+                key = f"http://example.com/{i % 3000}"
+                one_by_one(model, [(key, None if i % 7 == 6 else spread(i))])
+            assert len(store) == len(model)
+            for key, value in model.items():
+                found = store.get(key)
+                assert found is not None
+                assert found.page.value == value
+        assert verify_store(tmp_path).problems == []
+
+
+def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
+    """What was applied before is served on, and the next try goes on from there."""
+    code = """
+        import resource, signal, sys
+        from dedup.store import Store
+        from dedup.model.values import Document, PageFingerprint
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        with Store.open(sys.argv[1]) as store:
+            at = 0
+            try:
+                while True:
+                    changes = []
+                    for i in range(at, at + 500):
+                        page = PageFingerprint(i << 40, 7, 9, 300, 12, "words-0-3")
+                        changes.append((str(i), Document(str(i), page, "example.com", 1.5)))
+                    store.apply(changes, {0: at + 500})
+                    at += 500
+            except OSError as error:
+                print(at, len(store), store.offsets(), error.filename.endswith("documents.mdb"))
+    """
+    result = run(code, tmp_path)
+    at, documents, *rest = result.stdout.split(maxsplit=2)
+    assert int(at) == int(documents) > 0, result.stderr
+    assert rest == [f"{{0: {at}}} True\n"]
+    with Store.open(tmp_path) as store:
+        assert store.offsets() == {0: int(at)}
+
+
+def test_damaged_offsets_are_named(tmp_path):
+    with Store.open(tmp_path) as store:
+        store.apply([], {5: 0x7777777777})
+    replace(tmp_path / "default" / "documents.mdb", bytes.fromhex("7777777777"), b"wwwwv")
+    with Store.open(tmp_path) as store, pytest.raises(StoreDamaged, match="offsets"):
+        store.offsets()
+
+
+# --------------------------------------------------------------------------------- the detector
+
+PAGE = PageFingerprint(spread(5), 77, 9, 300, 3, "words-0-3")
+
+
+def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
+    return key, dedup.model.values.Document(key, page, domain, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("key", "page", "ends"),
+    [
+        ("k", PAGE, True),
+        ("other", PAGE, False),
+        ("k", PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-3"), False),
+        ("k", PageFingerprint(PAGE.value, 78, 9, 300, 3, "words-0-3"), False),
+        ("k", PageFingerprint(PAGE.value, 77, 1, 301, 4, "words-0-3"), True),
+    ],
+)
+def test_an_event_ends_the_reservation_with_its_key_value_and_check(tmp_path, key, page, ends):
+    """Of another key or fingerprint it does not: that page is still in flight."""
+    with dedup.open(tmp_path) as detector:
+        verdict = detector.reserve(PAGE, "k")
+        detector.apply([applied(page, key)], {0: 1})
+        assert detector.info()["in_flight"] == (0 if ends else 1)
+        assert not detector.insert(verdict) or not ends  # inserting again changes nothing
+        assert len(detector) == len({key, "k"})
+
+
+def test_a_superseded_event_of_a_batch_ends_its_reservation_too(tmp_path):
+    with dedup.open(tmp_path) as detector:
+        detector.reserve(PAGE, "k")
+        detector.apply([applied(PAGE, "k"), ("k", None)], {0: 2})
+        assert (detector.info()["in_flight"], len(detector)) == (0, 0)
+
+
+def test_an_applied_document_is_an_original_at_once(tmp_path):
+    with dedup.open(tmp_path) as detector:
+        detector.apply([applied(PAGE, "k")], {0: 1})
+        verdict = detector.reserve(PAGE, "copy")
+        assert (verdict.status, verdict.of) == ("near_duplicate", "k")
+
+
+def test_a_unique_page_sees_that_an_event_was_faster(tmp_path):
+    """The insert of a page whose near-duplicate came by the log meanwhile is a late duplicate."""
+    with dedup.open(tmp_path) as detector:
+        verdict = detector.reserve(PAGE, "here")
+        detector.apply([applied(PAGE, "there")], {0: 1})
+        assert detector.insert(verdict)
+
+
+def test_late_duplicates_of_the_log_are_counted(tmp_path):
+    """Near, of another key, and with nothing new among the links; each of a raced pair once or twice."""
+    with dedup.open(tmp_path) as detector:
+        near = PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-3")
+        far = PageFingerprint(spread(9), 77, 9, 300, 3, "words-0-3")
+        listing = PageFingerprint(PAGE.value, 77, 2**64 - 1, 300, 40, "words-0-3")
+        assert detector.apply([applied(PAGE, "a"), applied(far, "b")], {})[1] == 0
+        assert detector.apply([applied(near, "c")], {}, judge=False)[1] == 0
+        assert detector.apply([applied(near, "c")], {})[1] == 1
+        assert detector.apply([applied(listing, "d")], {})[1] == 0

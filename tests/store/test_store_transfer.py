@@ -1,0 +1,311 @@
+"""`dedup store export`, `import` and `prune`: documents out as lines, in again, and away."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup.cli import main
+from dedup.model.errors import EventInvalid
+from dedup.model.values import Document, PageFingerprint
+from dedup.store import Store, verify_store
+from dedup.store.transfer import decode_line, encode_line
+
+RECIPE = "words-0-3"
+WORD = st.integers(0, 2**64 - 1)
+COUNT = st.integers(0, 2**63 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+LINE = {"v": 1, "ns": "spider", "key": "k", "value": "0" * 15 + "f", "check": "0" * 16} | {
+    "links": "0" * 16,
+    "features": 1,
+    "link_count": 2,
+    "recipe": RECIPE,
+    "domain": "",
+    "ts": 1,
+}
+
+
+def call(*args: object, data: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args], input=data, prog_name="dedup")
+
+
+def lines(*changes: dict) -> str:
+    return "".join(json.dumps(LINE | change) + "\n" for change in changes)
+
+
+def document(key: str, value: int = 0, seconds: float = 1700000000.5) -> Document:
+    return Document(key, PageFingerprint(value, 7, 9, 300, 12, RECIPE), "example.com", seconds)
+
+
+def fill(path, *documents: Document, namespace: str = "spider") -> None:
+    with Store.open(path, namespace) as store:
+        store.insert_many(documents)
+
+
+@given(
+    st.builds(
+        Document,
+        TEXT,
+        st.builds(PageFingerprint, WORD, WORD, WORD, COUNT, COUNT, st.just(RECIPE)),
+        TEXT,
+        st.integers(-(10**15), 10**15).map(lambda ms: ms / 1000),
+    )
+)
+def test_a_document_survives_its_line(stored):
+    """Any document comes back from its line as it was, and the line is one line."""
+    line = encode_line("spider", stored)
+    assert line.count(b"\n") == 1
+    assert decode_line(line) == ("spider", stored)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5).map(str), WORD), max_size=12))
+def test_many_at_once_equal_one_by_one(tmp_path_factory, pairs):
+    """insert_many() leaves what insert() does, also when a key occurs twice in it."""
+    path = tmp_path_factory.mktemp("store")
+    model = {}
+    with Store.open(path, k=0) as store:
+        store.insert(document("0", 5))
+        model["0"] = 5
+        known = sum(key in {"0", *(k for k, _ in pairs[:i])} for i, (key, _) in enumerate(pairs))
+        assert store.insert_many([document(*pair) for pair in pairs]) == known
+        model.update(pairs)
+        assert len(store) == len(model)
+        for key, value in [("0", 5), *pairs]:
+            found = {d.key for d, _ in store.near(value)}
+            assert found == {k for k, v in model.items() if v == value}, key
+        assert store.verify().problems == []
+
+
+def test_export_and_import_round_trip(tmp_path):
+    """What was exported from two namespaces and imported elsewhere is exported alike."""
+    fill(tmp_path / "a", document("ü\u2028\n", 2**64 - 1), document("b"), namespace="one")
+    fill(tmp_path / "a", document("b", 3), namespace="two")
+    file = tmp_path / "documents.jsonl"
+    assert call("store", "export", tmp_path / "a", "--output", file).exit_code == 0
+    result = call("store", "import", tmp_path / "b", "--input", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert call("store", "export", tmp_path / "b").stdout_bytes == file.read_bytes()
+    assert [verify_store(tmp_path / "b", n).problems for n in ("one", "two")] == [[], []]
+
+
+def test_a_new_folder_with_the_namespaces_name_is_the_store(tmp_path):
+    """import PATH/spider makes that very store, and so does import PATH."""
+    for path in (tmp_path / "a" / "spider", tmp_path / "b"):
+        assert call("store", "import", path, data=lines({})).exit_code == 0
+    for path in (tmp_path / "a", tmp_path / "b"):
+        assert verify_store(path, "spider").documents == 1
+
+
+def test_a_known_key_is_replaced_and_a_dry_run_says_so(tmp_path):
+    """A dry run gives the figures of the import that follows, and writes nothing."""
+    fill(tmp_path, document("k", 1), document("other", 2))
+    data = lines({}, {"key": "new"}, {"key": "new"})
+    args = ("store", "import", tmp_path, "--json")
+    dry = json.loads(call(*args, "--dry-run", data=data).stdout)
+    with Store.open(tmp_path, "spider", create=False) as store:
+        assert len(store) == 2
+    done = json.loads(call(*args, data=data).stdout)
+    assert dry["stores"] == done["stores"]
+    assert (done["stores"][0]["imported"], done["stores"][0]["replaced"]) == (3, 2)
+    with Store.open(tmp_path, "spider", create=False) as store:
+        assert store.get("k").page.value == 15
+        assert len(store) == 3
+
+
+def test_a_dry_run_makes_no_store(tmp_path):
+    """Nothing is made where there is no store yet."""
+    assert call("store", "import", tmp_path / "a", "--dry-run", data=lines({})).exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD = [{"v": 2}, {"value": "F" * 16}, {"check": "0" * 15}, {"links": 5}, {"features": -1}]
+BAD += [{"ns": "../up"}, {"ts": 1.5}, {"more": 1}, {"key": "\ud800"}, {"key": None}]
+
+
+@pytest.mark.parametrize("change", BAD, ids=str)
+def test_a_bad_line_is_named_and_left_out(tmp_path, change):
+    """Its number is told, nothing of it is stored, the other lines are, and the exit code is 1."""
+    data = lines({"key": "a"}, {"key": "bad"} | change, {"key": "c"})
+    result = call("store", "import", tmp_path / "a", data=data)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("dedup: stdin: line 2: ")
+    assert [f.name for f in tmp_path.iterdir()] == ["a"]
+    with Store.open(tmp_path / "a", "spider", create=False) as store:
+        assert (len(store), "a" in store, "c" in store) == (2, True, True)
+
+
+@pytest.mark.parametrize("line", [b"", b"null", b"\xff", b"[" * 100_000, b"{}", b'{"v":1'])
+def test_what_is_no_line_is_refused(line):
+    """Bytes that are no line raise EventInvalid."""
+    with pytest.raises(EventInvalid):
+        decode_line(line)
+
+
+def test_another_recipe_stops_it_all(tmp_path):
+    """Lines of two recipes, or of another than the store's, are refused; nothing is written."""
+    keyed = RECIPE + ".3f2a9c1e"
+    data = lines({"ns": "new"}, {"recipe": keyed})
+    fill(tmp_path / "a", document("old"))
+    result = call("store", "import", tmp_path / "a", data=data)
+    assert result.exit_code == 1
+    assert repr(RECIPE) in result.stderr
+    assert repr(keyed) in result.stderr
+    assert [f.name for f in (tmp_path / "a").iterdir()] == ["spider"]
+    result = call("store", "import", tmp_path / "b", data=lines({}, {"recipe": keyed}))
+    assert result.exit_code == 1
+    assert "line 2 is of recipe" in result.stderr
+    assert not (tmp_path / "b").exists()
+
+
+def test_another_namespace_than_the_stores_is_refused(tmp_path):
+    """A store's own folder takes lines of its namespace only."""
+    fill(tmp_path, document("old"))
+    result = call("store", "import", tmp_path / "spider", data=lines({}, {"ns": "other"}))
+    assert result.exit_code == 1
+    assert "line 2 is of the namespace 'other'" in result.stderr
+    assert verify_store(tmp_path, "spider").documents == 1
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from dedup.cli import main
+from dedup.store import Store
+
+real, calls = Store.insert_many, []
+
+def insert_many(self, documents):
+    calls.append(documents)
+    if len(calls) < 3:
+        return real(self, documents)
+    threading.Timer(0.002, os.kill, [os.getpid(), signal.SIGKILL]).start()
+    real(self, documents)
+    time.sleep(3600)  # the kill comes now, if it did not come in the middle
+
+Store.insert_many = insert_many
+main()
+"""
+
+
+def test_kill_9_during_an_import_leaves_a_sound_store(tmp_path):
+    """The store verifies at once, and importing once more completes it."""
+    file = tmp_path / "documents.jsonl"
+    count = 20_000
+    file.write_text(lines(*({"key": str(i), "value": f"{i:016x}"} for i in range(count))))
+    command = [sys.executable, "-c", KILLED, "store", "import", tmp_path / "a", "--input", file]
+    child = subprocess.run(command, check=False)
+    assert child.returncode == -signal.SIGKILL
+    report = verify_store(tmp_path / "a", "spider")
+    assert report.problems == []
+    assert 0 < report.documents < count
+    assert call("store", "import", tmp_path / "a", "--input", file).exit_code == 0
+    assert verify_store(tmp_path / "a", "spider").documents == count
+
+
+@pytest.mark.parametrize(("age", "pruned"), [("2d", 1), ("36h", 1), ("30m", 2), ("0", 3)])
+def test_prune_by_age(tmp_path, age, pruned):
+    """Documents older than the age go, also from later answers; a dry run counts the same."""
+    now = time.time()
+    ages = (3 * 86_400, 3600, 10)
+    fill(tmp_path, *(document(str(i), i << 20, now - s) for i, s in enumerate(ages)))
+    args = ("store", "prune", tmp_path, "--older-than", age, "--json")
+    for dry in (["--dry-run"], []):
+        (seen,) = json.loads(call(*args, *dry).stdout)["stores"]
+        assert (seen["pruned"], seen["documents"]) == (pruned, 3 - pruned)
+    with Store.open(tmp_path, "spider", create=False) as store:
+        assert [str(i) in store for i in range(3)] == [i >= pruned for i in range(3)]
+        assert store.near(0, k=0) == []
+        assert store.verify().problems == []
+
+
+def test_prune_by_date(tmp_path):
+    """A date is UTC; a document of that very moment stays."""
+    fill(tmp_path, document("before", 1, 1767225599.999), document("at", 2, 1767225600.0))
+    result = call("store", "prune", tmp_path, "--older-than", "2026-01-01")
+    assert result.stdout == f"{tmp_path / 'spider'}: 1 document pruned, 1 left\n"
+    with Store.open(tmp_path, "spider", create=False) as store:
+        assert "at" in store
+
+
+@pytest.mark.parametrize("age", ["3w", "-1d", "", "2026-13-01", "9" * 11])
+def test_what_is_no_age_is_a_usage_error(tmp_path, age):
+    """It is named, with what is allowed."""
+    result = call("store", "prune", tmp_path, "--older-than", age)
+    assert result.exit_code == 2
+    assert "is neither an age" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["export", "import", "prune"])
+def test_each_help_shows_an_example(command):
+    """The help of a command ends with an example that calls it."""
+    result = call("store", command, "--help")
+    assert f"dedup store {command}" in result.output.rpartition("Example:")[2]
+
+
+def test_export_leaves_out_a_damaged_document(tmp_path):
+    """A record that is not readable is named by its id; the others are written; exit code 1."""
+    fill(tmp_path, document("first"), document("second"), document("third"))
+    file = tmp_path / "spider" / "documents.mdb"
+    file.write_bytes(file.read_bytes().replace(b"second", b"sXcond"))
+    result = call("store", "export", tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"dedup: {file}: document 1: ")
+    assert [json.loads(line)["key"] for line in result.stdout.splitlines()] == ["first", "third"]
+
+
+def test_an_export_that_fails_leaves_the_file_of_before(tmp_path):
+    """A disk that is full, or a store that is in use: the old file stays, nothing lies beside it."""
+    fill(tmp_path / "a", *(document(f"http://example.com/{i}") for i in range(5000)))
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "out" / "documents.jsonl"
+    file.write_text("before")
+    code = (
+        "import resource, sys; from dedup.cli import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY)); "
+        "main(sys.argv[1:])"
+    )
+    arguments = ["store", "export", str(tmp_path / "a"), "--output", str(file)]
+    full = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert full.returncode == 1, full.stderr
+    assert "File too large" in full.stderr
+    with Store.open(tmp_path / "a", "spider"):
+        held = call(*arguments)
+    assert held.exit_code == 1
+    assert f"{file} was not written" in held.stderr
+    assert (file.read_text(), list(file.parent.iterdir())) == ("before", [file])
+    assert call(*arguments).exit_code == 0
+    assert len(file.read_text().splitlines()) == 5000
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_an_export_goes_through_a_link_and_into_a_pipe(tmp_path):
+    """A link to a file stays a link; what is no file is written to as it is."""
+    fill(tmp_path / "a", document("k"))
+    link, file = tmp_path / "link", tmp_path / "file"
+    link.symlink_to(file)
+    assert call("store", "export", tmp_path / "a", "--output", link).exit_code == 0
+    assert link.is_symlink()
+    assert json.loads(file.read_text())["key"] == "k"
+    assert call("store", "export", tmp_path / "a", "--output", "/dev/null").exit_code == 0
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["prune", "dry run"])
+def test_prune_refuses_a_store_with_a_damaged_document(tmp_path, dry):
+    """The document is named, the exit code is 1, and the store keeps all it held."""
+    fill(tmp_path, *(document(f"key {i:04}", i << 20, 1.0) for i in range(1500)))
+    file = tmp_path / "spider" / "documents.mdb"
+    file.write_bytes(file.read_bytes().replace(b"key 0700", b"key X700"))
+    result = call("store", "prune", tmp_path, "--older-than", "1d", *dry)
+    assert result.exit_code == 1
+    assert f"{file}" in result.stderr
+    assert "document 700" in result.stderr
+    report = verify_store(tmp_path, "spider")
+    assert (report.documents, report.problem_count) == (1500, 1)

@@ -1,0 +1,284 @@
+"""Faults put into every call that a crawl makes into dedup, one call at a time.
+
+    POINTS            every function and public method of ours below the middlewares, by name
+    armed(...)        the __init__ of a spider, which arms a fault; stormy(...) arms all of them
+    prepare()         in the crawl's process: wraps every point
+
+A point that is armed raises at every call, or only at the n-th one, counted from the spider's start.
+Spiders of a process must run in turn. What happens is noted in the spider's record:
+
+    raised     a fault was raised; operation is the number of the call by Scrapy it was raised in, or
+               "opening" or "saving" while the store is opened or writes its snapshot, or None in
+               another thread
+    calls      at the end: how often each point was called
+"""
+
+import errno
+import functools
+import itertools
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from inspect import iscoroutinefunction, isfunction
+from typing import Any
+
+import lmdb
+
+from dedup.model.errors import StoreDamaged, StoreLocked
+
+KINDS: dict[str, Callable[[str], Exception]] = {
+    "disk": lambda text: OSError(errno.ENOSPC, text),
+    "map": lmdb.MapFullError,
+    "lmdb": lmdb.DiskError,
+    "locked": StoreLocked,
+    "damaged": StoreDamaged,
+    "timeout": TimeoutError,
+    "memory": MemoryError,
+    "bug": AttributeError,
+    "recursion": RecursionError,
+}
+
+# Where each function is looked up when it is called: module, and the names in it.
+FUNCTIONS = {
+    "dedup.detector.detector": "open site_of agreed_recipe same_recipe check_namespace",
+    "dedup.scrapy.embedded": "check_namespace",
+    "dedup.scrapy.downloader": "forget_copied mark_own",
+    "dedup.scrapy.responses": "document_key",
+    "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
+    "dedup.scrapy.spider": "own_urls",
+    "dedup.store.documents": (
+        "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
+    ),
+    "dedup.store.file": "read_structure encode_state decode_state wrote",
+    "dedup.store.snapshot": "read_snapshot",
+    "dedup.store.store": "load_table save_table same_recipe agreed_recipe check_namespace",
+}
+CLASSES = {
+    "dedup.detector.detector": "Detector",
+    "dedup.detector.reservations": "Reservations",
+    "dedup.store.documents": "Documents",
+    "dedup.store.file": "DocumentsFile",
+    "dedup.core.folder_lock": "FolderLock",
+    "dedup.store.store": "Store",
+    "dedup.core.table": "Table",
+}
+SPECIAL = {"__init__", "__len__", "__contains__"}
+
+
+def _methods(owner: type) -> list[str]:
+    return [
+        name
+        for name, value in vars(owner).items()
+        if (not name.startswith("_") or name in SPECIAL)
+        and (isfunction(value) or isinstance(value, classmethod | property))
+    ]
+
+
+def _find() -> dict[str, tuple[Any, str]]:
+    """Return owner and name of each point, by module or class and name."""
+    found = {}
+    for module, names in FUNCTIONS.items():
+        for name in names.split():
+            found[f"{module.removeprefix('dedup.')}.{name}"] = (import_module(module), name)
+    for module, name in CLASSES.items():
+        owner = getattr(import_module(module), name)
+        found |= {f"{name}.{method}": (owner, method) for method in _methods(owner)}
+    return found
+
+
+_FOUND = _find()
+POINTS = sorted(_FOUND)
+
+
+def armed(point: str, kind: str, call: int | None) -> str:
+    """Return the __init__ of a spider that fails at a point, at one call or (None) at all."""
+    return f"""
+def __init__(self, **arguments):
+    super().__init__(**arguments)
+    import faulting
+    faulting.arm(self, {point!r}, {kind!r}, {call!r})
+"""
+
+
+def stormy(seed: int, every: int) -> str:
+    """Return the __init__ of a spider that fails at one call of every so many, by any kind of fault.
+
+    Which of them is chance. The store is always opened: else nothing more could fail.
+    """
+    return armed("*", str(seed), every)
+
+
+PARSE = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/raises"):
+        raise ValueError("the callback is broken")
+    yield {"url": response.url}
+    yield from self.links(response)
+"""
+
+
+# ------------------------------------------------------------------------ in the crawl's process
+
+
+class _Armed:
+    spider: Any = None
+    point = ""
+    kind = ""
+    call: int | None = None
+    calls: Counter[str] = Counter()
+    stormed = itertools.count()
+    operations = 0
+    operation: int | str | None = None
+
+
+_main = threading.current_thread()
+
+
+def arm(spider: Any, point: str, kind: str, call: int | None) -> None:
+    """Let a point fail from now on.
+
+    "*" stands for all: one call of every `call` fails then, and kind is a seed.
+    """
+    _Armed.spider, _Armed.point, _Armed.kind, _Armed.call = spider, point, kind, call
+    _Armed.calls, _Armed.stormed = Counter(), itertools.count()
+
+
+def disarm() -> None:
+    """Let nothing fail any more, and note what was called."""
+    _Armed.spider.note("calls", calls=_Armed.calls)
+    _Armed.spider = None
+
+
+def _passes(point: str) -> None:
+    """Count a call, and raise if it is its turn."""
+    if _Armed.spider is None:
+        return
+    ours = threading.current_thread() is _main
+    _Armed.calls[point] += 1
+    where = _Armed.operation if ours else None
+    kind = _Armed.kind
+    if _Armed.point == "*" and _Armed.call is not None:
+        run, place = divmod(-1 if where == "opening" else next(_Armed.stormed), _Armed.call)
+        chance = random.Random(f"{_Armed.kind} {run}")
+        turn = run >= 0 and place == chance.randrange(_Armed.call)
+        kind = chance.choice([*KINDS])
+    else:
+        turn = point == _Armed.point and _Armed.call in {None, _Armed.calls[point]}
+    if turn:
+        _Armed.spider.note("raised", point=point, operation=where)
+        raise KINDS[kind](f"broken {point} in {_Armed.spider.name}.")
+
+
+def _wrapped(point: str, real: Any) -> Any:
+    if isinstance(real, property):
+        return property(_wrapped(point, real.fget))
+    if isinstance(real, classmethod):
+        return classmethod(_wrapped(point, real.__func__))
+
+    @functools.wraps(real)
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        _passes(point)
+        return real(*args, **kwargs)
+
+    return broken
+
+
+def _marked(owner: type, name: str, mark: str) -> None:
+    """Note what is raised inside a method under another name than the operation's number."""
+    real = getattr(owner, name)
+
+    @functools.wraps(real)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        with _operation(mark):
+            return real(*args, **kwargs)
+
+    setattr(owner, name, method)
+
+
+@contextmanager
+def _operation(number: int | str) -> Iterator[None]:
+    before, _Armed.operation = _Armed.operation, number
+    try:
+        yield
+    finally:
+        _Armed.operation = before
+
+
+def _number() -> int:
+    _Armed.operations += 1
+    return _Armed.operations
+
+
+class _Steps:
+    """A coroutine, each step of which belongs to one operation."""
+
+    def __init__(self, coroutine: Any, number: int) -> None:
+        self._steps = coroutine.__await__()
+        self._number = number
+
+    def __await__(self) -> Iterator[Any]:
+        while True:
+            with _operation(self._number):
+                try:
+                    awaited = next(self._steps)
+                except StopIteration as end:
+                    return end.value
+            yield awaited
+
+
+def _counted(owner: type, name: str) -> None:
+    """Make each call of a method an operation."""
+    real = getattr(owner, name)
+
+    @functools.wraps(real)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        with _operation(_number()):
+            return real(*args, **kwargs)
+
+    @functools.wraps(real)
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await _Steps(real(*args, **kwargs), _number())
+
+    setattr(owner, name, coroutine if iscoroutinefunction(real) else method)
+
+
+def prepare() -> None:
+    """Wrap every point, and every call by Scrapy."""
+    from dedup.scrapy.downloader import DownloaderMiddleware
+    from dedup.scrapy.session import Session
+    from dedup.scrapy.spider import _Output
+    from dedup.store import Store
+
+    _marked(Session, "_open", "opening")
+    _marked(Store, "_save", "saving")
+    for point, (owner, name) in _FOUND.items():
+        setattr(owner, name, _wrapped(point, vars(owner)[name]))
+    real_close = Session.close
+
+    async def close(self: Any) -> None:
+        try:
+            await real_close(self)
+        finally:
+            disarm()
+
+    Session.close = close
+    for owner, names in {
+        DownloaderMiddleware: "process_request process_response",
+        Session: "end forget close",
+        _Output: "__init__",
+    }.items():
+        for name in names.split():
+            _counted(owner, name)
+
+
+class BrokenPipeline:
+    """Fails for one page's item."""
+
+    def process_item(self, item: Any, spider: Any = None) -> Any:
+        if item["url"].endswith("/pipeline"):
+            raise ValueError("the pipeline is broken")
+        return item

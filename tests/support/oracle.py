@@ -1,0 +1,680 @@
+"""The fingerprint of a page in slow, plain Python: docs/fingerprint-spec.md and nothing else.
+
+Written from the specification, with the tables read out of it, and shaped differently from the
+native core: text is a list of pieces before it is tokens, contexts are sets of names, simhash counts
+bit by bit. The tests hold the native core to it.
+
+The rule kept here: clear before fast. Unicode properties are those of the running Python; the
+specification's are of version 15.1.0, so compare on characters that are older than both (STABLE).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from html.entities import html5
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+SPECIFICATION = Path(__file__).parents[2] / "docs" / "fingerprint-spec.md"
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+Key = tuple[int, int]
+Context = frozenset[str]
+
+# ------------------------------------------------------------------- the specification's tables
+
+
+def section(title: str) -> str:
+    """Return the text under a heading of the specification, up to the next one."""
+    found = re.search(
+        rf"^#+ {title}$(.*?)(?=^#|\Z)", SPECIFICATION.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert found is not None, title
+    return found[1]
+
+
+def words_of(line: str) -> list[str]:
+    """Return what stands in back quotes."""
+    return re.findall(r"`([^`]+)`", line)
+
+
+def rows_of(title: str) -> dict[str, list[str]]:
+    """Return the rows of a section's tables: first cell -> the words of the second."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]*) \|$", section(title), re.MULTILINE)
+    return {head: words_of(words) for head, words in rows}
+
+
+TAGS = {group: set(names) for group, names in rows_of("Tags").items()}
+WORDS = rows_of("Attributes")
+VOLATILE = words_of(section("Links").split("ends in `*` here:")[1].split("A target may")[0])
+SPACELESS = [
+    range(int(first, 16), int(last, 16) + 1)
+    for first, last in re.findall(r"`([0-9A-F]{4,5})-([0-9A-F]{4,5})`", section("Tokens"))
+]
+
+# ------------------------------------------------------------------------------------------ hashes
+
+ALL = 2**64 - 1
+C0, C1 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+
+
+def mix(x: int) -> int:
+    """Return x with every bit of it spread over all bits."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        x = (x ^ x >> 33) * factor & ALL
+    return x ^ x >> 33
+
+
+def fold(a: int, b: int) -> int:
+    """Return both halves of the product, folded."""
+    return a * b & ALL ^ a * b >> 64
+
+
+def token_hash(data: bytes, key: Key = (0, 0)) -> int:
+    """Return the recipe's hash of a token."""
+    s, t = key[0] ^ C0, key[1] ^ C1
+    for at in range(0, len(data), 16):
+        part = data[at : at + 16].ljust(16, b"\0")
+        s = fold(int.from_bytes(part[:8], "little") ^ s, int.from_bytes(part[8:], "little") ^ t)
+    return mix(s ^ len(data))
+
+
+def shingle_hash(a: int, b: int, c: int) -> int:
+    """Return the hash of three neighbouring tokens."""
+    return mix(fold(fold(a ^ C0, b ^ C1) ^ C0, c ^ C1))
+
+
+def simhash(hashes: Sequence[int], weights: Sequence[float] | None = None) -> int:
+    """Return the simhash, by a counter for each bit."""
+    exact = [1] * len(hashes) if weights is None else whole_weights(weights)
+    value = 0
+    for bit in range(64):
+        ones = sum(weight for hash_, weight in zip(hashes, exact, strict=True) if hash_ >> bit & 1)
+        value |= (2 * ones > sum(exact)) << bit
+    return value
+
+
+def whole_weights(weights: Sequence[float]) -> list[int]:
+    """Return weights as they count: floats in steps of the greatest."""
+    if all(isinstance(weight, int) for weight in weights):
+        return [int(weight) for weight in weights]
+    most = max(weights)
+    return [round(weight / most * (2**32 - 1)) if most else 0 for weight in weights]
+
+
+# ------------------------------------------------------------------------------------------- tokens
+
+
+def character_class(character: str) -> str:
+    """Return "ignored", "spaceless", "word" or "separator"."""
+    code, category = ord(character), unicodedata.category(character)
+    if category == "Cf" and code != 0x200B:
+        return "ignored"
+    if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
+        return "ignored"
+    if category[0] in "LMN":
+        return "spaceless" if any(code in span for span in SPACELESS) else "word"
+    return "word" if character == "_" else "separator"
+
+
+class Token(NamedTuple):
+    """A token and the context it stands in."""
+
+    data: bytes
+    context: Context
+
+
+class Piece(NamedTuple):
+    """A character of visible text, or, with another text, an end: of a "word", of a "block"."""
+
+    text: str
+    context: Context = frozenset()
+
+
+END_WORD, END_BLOCK = Piece("end of word"), Piece("end of block")
+
+
+def cut(run: list[Piece]) -> Iterator[Token]:
+    """Yield a word's pieces of at most 128 bytes."""
+    data, context = b"", run[0].context
+    for character in run:
+        more = character.text.lower()[0].encode()
+        if len(data) + len(more) > 128:
+            yield Token(data, context)
+            data, context = b"", character.context
+        data += more
+    yield Token(data, context)
+
+
+def pairs(run: list[Piece]) -> Iterator[Token]:
+    """Yield neighbours of a spaceless script."""
+    if len(run) == 1:
+        yield Token(run[0].text.encode(), run[0].context)
+    for first, second in pairwise(run):
+        yield Token((first.text + second.text).encode(), second.context)
+
+
+def blocks_of(pieces: Iterable[Piece]) -> list[list[Token]]:
+    """Return the blocks of a page, each with its tokens; none is empty."""
+    blocks: list[list[Token]] = [[]]
+    run: list[Piece] = []
+    kind = "separator"
+    for piece in [*pieces, END_BLOCK]:
+        now = character_class(piece.text) if len(piece.text) == 1 else "separator"
+        if now == "ignored":
+            continue
+        if now != kind and run:
+            blocks[-1] += cut(run) if kind == "word" else pairs(run)
+            run = []
+        kind = now
+        if now != "separator":
+            run.append(piece)
+        if piece == END_BLOCK:
+            blocks.append([])
+    return [block for block in blocks if block]
+
+
+# -------------------------------------------------------------------------------------- references
+
+SPACE = "\t\n\f\r "
+REFERENCE = re.compile(r"&(?:#[xX]([0-9a-fA-F]+);?|#([0-9]+);?|([0-9A-Za-z]{1,33};?))")
+
+
+def reference(text: str, at: int, in_attribute: bool) -> tuple[str, int]:
+    """Return what the reference at an "&" stands for, and its end; ("", at) if it is none."""
+    found = REFERENCE.match(text, at)
+    if found is None:
+        return "", at
+    hexadecimal, decimal, run = found.groups()
+    if run is None:
+        digits = (hexadecimal or decimal).lstrip("0")
+        code = int(digits or "0", 16 if hexadecimal else 10) if len(digits) < 9 else 0
+        if 128 <= code < 160:
+            one = bytes([code]).decode("cp1252", "ignore") or chr(code)
+        else:
+            bad = code in (0, *range(0xD800, 0xE000)) or code > 0x10FFFF
+            one = "\ufffd" if bad else chr(code)
+        return one, found.end()
+    names = (run[:length] for length in range(len(run), 0, -1))
+    name = next((name for name in names if name in html5), "")
+    end = at + 1 + len(name)
+    if in_attribute and name[-1:] != ";" and re.match("[=0-9A-Za-z]", text[end : end + 1]):
+        name = ""
+    return (html5[name], end) if name else ("", at)
+
+
+# ------------------------------------------------------------------------------------------ links
+
+
+def volatile(parameter: bytes) -> bool:
+    """Whether a parameter is one of a session or a campaign."""
+    name = parameter.split(b"=")[0].lower()
+    return any(
+        name.startswith(word[:-1].encode()) if word[-1] == "*" else name == word.encode()
+        for word in VOLATILE
+    )
+
+
+def target_of(href: bytes, directory: bytes = b"/") -> bytes | None:
+    """Return what stands for a link's target, None if it has none."""
+    text, data, at = href.decode("latin-1"), b"", 0  # a character for each byte
+    while at < len(text) and len(data) <= 2040:
+        stands_for, end = reference(text, at, True) if text[at] == "&" else ("", at)
+        if stands_for:
+            data, at = data + stands_for.encode(), end
+        else:
+            data, at = data + href[at : at + 1].strip(b"\t\n\r"), at + 1
+    data = data.strip(bytes(range(33))).split(b"#")[0]
+    if not data:
+        return None
+    scheme = re.match(rb"[A-Za-z][A-Za-z0-9+.-]*:", data)
+    if scheme is not None:
+        if scheme[0].lower() not in (b"http:", b"https:"):
+            return None
+        data = data[scheme.end() :]
+    data = re.sub(rb"\A//[^/?]*", b"", data)
+    data = re.sub(rb"\A(\./)+", b"", data)
+    if directory != b"/":
+        data = data.removeprefix(directory)
+    path, _, query = data.partition(b"?")
+    path = re.sub(rb";[^;/]*", lambda part: b"" if volatile(part[0][1:]) else part[0], path)
+    kept = [part for part in query.split(b"&") if part and not volatile(part)]
+    return path + b"".join((b"&" if i else b"?") + part for i, part in enumerate(kept))
+
+
+# ----------------------------------------------------------------------------------------- markup
+
+
+class Cut(Exception):
+    """The page ends inside of a tag or a comment."""
+
+
+def find(pattern: str, text: str, at: int) -> re.Match[str]:
+    """Return the first match from there on."""
+    found = re.compile(pattern, re.DOTALL).search(text, at)
+    if found is None:
+        raise Cut
+    return found
+
+
+def here(pattern: str, text: str, at: int) -> re.Match[str]:
+    """Return the match that begins there."""
+    found = re.compile(pattern, re.DOTALL).match(text, at)
+    if found is None:
+        raise Cut
+    return found
+
+
+def lower(text: str) -> str:
+    """Return text with ASCII letters in lower case, and those alone."""
+    return raw(text).lower().decode("utf-8", "surrogateescape")
+
+
+def raw(text: str) -> bytes:
+    """Return the page's own bytes of a piece of it."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+@dataclass
+class StartTag:
+    """A start tag, and where it ends."""
+
+    name: str
+    attributes: list[tuple[str, str]]
+    closed: bool
+    end: int
+
+    def has(self, group: str) -> bool:
+        return self.name in TAGS[group]
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name, value in self.attributes if name in names]
+
+    def says(self, words: str, *names: str) -> bool:
+        runs = re.findall("[0-9a-z]+", lower(" ".join(self.values(*names))))
+        return any(word in WORDS[words] for word in runs)
+
+    def hidden(self) -> bool:
+        styles = (lower(re.sub(f"[{SPACE}]", "", style)) for style in self.values("style"))
+        return (
+            bool(self.values("hidden"))
+            or "true" in map(lower, self.values("aria-hidden"))
+            or any(
+                piece.startswith(("display:none", "visibility:hidden"))
+                for style in styles
+                for piece in style.split(";")
+            )
+        )
+
+    def json(self) -> bool:
+        return any(
+            kind == "application/json"
+            or (len(raw(kind)) > 5 and kind.endswith("+json") and kind != "application/ld+json")
+            for kind in map(lower, self.values("type"))
+        )
+
+
+def start_tag(text: str, at: int) -> StartTag:
+    """Read the start tag at a "<"."""
+    name = here(f"[^{SPACE}/>]*", text, at + 1)
+    attributes: list[tuple[str, str]] = []
+    at = name.end()
+    while True:
+        at = here(f"[{SPACE}/]*", text, at).end()
+        if here(".", text, at)[0] == ">":
+            return StartTag(lower(name[0]), attributes, text[at - 1] == "/", at + 1)
+        attribute = here(f".[^{SPACE}=>/]*", text, at)
+        value = ""
+        at = here(f"[{SPACE}]*", text, attribute.end()).end()
+        if text.startswith("=", at):
+            at = here(f"=[{SPACE}]*", text, at).end()
+            written = here(f"\"[^\"]*\"|'[^']*'|(?![\"'])[^{SPACE}>]*", text, at)
+            value, at = written[0], written.end()
+            if value.startswith(("'", '"')):
+                value = value[1:-1]
+        attributes.append((lower(attribute[0]), value))
+
+
+def in_any(name: str, groups: str) -> bool:
+    """Whether a tag is in one of these groups."""
+    return any(name in TAGS[group] for group in groups.split())
+
+
+HINTS = {"dropped", "comments", "header"}
+OWN = {"own dropped", "own comments", "own header"}
+COMMENTS = {"own comments", "inner comments"}
+PLACES = ("own", "inner")
+
+
+def outermost_of(context: Context) -> str:
+    """Return "in" and the number of the outermost element; "" if there is none."""
+    return next((mark for mark in context if mark.startswith("in ")), "")
+
+
+class Element(NamedTuple):
+    """An open element."""
+
+    name: str
+    context: Context
+
+
+IMPLIED = {
+    "ITEM": "LIST CELL TABLE SKIP",
+    "TERM": "TERMS CELL TABLE SKIP",
+    "CELL": "ROW TABLE SKIP",
+    "ROW": "TABLE SKIP",
+    "GROUP": "TABLE SKIP",
+    "LINK": "BLOCK SKIP",
+}
+
+
+def barrier(name: str) -> str:
+    """Return the groups that an end tag does not reach past."""
+    if in_any(name, "SKIP"):
+        return ""
+    if not in_any(name, "BLOCK DROP"):
+        return "BLOCK"
+    if in_any(name, "TABLE"):
+        return ""
+    if in_any(name, "CELL ROW GROUP"):
+        return "TABLE"
+    return "LIST CELL TABLE" if in_any(name, "ITEM") else "CELL TABLE"
+
+
+@dataclass
+class Page:
+    """A page on its way through the scan."""
+
+    text: str
+    pieces: list[Piece] = field(default_factory=list)
+    links: list[tuple[bytes, Context]] = field(default_factory=list)
+    data_bytes: int = 0
+    stack: list[Element] = field(default_factory=list)
+    without_room: int = 0
+    outermost: int = 0
+
+    @property
+    def context(self) -> Context:
+        return self.stack[-1].context if self.stack else frozenset()
+
+    def close(self, sought: Callable[[str], bool], barrier: str) -> None:
+        """Close the nearest element that is sought, unless another stands before it."""
+        for depth in range(len(self.stack) - 1, max(-1, len(self.stack) - 65), -1):
+            name = self.stack[depth].name
+            if sought(name):
+                del self.stack[depth:]
+                self.without_room = 0
+                return
+            if in_any(name, barrier):
+                return
+
+    def scan(self) -> None:
+        """Read the page."""
+        at = 0
+        try:
+            while at < len(self.text):
+                at = self.markup(at) if self.text[at] == "<" else self.character(at)
+        except Cut:
+            pass
+        self.pieces.append(END_BLOCK)
+
+    def character(self, at: int) -> int:
+        stands_for, end = reference(self.text, at, False) if self.text[at] == "&" else ("", at)
+        if "skipped" in self.context:
+            return at + 1
+        if not stands_for:
+            stands_for, end = self.text[at], at + 1
+        self.pieces += [Piece(one, self.context) for one in stands_for]
+        return end
+
+    def markup(self, at: int) -> int:
+        after = self.text[at + 1 : at + 4]
+        if not after:
+            raise Cut
+        if re.match("[A-Za-z]", after):
+            return self.start(start_tag(self.text, at))
+        if re.match("/[A-Za-z]", after):
+            name = here(f"[^{SPACE}/>]*", self.text, at + 2)
+            self.end(lower(name[0]))
+            return find(">", self.text, name.end()).end()
+        if after == "!--":
+            return here("<!--(?:>|->|.*?--!?>)", self.text, at).end()
+        if after[0] in "!?" or (after[0] == "/" and len(after) > 1):
+            return find(">", self.text, at + 2).end()
+        self.pieces.append(END_WORD)
+        return at + 1
+
+    def ends(self, name: str) -> None:
+        if in_any(name, "BLOCK"):
+            self.pieces.append(END_BLOCK)
+        elif in_any(name, "BREAK"):
+            self.pieces.append(END_WORD)
+
+    def start(self, tag: StartTag) -> int:
+        self.ends(tag.name)
+        if tag.has("RAW"):
+            self.pieces.append(END_WORD)
+            try:
+                close = find(f"</(?i:{tag.name})(?=[{SPACE}/>]|\\Z)", self.text, tag.end)
+            except Cut:
+                close = None
+            end = len(self.text) if close is None else close.start()
+            if tag.has("SCRIPT") and tag.json():
+                self.data_bytes += len(raw(self.text[tag.end : end]))
+            return end if close is None else find(">", self.text, close.end()).end()
+        if tag.has("VOID") or (tag.closed and ("skipped" in self.context or tag.has("SKIP"))):
+            return tag.end
+        if tag.has("BLOCK"):
+            self.close(lambda name: in_any(name, "PARAGRAPH"), "BLOCK SKIP")
+        if tag.has("BLOCK") or tag.has("LINK"):
+            group = next((group for group in IMPLIED if tag.has(group)), None)
+            if group is not None:
+                self.close(lambda name: in_any(name, group), IMPLIED[group])
+        context = self.context | self.marks(tag)
+        href = tag.values("href")
+        if tag.has("LINK") and href and "skipped" not in context:
+            self.links.append((raw(href[0]), context))
+        if len(self.stack) == 512:
+            self.without_room += 1
+        else:
+            self.stack.append(Element(tag.name, context))
+        return tag.end
+
+    def marks(self, tag: StartTag) -> set[str]:
+        groups = {"skipped": "SKIP", "dropped": "DROP"}
+        groups |= {mark: mark.upper() for mark in ("main", "header", "heading", "link")}
+        marks = {mark for mark, group in groups.items() if tag.has(group)}
+        if not tag.has("ROOT"):
+            if tag.hidden():
+                marks.add("skipped")
+            if tag.says("dropped roles", "role"):
+                marks.add("dropped")
+            if tag.says("comment words", "class", "id"):
+                marks.add("comments")
+            if tag.says("main roles", "role"):
+                marks.add("main")
+        hints = marks & HINTS
+        if not hints or "skipped" in self.context:
+            return marks
+        if outermost_of(self.context):
+            return marks - hints | {f"inner {hint}" for hint in hints}
+        self.outermost = min(self.outermost + 1, 2**20 - 1)
+        form = {"own form"} if tag.has("FORM") else set()
+        return marks - hints | {f"own {hint}" for hint in hints} | form | {f"in {self.outermost}"}
+
+    def end(self, name: str) -> None:
+        self.ends(name)
+        if in_any(name, "ROOT VOID"):
+            return
+        if self.without_room:
+            self.without_room -= 1
+            return
+        self.close(lambda other: other == name, barrier(name))
+
+
+# ------------------------------------------------------------------------------------ fingerprints
+
+
+class Block(NamedTuple):
+    """A kept block: its tokens, and the weight of each."""
+
+    weight: int
+    tokens: list[str]
+
+
+class Reading(NamedTuple):
+    """What a page comes to."""
+
+    value: int
+    check: int
+    links: int
+    features: int
+    link_count: int
+    text_bytes: int
+    data_bytes: int
+    blocks: list[Block]
+
+
+def is_content(context: Context, void: AbstractSet[str] = frozenset()) -> bool:
+    """Whether a context is content without the void hints ("in 3 own dropped": those in element 3)."""
+    where = outermost_of(context)
+    hints = {mark for mark in context if mark not in void and f"{where} {mark}" not in void}
+    if any(f"{place} {hint}" in hints for place in PLACES for hint in ("dropped", "comments")):
+        return False
+    return "main" in context or not any(f"{place} header" in hints for place in PLACES)
+
+
+def is_text(block: list[Token]) -> bool:
+    return 2 * sum("link" in token.context for token in block) <= len(block)
+
+
+def count(blocks: Iterable[list[Token]]) -> int:
+    return sum(map(len, blocks))
+
+
+def hints_without_meaning(blocks: list[list[Token]]) -> set[str]:
+    """Return the hints that do not count, for is_content() (specification, "Wrappers")."""
+    texts = [block for block in blocks if is_text(block)]
+    held: dict[str, list[list[Token]]] = {}
+    for block in blocks:
+        if where := outermost_of(block[0].context):
+            held.setdefault(where, []).append(block)
+    void: set[str] = set()
+    outside = count(block for block in texts if is_content(block[0].context))
+
+    def inside(those: list[list[Token]], without: set[str]) -> int:
+        shut = [b for b in those if is_text(b) and not is_content(b[0].context, void)]
+        return count(block for block in shut if is_content(block[0].context, void | without))
+
+    def more_than(those: list[list[Token]], share: float) -> bool:
+        return count(those) > share * count(blocks)
+
+    if held:
+        where = max(held, key=lambda where: count(held[where]))
+        those, own = held[where], {f"{where} {hint}" for hint in OWN}
+        context, within = those[-1][0].context, inside(those, own)
+        few = outside < 80
+        fits = (
+            ("own form" in context and more_than(those, 0.5))
+            or ("own comments" in context and more_than(those, 0.5) and few)
+            or (more_than(those, 0.75) and few)
+        )
+        if within > outside and fits:
+            void |= own
+            outside += within
+    commented = [
+        block
+        for block in blocks
+        if any(
+            mark in COMMENTS and f"{outermost_of(block[0].context)} {mark}" not in void
+            for mark in block[0].context
+        )
+    ]
+    if more_than(commented, 0.5) and inside(commented, COMMENTS) > outside and outside < 80:
+        void |= COMMENTS
+    return void
+
+
+def judge(blocks: list[list[Token]], void: set[str]) -> tuple[list[tuple[int, list[Token]]], bool]:
+    """Return the kept blocks with their weights, and whether only what is inside counts."""
+    kept = [block for block in blocks if is_text(block) and is_content(block[0].context, void)]
+    inside = [block for block in kept if "main" in block[0].context]
+    inside_tokens, all_tokens = sum(map(len, inside)), sum(map(len, blocks))
+    only_inside = inside_tokens >= 80 and 100 * inside_tokens >= 15 * all_tokens
+    if only_inside:
+        kept = inside
+    kept_ones = set(map(id, kept))
+    judged: list[tuple[int, list[Token]]] = []
+    said: set[tuple[bytes, ...]] = set()
+    for i, block in enumerate(blocks):
+        words = tuple(token.data for token in block)
+        if id(block) not in kept_ones or (len(words) >= 4 and words in said):
+            continue
+        weighed = block
+        if "heading" in block[0].context:
+            bodies = (b for b in blocks[i:] if "heading" not in b[0].context)
+            weighed = next(bodies, [])
+        length = len(weighed) if id(weighed) in kept_ones else 0
+        judged.append((min(max(length, 2), 30), block))
+        said.add(words)
+    if sum(len(block) for _, block in judged) < 20:
+        return [(30, block) for block in blocks], only_inside
+    return judged, only_inside
+
+
+def fingerprint_blocks(
+    blocks: Iterable[tuple[int, Sequence[str]]], key: Key = (0, 0)
+) -> tuple[int, int, int]:
+    """Return value, check and features of blocks (weight, tokens)."""
+    weights: dict[int, int] = {}
+    sequence = []
+    for weight, tokens in blocks:
+        for token in tokens:
+            hash_ = token_hash(token.encode(), key)
+            weights[hash_] = min(480, weights.get(hash_, 0) + weight)
+            sequence.append(hash_)
+    if 0 < len(sequence) < 3:
+        sequence += [0] * (3 - len(sequence))
+    threes = zip(sequence, sequence[1:], sequence[2:], strict=False)
+    shingles = {shingle_hash(*three) for three in threes}
+    value = simhash(list(weights), list(weights.values()))
+    return value, simhash(list(shingles)), len(weights)
+
+
+def finish(page: Page, directory: bytes, key: Key) -> Reading:
+    blocks = blocks_of(page.pieces)
+    void = hints_without_meaning(blocks)
+    judged, only_inside = judge(blocks, void)
+    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judged]
+    value, check, features = fingerprint_blocks(kept, key)
+    targets = {
+        target_of(href, directory)
+        for href, context in page.links
+        if is_content(context, void) and ("main" in context or not only_inside)
+    }
+    links = {token_hash(target, key) for target in targets if target is not None}
+    text_bytes = sum(len(token.data) for block in blocks for token in block)
+    return Reading(
+        value, check, simhash(list(links)), features, len(links), text_bytes, page.data_bytes, kept
+    )
+
+
+def read_html(html: bytes, directory: bytes = b"/", key: Key = (0, 0)) -> Reading:
+    """Return what a page of UTF-8 bytes comes to; directory as the specification's Links says."""
+    page = Page(html.decode("utf-8", "surrogateescape"))
+    page.scan()
+    return finish(page, directory, key)
+
+
+def read_text(text: str, key: Key = (0, 0)) -> Reading:
+    """Return what plain text comes to."""
+    return finish(Page("", [Piece(one) for one in text]), b"/", key)
+
+
+def stable() -> str:
+    """Return the characters whose properties no Unicode version since 3.2 was to change."""
+    old = unicodedata.ucd_3_2_0
+    return "".join(c for c in map(chr, range(0x110000)) if old.category(c) not in ("Cn", "Cs"))

@@ -1,0 +1,216 @@
+"""A real `dedup serve` for tests: a process of its own, on ports of its own.
+
+    with Serving(folder) as service:
+        redis.Redis(port=service.port)
+        service.kill()          # -9
+        service.start()         # again, on the same folder
+
+Nothing is left when the block ends; a service that does not end by itself within a bound is killed,
+and that fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Self
+from urllib.parse import urlsplit
+
+from dedup.lab.demo.fetch import fetched
+from dedup.lab.demo.ports import free_ports
+
+START_SECONDS = 180.0
+STOP_SECONDS = 180.0
+ANSWER_SECONDS = 120.0
+TRIES = 3  # a port that was free may be taken by the time the service binds it
+
+RECIPE = "words-0-3"
+
+_WITH_LIMITS = """
+import msgspec
+from dedup.cli import main
+from dedup.service import config, run
+serve = run.run
+def lowered(given, listening):
+    limits = msgspec.structs.replace(given.limits, **{})
+    serve(msgspec.structs.replace(given, limits=limits), listening)
+run.run = lowered
+main()
+"""
+
+
+class Serving:
+    """A service, started on entering the block.
+
+    port, http_port  where it listens
+    log              its stderr so far, one JSON object a line
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *options: object,
+        token: str | None = None,
+        wait: bool = True,
+        limits: dict[str, float] | None = None,
+        **env: str,
+    ) -> None:
+        """limits replaces bounds of dedup.service.core.limits.Limits that have no option."""
+        self.path = path
+        self.options = [str(option) for option in options]
+        self.token = token
+        self.env = os.environ | env
+        self.env.pop("DEDUP_TOKEN", None)
+        if token is not None:
+            self.env["DEDUP_TOKEN"] = token
+        self.program = ["-m", "dedup"] if limits is None else ["-c", _WITH_LIMITS.format(limits)]
+        self.process: subprocess.Popen[bytes] | None = None
+        self.wait = wait
+        self.log: list[str] = []
+        self._earlier = 0  # lines of earlier runs
+        self._reading: list[threading.Thread] = []
+        self.port = self.http_port = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        try:
+            assert self.stop() == 0 or kind is not None, "\n".join(self.log)
+        finally:
+            if self.process.poll() is None:
+                self.kill()
+
+    def start(self) -> None:
+        """Start it, on its former ports if it had any, and wait until it is ready."""
+        for left in reversed(range(TRIES)):
+            new = not self.port
+            if new:
+                self.port, self.http_port = free_ports(2)
+            try:
+                self._start()
+                break
+            except AssertionError as error:
+                if not new or not left or "in use" not in str(error):
+                    raise
+                self.port = self.http_port = 0
+        if self.wait:
+            self.wait_until_ready()
+
+    def _start(self) -> None:
+        self._earlier = len(self.log)
+        command = [sys.executable, *self.program, "--debug", "serve", "--path", str(self.path)]
+        command += ["--log", "json"]
+        for option, port in (("--listen", self.port), ("--http", self.http_port)):
+            if option not in self.options:
+                command += [option, f"127.0.0.1:{port}"]
+        self.process = subprocess.Popen(
+            [*command, *self.options], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        lines: Queue[bytes] = Queue()
+        self._reading = [
+            threading.Thread(target=_read, args=each, daemon=True)
+            for each in (
+                (self.process.stdout, lines.put),
+                (self.process.stderr, lambda line: self.log.append(line.decode().rstrip())),
+            )
+        ]
+        for thread in self._reading:
+            thread.start()
+        try:
+            where = json.loads(lines.get(timeout=START_SECONDS))["listening"]
+        except (Empty, ValueError):
+            self.process.kill()
+            self.ended()
+            raise AssertionError("the service did not start:\n" + "\n".join(self.log)) from None
+        self.port = urlsplit(where["redis"]).port or 0
+        self.http_port = urlsplit(where.get("http", "")).port or 0
+
+    def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
+        """Wait until its log says so."""
+        deadline = time.monotonic() + seconds
+        while not any('"message":"ready' in line for line in self.log[self._earlier :]):
+            assert self.process is not None
+            assert self.process.poll() is None, "\n".join(self.log)
+            assert time.monotonic() < deadline, "\n".join(self.log)
+            time.sleep(0.01)
+
+    def connect(self) -> socket.socket:
+        """Return a plain connection to its RESP port."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS)
+
+    def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+        """Return status and body of an HTTP request; with a context, over TLS."""
+        scheme = "http" if context is None else "https"
+        try:
+            with urllib.request.urlopen(
+                f"{scheme}://127.0.0.1:{self.http_port}{path}",
+                timeout=ANSWER_SECONDS,
+                context=context,
+            ) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def kill(self) -> None:
+        """Kill it with -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.ended()
+
+    def stop(self) -> int:
+        """Stop it with SIGTERM; return its exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for its end; return its exit status. The log is whole then."""
+        assert self.process is not None
+        code = self.process.wait(STOP_SECONDS)
+        for thread in self._reading:
+            thread.join(STOP_SECONDS)
+        return code
+
+
+PACKAGES = {
+    "chromium": "chromium",
+    "openssl": "openssl",
+    "redis-benchmark": "redis-tools",
+    "redis-cli": "redis-tools",
+}
+
+
+def installed(program: str) -> str:
+    """Return the path of a program; its package is installed where that may be (Debian, as root)."""
+    package, said = PACKAGES[program], ""
+    if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
+            said = fetched(["apt-get", *command], env=environment).stderr
+    found = shutil.which(program)
+    assert found, f"{program} is missing: install it (Debian: apt-get install {package}) {said}"
+    return found
+
+
+def _read(pipe, take) -> None:
+    with pipe:
+        for line in pipe:
+            take(line)
+    take(b"")

@@ -1,0 +1,59 @@
+"""What the tests of the embedded store share: documents, filled stores, and ways to harm them."""
+
+import subprocess
+import sys
+import textwrap
+
+from dedup.model.errors import StoreDamaged
+from dedup.model.values import Document, PageFingerprint
+from dedup.store import Store
+
+RECIPE = "words-0-3"
+
+
+def document(key: str, value: int = 0, domain: str = "example.com", **fields: object) -> Document:
+    page = {"check": 7, "links": 9, "features": 300, "link_count": 12, "recipe": RECIPE} | fields
+    return Document(key, PageFingerprint(value, **page), domain, 1700000000.5)
+
+
+def spread(i: int) -> int:
+    """Values far from each other."""
+    return i * 0x9E3779B97F4A7C15 % 2**64
+
+
+def fill(path, count: int, first: int = 0) -> None:
+    with Store.open(path) as s:
+        for i in range(first, first + count):
+            s.insert(document(f"http://example.com/{i}", spread(i)))
+
+
+def run(code: str, *args: object) -> subprocess.CompletedProcess:
+    """Run Python code in a process of its own."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+
+
+def replace(path, old: bytes, new: bytes) -> None:
+    """Replace bytes wherever they stand; freed pages hold old copies of them."""
+    data = path.read_bytes()
+    assert old in data
+    assert len(old) == len(new)
+    path.write_bytes(data.replace(old, new))
+
+
+def is_sound(path, count: int) -> bool:
+    """Tell whether a filled store opens and gives every document; else it is refused by name."""
+    try:
+        with Store.open(path) as s:
+            for i in range(count):
+                key = f"http://example.com/{i}"
+                assert s.get(key) == document(key, spread(i))
+            assert len(s) == count
+    except StoreDamaged as error:
+        assert str(path / "default" / "documents.mdb") in str(error)
+        return False
+    return True
+
+
+def table_file(tmp_path):
+    return tmp_path / "default" / "table.ndd"

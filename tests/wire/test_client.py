@@ -1,0 +1,275 @@
+"""The service client where the service fails it: bounds, breakers, the next URL, late answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from detecting import ONES, A, B, C, page
+from hypothesis import given
+from hypothesis import strategies as st
+from network import Proxy
+from services import Serving
+
+import dedup
+from dedup.model.errors import RecipeMismatch, ServiceUnavailable, UsageError
+from dedup.model.values import Verdict
+from dedup.wire.client.address import addresses_of
+from dedup.wire.client.breaker import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Breaker
+from dedup.wire.client.commands import error_of, verdict_of
+
+NEVER = "redis://127.0.0.1:1"  # nobody listens there
+TOKEN = "a token that nobody else has"
+
+
+def url(service: Serving | Proxy) -> str:
+    return f"redis://127.0.0.1:{service.port}"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory):
+    with Serving(tmp_path_factory.mktemp("service")) as serving:
+        yield serving
+
+
+def in_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(work())
+
+
+# ------------------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "token", "tls"),
+    [
+        ("redis://a", "a", 7700, None, False),
+        ("redis://a:1/0", "a", 1, None, False),
+        ("redis://:x%40y@[::1]:2", "::1", 2, "x@y", False),
+        ("rediss://default:x@a/", "a", 7700, "x", True),
+    ],
+)
+def test_addresses(text, host, port, token, tls):
+    """A URL gives host, port, token and whether there is TLS."""
+    (address,) = addresses_of(text)
+    assert (address.host, address.port, address.token, address.tls) == (host, port, token, tls)
+
+
+def test_an_address_shows_no_token():
+    """Neither its text nor its repr has the token."""
+    (address,) = addresses_of("redis://:secret-token@a:1")
+    assert "secret" not in f"{address} {address!r}"
+    assert str(address) == "redis://a:1"
+
+
+# --------------------------------------------------------------------------------------- breaker
+
+
+def test_a_breaker_opens_after_failures_in_a_row_only():
+    """Two failures, an answer, two failures: closed; a third in a row opens it."""
+    breaker = Breaker(3)
+    for fails in (True, True, False, True, True):
+        breaker.failed(0.0) if fails else breaker.answered()
+        assert breaker.allows(0.0)
+    breaker.failed(0.0)
+    assert not breaker.allows(0.0)
+
+
+def test_a_half_open_breaker_lets_one_through():
+    """Once the pause is over one caller may try; its answer closes the breaker for all."""
+    breaker = Breaker(1)
+    breaker.failed(0.0)
+    assert not breaker.allows(FIRST_PAUSE_SECONDS / 2)
+    assert [breaker.allows(FIRST_PAUSE_SECONDS) for _ in range(3)] == [True, False, False]
+    breaker.answered()
+    assert [breaker.allows(FIRST_PAUSE_SECONDS) for _ in range(3)] == [True, True, True]
+
+
+def test_a_breaker_pauses_ever_longer_up_to_a_bound():
+    """Each failed trial doubles the pause; none is longer than the longest."""
+    breaker, now, pauses = Breaker(1), 0.0, []
+    for _ in range(10):
+        breaker.failed(now)
+        pauses.append(breaker.rests(now))
+        now += pauses[-1]
+        assert breaker.allows(now)
+    assert pauses[:3] == [FIRST_PAUSE_SECONDS * 2**n for n in range(3)]
+    assert pauses[-1] == LONGEST_PAUSE_SECONDS
+
+
+# --------------------------------------------------------------------------------------- answers
+
+
+@given(st.recursive(st.none() | st.binary() | st.integers(), st.lists))
+def test_any_answer_gives_a_verdict_or_service_unavailable(reply):
+    """What is not an answer of a table service is ServiceUnavailable, never another error."""
+    try:
+        verdict = verdict_of(reply, page(), A, "")
+    except ServiceUnavailable:
+        return
+    assert isinstance(verdict, Verdict)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("RECIPE other", RecipeMismatch),
+        ("DISTANCE too great", UsageError),
+        ("ERR what", UsageError),
+        ("NOTREADY reading the log", ServiceUnavailable),
+        ("NOAUTH show it", ServiceUnavailable),
+        ("LIMIT too many", ServiceUnavailable),
+        ("STORE disk full", ServiceUnavailable),
+        ("", ServiceUnavailable),
+    ],
+)
+def test_errors_of_the_service(line, kind):
+    """Each code of an error answer has its kind; what another service might answer is unavailable."""
+    assert type(error_of(line)) is kind
+
+
+# ------------------------------------------------------------------------------- nobody, or stalled
+
+
+def test_nobody_listens(tmp_path):
+    """Both kinds of open() say which URL did not answer, and what to do."""
+    for opens in (lambda: dedup.open(NEVER), lambda: in_loop(lambda: dedup.open_async(NEVER))):
+        with pytest.raises(ServiceUnavailable, match=r"redis://127.0.0.1:1: .*dedup serve"):
+            opens()
+
+
+def test_a_folder_is_not_for_a_loop(tmp_path):
+    """open_async() takes services only."""
+    with pytest.raises(UsageError, match="open\\(\\) takes folders"):
+        in_loop(lambda: dedup.open_async(str(tmp_path)))
+
+
+def test_the_next_url_is_asked(service):
+    """The first URL that answers is asked, whatever is wrong with those before it."""
+    with dedup.open(f"{NEVER},{url(service)}", namespace="next") as detector:
+        detector.insert(detector.reserve(page(), A))
+
+    async def work() -> str:
+        target = f"{NEVER},{url(service)}"
+        async with await dedup.open_async(target, namespace="next", timeout_seconds=10) as other:
+            return (await other.reserve(page(), B)).status
+
+    assert in_loop(work) == "near_duplicate"
+
+
+def test_a_wrong_token_is_said_without_it(tmp_path):
+    """ServiceUnavailable says that the token is refused, and where it goes, and does not show it."""
+    with Serving(tmp_path, token=TOKEN) as service:
+        wrong = f"redis://:another-wrong-token@127.0.0.1:{service.port}"
+        right = f"redis://:{TOKEN.replace(' ', '%20')}@127.0.0.1:{service.port}"
+        for target in (wrong, url(service)):
+            for opens in (dedup.open, lambda t: in_loop(lambda: dedup.open_async(t))):
+                with pytest.raises(ServiceUnavailable, match="redis://:TOKEN@host") as raised:
+                    opens(target)
+                assert "another-wrong" not in str(raised.value)
+        with dedup.open(right) as detector:
+            assert detector.reserve(page(), A).status == "unique"
+
+
+def test_while_stalled_each_call_ends_within_its_bound(service):
+    """A stalled service costs ServiceUnavailable; afterwards it is not even asked for a while."""
+    with Proxy(service.port) as proxy:
+        clock = time.monotonic()
+        detector = dedup.open(
+            url(proxy), namespace="stalled", timeout_seconds=0.2, clock=lambda: clock
+        )
+        with detector:
+            proxy.stall()
+            for _ in range(3):
+                with pytest.raises(ServiceUnavailable):
+                    detector.reserve(page(), A)
+            connections = len(proxy._sockets)
+            with pytest.raises(ServiceUnavailable):
+                detector.reserve(page(), A)
+            assert len(proxy._sockets) <= connections  # no new one: the breaker is open
+            proxy.heal()
+            clock += 60
+            assert detector.reserve(page(), A).key == A
+
+
+def test_who_is_cancelled_leaves_no_reservation(service):
+    """A cancelled reserve() is given back by its late answer."""
+
+    async def work() -> None:
+        async with await dedup.open_async(
+            url(service), namespace="cancelled", timeout_seconds=30
+        ) as detector:
+            asked = asyncio.ensure_future(detector.reserve(page(), A))
+            await asyncio.sleep(0)  # written in this turn of the loop, answered in a later one
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+            assert asked.cancelled()
+            assert (await detector.reserve(page(ONES), B)).status == "unique"  # answered after it
+            for _ in range(1000):  # the release is written a turn later
+                if (await detector.info())["in_flight"] == 1:
+                    break
+            assert (await detector.reserve(page(), C)).status == "unique"
+
+    in_loop(work)
+
+
+def test_many_are_under_way_at_once(service):
+    """A thousand reservations on one connection, answered each to its asker."""
+
+    async def work() -> None:
+        async with await dedup.open_async(
+            url(service), namespace="many", timeout_seconds=30
+        ) as detector:
+            pages = [page(n * 0x9E3779B97F4A7C15 % 2**64) for n in range(1000)]
+            keys = [f"http://example.com/{n}" for n in range(1000)]
+            verdicts = await asyncio.gather(*map(detector.reserve, pages, keys))
+            assert [(v.key, v.page) for v in verdicts] == list(zip(keys, pages, strict=True))
+            await detector.insert_many([v for v in verdicts if v.token])
+            assert await detector.count() == sum(v.token is not None for v in verdicts)
+
+    in_loop(work)
+
+
+def test_a_service_that_comes_back_is_asked_again(tmp_path: Path):
+    """Killed and started again, it is found by the same detector, with what it acknowledged."""
+    with Serving(tmp_path) as service:
+
+        async def work() -> None:
+            async with await dedup.open_async(url(service), timeout_seconds=30) as detector:
+                await detector.insert(await detector.reserve(page(), A))
+                open_one = await detector.reserve(page(ONES), B)
+                await asyncio.to_thread(service.kill)
+                with pytest.raises(ServiceUnavailable):
+                    await detector.reserve(page(), C)
+                await asyncio.to_thread(service.start)
+                async with asyncio.timeout(60):
+                    while True:
+                        try:
+                            verdict = await detector.reserve(page(), C)
+                            break
+                        except ServiceUnavailable:
+                            await asyncio.sleep(0.05)
+                assert (verdict.status, verdict.of) == ("near_duplicate", A)
+                await detector.insert(open_one)  # its token is forgotten: it is reserved anew
+                assert await detector.count() == 2
+
+        in_loop(work)
+
+
+def test_a_page_that_could_not_be_judged_is_remembered(service):
+    """The verdict of unjudged() is inserted like any other, and releases nothing."""
+
+    async def work() -> None:
+        async with await dedup.open_async(
+            url(service), namespace="unjudged", timeout_seconds=30
+        ) as detector:
+            verdict = detector.unjudged(page(), A)
+            assert (verdict.status, verdict.reason) == ("exempt", "fault")
+            assert not await detector.release(verdict)
+            await detector.insert(verdict)
+            assert (await detector.reserve(page(), B)).of == A
+
+    in_loop(work)

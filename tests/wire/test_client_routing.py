@@ -1,0 +1,205 @@
+"""Who is asked, of several services: routes and homes, without any service."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import murmur2
+
+from dedup.model.errors import ServiceUnavailable
+from dedup.model.events import record_key
+from dedup.model.values import Neighbour, PageFingerprint
+from dedup.wire.client.address import addresses_of
+from dedup.wire.client.asked import Asked, facts_of_all, neighbours_of_all, verdict_of_all
+from dedup.wire.client.commands import NoToken, error_of
+from dedup.wire.client.routing import NOBODY, OLDER, Holding, Route, holding_of, unavailable
+from dedup.wire.shards import Share
+
+EVERYTHING = Holding(None, 16)
+KEYS = [f"http://example.com/{n}" for n in range(50)]
+
+
+def shard(text: str, count: int = 16) -> Holding:
+    return Holding(Share.of(text, count), count)
+
+
+def routed(*holdings: Holding) -> Route:
+    """Return the route over services that all stand."""
+    route = Route()
+    for number, holding in enumerate(holdings):
+        if route.wants(holding):
+            route.add(number, holding)
+    return route
+
+
+def partition(key: str) -> int:
+    return (murmur2(record_key("news", key)) & 0x7FFFFFFF) % 16
+
+
+@pytest.mark.parametrize("first", [EVERYTHING, Holding(None), OLDER, shard("0-15")])
+def test_a_service_that_holds_everything_is_asked_alone(first):
+    """With a log or without, an older one, or one that names all partitions."""
+    route = routed(first, EVERYTHING, shard("0-7"))
+    assert (route.ends, route.complete) == ((0,), True)
+    assert {route.home("news", key) for key in KEYS} == {0}
+
+
+def test_the_first_that_holds_a_partition_is_its_home():
+    """Overlaps go to the one that is named first; who adds nothing is not asked."""
+    route = routed(shard("0-3"), shard("2-9"), shard("4-8"), shard("10-15"), EVERYTHING)
+    assert (route.ends, route.complete) == ((0, 1, 3), True)
+    homes = [0] * 4 + [1] * 6 + [3] * 6
+    assert [route.home("news", key) for key in KEYS] == [homes[partition(key)] for key in KEYS]
+
+
+def test_a_service_that_holds_everything_takes_the_rest():
+    """Named after shards, it is the home of what they do not hold."""
+    route = routed(shard("0-3"), EVERYTHING)
+    assert [route.home("news", key) for key in KEYS] == [int(partition(key) > 3) for key in KEYS]
+
+
+def test_an_older_service_is_not_asked_beside_others():
+    """It cannot take the token that they share."""
+    assert routed(shard("0-3"), OLDER).ends == (0,)
+
+
+@given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
+def test_any_shares_route_each_partition_to_its_first_holder(shares):
+    """Complete if and only if every partition is held; what nobody holds has no home, and is named."""
+    route = routed(*(Holding(Share(frozenset(share), 16), 16) for share in shares))
+    first = {p: n for n, share in reversed(list(enumerate(shares))) for p in share}
+    assert route.complete == (len(first) == 16)
+    assert set(route.ends) == set(first.values())
+    for key in KEYS:
+        assert route.home("news", key) == first.get(partition(key), NOBODY)
+    missing = frozenset(range(16)) - first.keys()
+    assert route.missing() == (str(Share(missing, 16)) if shares else "")
+
+
+def test_services_of_different_logs_are_not_asked_together():
+    """16 partitions and 8: no answer, and both numbers in the error."""
+    route = Route()
+    addresses = addresses_of("redis://a,redis://b")
+    for number, holding in enumerate((shard("0-7"), shard("0-7", 8))):
+        assert route.wants(holding)
+        route.add(number, holding, addresses[number])
+    error = unavailable(route, [(address, OLDER, "") for address in addresses])
+    assert route.ends == ()
+    assert "redis://b:7700 says that the log has 8 partitions, others say 16" in str(error)
+
+
+def test_what_nobody_holds_is_named_with_who_holds_what():
+    """The error names the partitions, the services that answer, and what is wrong with the others."""
+    ends = [(addresses_of("redis://a")[0], shard("0-3,8-15"), "")]
+    ends += [(addresses_of("redis://b")[0], shard("4-7"), "it closed the connection")]
+    said = str(unavailable(routed(ends[0][1]), ends))
+    assert "partitions 4-7 of the log are held by no table service that answers" in said
+    assert "redis://a:7700: holds partitions 0-3,8-15" in said
+    assert "redis://b:7700: it closed the connection" in said
+
+
+@pytest.mark.parametrize(
+    ("reply", "holding"),
+    [
+        ([b"*", 0], Holding(None, 0)),
+        ([b"*", 16], EVERYTHING),
+        ([b"0-3,6", 16], shard("0-3,6")),
+        (error_of("ERR unknown command"), OLDER),
+    ],
+)
+def test_what_a_service_says_it_holds(reply, holding):
+    """All, some, or -ERR of one that does not know the question."""
+    assert holding_of(reply) == holding
+
+
+@given(st.recursive(st.none() | st.binary() | st.integers(), st.lists))
+def test_any_other_answer_is_service_unavailable(reply):
+    """Never another error."""
+    try:
+        assert isinstance(holding_of(reply), Holding)
+    except ServiceUnavailable:
+        pass
+
+
+def test_a_service_that_is_not_ready_holds_nothing_yet():
+    """Its error stands."""
+    with pytest.raises(ServiceUnavailable, match="NOTREADY"):
+        holding_of(error_of("NOTREADY reading the log"))
+
+
+# --------------------------------------------------------------------------------- what is asked
+
+
+def test_all_but_the_home_are_told_that_they_are_not():
+    """HOME off goes to them; the home gets the command as it stands, an older service no token."""
+    route = routed(shard("0-7"), shard("8-15"))
+    asked = Asked((b"X", b"TOKEN", "t"), "news", KEYS[0], everybody=True, token="t")
+    assert tuple(asked.left(route)) == (0, 1)
+    home, other = asked.home, 1 - asked.home
+    assert asked.bytes_for(home, shard("0-7")).split() == b"*3 $1 X $5 TOKEN $1 t".split()
+    assert asked.bytes_for(other, shard("0-7")).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
+    assert asked.bytes_for(home, OLDER).split() == b"*1 $1 X".split()
+
+
+@pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
+def test_who_answered_as_another_is_no_home(spare):
+    """A near-duplicate is no verdict if the home failed and the spare was not asked as the home."""
+    page = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
+    key = next(key for key in KEYS if partition(key) < 8)
+    asked = Asked((b"X", b"TOKEN", "t"), "news", key, everybody=True, token="t")
+    shares = (shard("0-7"), shard("0-15"))
+    for number in asked.left(routed(*shares)):
+        asked.bytes_for(number, shares[number])
+    asked.replies = {1: [b"near_duplicate", None, b"http://example.com/of", 1, 2, None]}
+    if spare:
+        route = Route()
+        route.add(1, shares[1])
+        assert not asked.left(route)
+        assert asked.home == 1
+        assert verdict_of_all(asked, page, "example.com") is None
+    else:
+        asked.replies[0] = [b"unique", b"t", None, None, None, None]
+        assert verdict_of_all(asked, page, "example.com").status == "near_duplicate"
+
+
+def test_who_was_not_asked_about_a_page_knows_nothing_of_its_token():
+    """A document's home that is not among the holders of the token is not asked: NoToken."""
+    asked = Asked((b"X",), "news", KEYS[0], among=(1,))
+    assert tuple(asked.left(routed(EVERYTHING))) == ()
+    assert isinstance(asked.answer(), NoToken)
+    assert tuple(asked.left(Route())) == ()
+    assert asked.answer() is None  # nobody is there
+
+
+def test_who_may_hold_a_page():
+    """Those that answered with a token, and those whose answer was lost."""
+    asked = Asked((b"X", b"TOKEN", "t"), "news", KEYS[0], everybody=True, token="t")
+    asked.replies = {0: [b"unique", b"t"], 1: [b"pending", None], 2: error_of("ERR x"), 3: None}
+    asked.lost = {4}
+    assert asked.holders() == {0: "t", 4: "t"}
+
+
+def near(key: str, distance: int, check: int = 0) -> Neighbour:
+    return Neighbour(key, distance, check, 0, "")
+
+
+def test_neighbours_of_several_are_in_order_and_each_once():
+    """By distance, then check distance, then key; a document at two services is one."""
+    answers = [[near("a", 1), near("c", 2)], [near("a", 1), near("b", 1), near("d", 1, 3)], []]
+    assert [found.key for found in neighbours_of_all(answers)] == ["a", "b", "d", "c"]
+
+
+def test_of_what_several_say_of_one_key_the_nearest_stands():
+    """Services that differ on a document, as one lags behind: the nearest, whoever answered last."""
+    nearer, farther = near("a", 1, 2), near("a", 1, 5)
+    assert neighbours_of_all([[nearer], [near("b", 0), farther]]) == [near("b", 0), nearer]
+    assert neighbours_of_all([[near("b", 0), farther], [nearer]]) == [near("b", 0), nearer]
+
+
+def test_facts_of_several_are_added_up():
+    """Documents are; pages in flight, which each service has, and all else, are not."""
+    one = {"documents": 3, "in_flight": 2, "recipe": "r", "distance": 6}
+    other = {"documents": 4, "in_flight": 3, "recipe": "r", "distance": 6}
+    assert facts_of_all([one, other]) == one | {"documents": 7, "in_flight": 3}
+    assert facts_of_all([one]) == one

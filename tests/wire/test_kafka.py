@@ -1,0 +1,382 @@
+"""The wrapper around aiokafka: settings, logging in, topics, acknowledgements, and bounds on waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import msgspec
+import pytest
+from broker import Cluster
+from logs import inserts, log_config, murmur2, read, write
+
+from dedup.model.errors import UsageError
+from dedup.wire.kafka import (
+    KafkaUnavailable,
+    Reader,
+    TopicUnfit,
+    Writer,
+    describe_topic,
+    ensure_topic,
+    kafka_config,
+)
+from dedup.wire.kafka.supervision import ended, started
+from dedup.wire.kafka.writer import Outgoing
+
+HANG_SECONDS = 120.0  # whatever has a bound of its own is over by then
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
+
+# ------------------------------------------------------------------------------------- settings
+
+
+def test_servers_have_the_usual_port_where_none_is_given():
+    config = kafka_config("a:1234, b,[::1]:9", environ={})
+    assert config.bootstrap == ("a:1234", "b:9092", "[::1]:9")
+    assert (config.topic, config.dead_letters) == ("dedup.inserts", "dedup.inserts.dlq")
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "topic", "environ", "named"),
+    [
+        ("", "t", {}, "''"),
+        ("a:0", "t", {}, "'a:0'"),
+        ("a:70000", "t", {}, "'a:70000'"),
+        ("http://a:1", "t", {}, "'http://a:1'"),
+        ("a,,b", "t", {}, "''"),
+        ("a", "a/b", {}, "'a/b'"),
+        ("a", "..", {}, "'..'"),
+        ("a", "t" * 250, {}, "249"),
+        ("a", "t", {"DEDUP_KAFKA_SECURITY_PROTOCOL": "TLS"}, "SASL_SSL"),
+        ("a", "t", {"DEDUP_KAFKA_SASL_MECHANISM": "GSSAPI"}, "SCRAM-SHA-512"),
+        ("a", "t", {"DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "SASL_USERNAME"),
+    ],
+)
+def test_a_wrong_setting_names_itself_and_what_is_allowed(bootstrap, topic, environ, named):
+    with pytest.raises(UsageError) as raised:
+        kafka_config(bootstrap, topic, environ=environ)
+    assert named in str(raised.value)
+
+
+def test_a_certificate_that_cannot_be_read_is_named():
+    environ = {"DEDUP_KAFKA_SECURITY_PROTOCOL": "ssl", "DEDUP_KAFKA_SSL_CAFILE": "/nowhere.pem"}
+    with pytest.raises(UsageError, match=r"/nowhere\.pem"):
+        kafka_config("a", environ=environ).options()
+
+
+def logged_in(cluster: Cluster, user: str = "crawler", password: str = "secret"):
+    environ = {
+        "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+        "DEDUP_KAFKA_SASL_USERNAME": user,
+        "DEDUP_KAFKA_SASL_PASSWORD": password,
+        "DEDUP_KAFKA_SSL_CAFILE": str(cluster.ca_file),
+    }
+    return kafka_config(cluster.secured, log_config("x").topic, environ=environ)
+
+
+def test_a_password_is_never_shown(one_broker):
+    config = logged_in(one_broker, password="hunter2")
+    assert "hunter2" not in f"{config} {config!r} {[config]}"
+
+
+# ---------------------------------------------------------------------------- TLS, SASL, rights
+
+
+def test_tls_and_sasl_reach_every_client(one_broker):
+    """Admin, producer and consumer log in with the same settings."""
+    config = logged_in(one_broker)
+
+    async def main():
+        await write(config, inserts(range(3)))
+        assert len(await read(config)) == 3
+
+    asyncio.run(main())
+
+
+def test_a_wrong_password_is_told_within_the_bound(one_broker):
+    config = logged_in(one_broker, password="wrong")
+
+    async def main():
+        with pytest.raises(KafkaUnavailable, match="or refuses the login"):
+            await describe_topic(config)
+        with pytest.raises(KafkaUnavailable, match="within 2 seconds"):
+            await Writer(config).start(within_seconds=2)
+
+    asyncio.run(main())
+
+
+def test_a_topic_that_this_user_may_not_see_or_make_is_named(one_broker):
+    config = logged_in(one_broker, user="stranger")
+
+    async def main():
+        with pytest.raises(TopicUnfit, match=config.topic):
+            await ensure_topic(config)
+
+    asyncio.run(main())
+
+
+# --------------------------------------------------------------------------------------- topics
+
+
+def test_a_topic_is_made_compacted_once_and_found_again(kafka):
+    config = log_config(kafka)
+
+    async def main():
+        assert await describe_topic(config) is None
+        made = await asyncio.gather(*(ensure_topic(config, partitions=3) for _ in range(3)))
+        assert len({each.topic_id for each in made}) == 1
+        assert (made[0].partitions, len(made[0].topic_id)) == (3, 32)
+        assert await ensure_topic(config, partitions=5) == made[0]
+        assert len(made[0].cluster_id) == 22
+
+    asyncio.run(main())
+
+
+def test_compaction_keeps_the_last_record_of_a_key(one_broker, tmp_path):
+    """A view made from the compacted log is that of the whole log: tombstones act, then go."""
+    from logs import drained, held, replayed, tombstone
+
+    config = log_config(one_broker.bootstrap)
+    quickly = {
+        "segment.bytes": "1048576",
+        "segment.ms": "200",
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "500",
+        "min.compaction.lag.ms": "0",
+    }
+
+    async def main():
+        await ensure_topic(config, partitions=1, settings=quickly)
+        for _ in range(5):
+            await write(config, inserts(range(20)))
+        await write(config, [tombstone(i) for i in range(5)])
+        expected = replayed(await read(config))
+        deadline = time.monotonic() + 180
+        while True:
+            await write(config, inserts([99]))  # a record closes the segment before it
+            if len(records := await read(config)) < 60:
+                break
+            assert time.monotonic() < deadline, len(records)
+            await asyncio.sleep(0.5)
+        await drained(config, tmp_path)
+        documents = held(tmp_path)["news"]
+        assert documents == replayed(await read(config))["news"]
+        assert set(documents) == set(expected["news"]) | {inserts_key(99)}
+
+    def inserts_key(i):
+        from logs import document
+
+        return document(i).key
+
+    asyncio.run(main())
+
+
+# --------------------------------------------------------------------------------------- writer
+
+
+def test_records_lie_in_the_partition_that_murmur2_of_their_key_says(kafka):
+    """As those of every other client do; the two figures are of Kafka's own tests."""
+    assert murmur2(b"21") == -973932308 % 2**32
+    assert murmur2(b"foobar") == -790332482 % 2**32
+    config = log_config(kafka)
+
+    async def main():
+        await write(config, inserts(range(50)))
+        for record in await read(config):
+            assert record.partition == (murmur2(record.key) & 0x7FFFFFFF) % 3
+
+    asyncio.run(main())
+
+
+def test_a_record_too_large_is_refused_and_the_next_goes_through(kafka):
+    config = log_config(kafka)
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        async with Writer(config, compression=None) as writer:
+            with pytest.raises(KafkaUnavailable, match="TooLarge"):
+                await writer.send(b"k", b"x" * 2_000_000)
+            assert await writer.send(b"k", b"y") == (0, 0)
+            assert writer.unacknowledged == 0
+
+    asyncio.run(main())
+
+
+def test_a_writer_goes_on_after_its_broker_was_away(one_broker):
+    """While it is away every send is refused within a bound; afterwards the same writer works."""
+    config = msgspec.structs.replace(log_config(one_broker.bootstrap), request_timeout_seconds=1.0)
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        async with Writer(config) as writer:
+            await writer.send(b"k", b"1")
+            await asyncio.to_thread(one_broker.kill)
+            for _ in range(2):
+                with pytest.raises(KafkaUnavailable):
+                    await asyncio.wait_for(writer.send(b"k", b"2"), HANG_SECONDS)
+            assert writer.unacknowledged == 0
+            await asyncio.to_thread(one_broker.start)
+            for _ in range(100):
+                try:
+                    await writer.send(b"k", b"3")
+                    break
+                except KafkaUnavailable:
+                    await asyncio.sleep(0.1)
+        assert (await read(config))[-1].value == b"3"
+
+    asyncio.run(main())
+
+
+# --------------------------------------------------------------------------------------- bounds
+
+
+def test_a_start_is_tried_again_until_it_works():
+    tries = []
+
+    async def start():
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConnectionError("not yet")
+        return "there"
+
+    assert asyncio.run(started(start, "connecting", within_seconds=60)) == "there"
+    assert len(tries) == 3
+
+
+def test_a_start_that_never_works_ends_in_time_with_its_reason():
+    async def start():
+        raise ConnectionError("nobody there")
+
+    with pytest.raises(KafkaUnavailable, match=r"within 0\.5 seconds.*nobody there"):
+        asyncio.run(started(start, "connecting", within_seconds=0.5))
+
+
+def test_a_stop_takes_no_longer_than_it_is_given():
+    """Also one that hangs, that raises, and that says CancelledError, as aiokafka's does."""
+
+    async def hangs():
+        await asyncio.sleep(3600)
+
+    async def fails():
+        raise OSError("gone")
+
+    async def cancels():
+        raise asyncio.CancelledError
+
+    async def main():
+        assert await ended(asyncio.sleep(0), "stop")
+        assert not await ended(hangs(), "stop", 0.1)
+        assert not await ended(fails(), "stop")
+        assert not await ended(cancels(), "stop")
+
+    asyncio.run(asyncio.wait_for(main(), HANG_SECONDS))
+
+
+def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
+    """A consumer that returns nothing although there is something is replaced; nothing is missed."""
+    from dedup.wire.kafka import reader as module
+
+    monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(module, "STALL_SECONDS", 1.5)  # time enough for the one that is not dead
+    config = log_config(kafka)
+
+    async def main():
+        await write(config, inserts(range(5)))
+        async with Reader(config, await describe_topic(config)) as reader:
+            first = reader._consumer
+
+            async def nothing(*_, **__):
+                await asyncio.sleep(0.05)
+                return {}
+
+            first.getmany = nothing
+            found = []
+            deadline = time.monotonic() + HANG_SECONDS
+            while len(found) < 5:
+                assert time.monotonic() < deadline
+                for records in (await reader.batch(0.2)).values():
+                    found += [record.key for record in records]
+            assert reader._consumer is not first
+            assert sorted(found) == sorted(record.key for record in inserts(range(5)))
+
+    asyncio.run(main())
+
+
+def test_a_batch_never_waits_longer_than_it_is_told(kafka):
+    config = log_config(kafka)
+
+    async def main():
+        await write(config, [Outgoing(b"k", b"v")])
+        async with Reader(config, await describe_topic(config)) as reader:
+            while not reader.caught_up:
+                await reader.batch(0.1)
+            assert await asyncio.wait_for(reader.batch(0.1), HANG_SECONDS) == {}
+
+    asyncio.run(main())
+
+
+UNREADABLE = """
+    import asyncio, sys
+    from aiokafka import AIOKafkaProducer
+
+    class Name(str):
+        def encode(self, *_):
+            return bytes((255, 254))
+
+    async def main(kafka, topic):
+        async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+            for name in ("readable", Name("x"), "readable"):
+                sent = dict(key=b"k", headers=[(name, b"y")], partition=0)
+                await producer.send_and_wait(topic, b"{}", **sent)
+
+    asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
+    """A header whose name is no UTF-8 holds its partition up: what is before it comes, once, and
+    nothing after it; other partitions go on.
+    """
+    from dedup.wire.kafka import reader as module
+
+    monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
+    config = log_config(kafka)
+    environment = os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}  # C code would not take the name
+    command = [sys.executable, "-c", textwrap.dedent(UNREADABLE), *config.bootstrap, config.topic]
+
+    asyncio.run(write(config, inserts(range(30))))
+    subprocess.run(command, env=environment, check=True)
+    asyncio.run(write(config, inserts(range(30, 60))))
+
+    async def main():
+        before = (await describe_topic(config)).partitions
+        async with Reader(config, await describe_topic(config)) as reader:
+            offsets = {number: [] for number in range(before)}
+
+            async def read_on() -> None:
+                for number, records in (await reader.batch(0.2)).items():
+                    offsets[number] += [record.offset for record in records]
+
+            def whole() -> bool:
+                others = (n for n in offsets if n)
+                return all(len(offsets[n]) == reader.ends.get(n) for n in others)
+
+            deadline = time.monotonic() + HANG_SECONDS
+            while not (offsets[0] and whole() and not reader.alive):
+                assert time.monotonic() < deadline, (offsets, reader.alive)
+                await read_on()
+            for _ in range(10):
+                await read_on()
+            assert not reader.alive
+            assert not reader.caught_up
+            for number, found in offsets.items():
+                assert found == list(range(len(found))), number
+                assert (len(found) == reader.ends[number]) == (number != 0)
+            return offsets[0]
+
+    assert asyncio.run(main())

@@ -1,0 +1,164 @@
+"""Shards, the pure part: whose a key is, what a share says, and one verdict out of several."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from aiokafka.partitioner import DefaultPartitioner
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import murmur2
+
+from dedup.model.errors import UsageError
+from dedup.model.values import PageFingerprint, Verdict
+from dedup.wire.shards import Share, check_partitions, merged, partition_of
+
+PAGE = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
+
+
+@given(st.binary(max_size=200), st.integers(1, 10_000))
+def test_a_key_lies_where_kafkas_own_producer_puts_it(key, count):
+    """The native murmur2 is that of the plain one, which the tests of the writer hold to Kafka."""
+    assert partition_of(key, count) == (murmur2(key) & 0x7FFFFFFF) % count
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(1, 10_000))
+def test_a_key_lies_where_aiokafka_puts_it(key, count):
+    """Spiders with an outbox and services write through aiokafka."""
+    partitions = list(range(count))
+    assert partition_of(key, count) == DefaultPartitioner()(key, partitions, partitions)
+
+
+def test_the_hash_is_that_of_kafkas_own_tests():
+    """The figures are of UtilsTest.testMurmur2."""
+    for text, figure in (
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ):
+        assert partition_of(text, 2**31) == figure & 0x7FFFFFFF
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_a_share_is_written_as_it_is_read(numbers):
+    """ "0-3,6" comes to these partitions, and they to that text, shortest form first."""
+    share = Share(frozenset(numbers), 41)
+    assert Share.of(str(share), 41) == share
+    assert share.whole == (len(numbers) == 41)
+
+
+def test_ranges_may_overlap_and_hold_spaces():
+    assert str(Share.of(" 3-5, 4 - 7,0", 16)) == "0,3-7"
+    assert Share.everything(16) == Share.of("0-15", 16)
+    assert Share.everything(16).whole
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "1-", "-1", "1--2", "3-1", "0,,1", "0;1", "٣", "1.0", "9999999999", "0-10000"]
+)
+def test_what_says_no_partitions_is_refused_with_the_text(text):
+    with pytest.raises(UsageError, match="are not allowed") as error:
+        check_partitions(text)
+    assert repr(text) in str(error.value)
+
+
+def test_partitions_beyond_the_topic_are_refused_with_its_count():
+    with pytest.raises(UsageError, match=r"'4-9' .* 8-9 lies beyond the 8 partitions .* 0 to 7"):
+        Share.of("4-9", 8)
+
+
+# ------------------------------------------------------------------------------------ one verdict
+
+
+def verdict(status, reason="", of=None, distance=None, token="t"):
+    reserved = status in {"unique", "refetch", "exempt"} and reason != "short"
+    check = None if distance is None else 9 - distance
+    return Verdict(
+        status, reason, "key", of, distance, check, PAGE, token if reserved else None, "example.com"
+    )
+
+
+UNIQUE, REFETCH = verdict("unique"), verdict("refetch")
+NEAR, NEARER = verdict("near_duplicate", "", "b", 2), verdict("near_duplicate", "", "c", 1)
+PENDING = verdict("pending", "", "d", 0)
+LINKS, EXPIRED, SHORT = (verdict("exempt", why) for why in ("new_links", "expired", "short"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([UNIQUE, UNIQUE, UNIQUE], UNIQUE),
+        ([UNIQUE, NEAR, NEARER], NEARER),
+        ([UNIQUE, PENDING, NEAR], NEAR),
+        ([UNIQUE, PENDING, UNIQUE], PENDING),
+        ([REFETCH, NEAR, PENDING], REFETCH),
+        ([UNIQUE, REFETCH, UNIQUE], UNIQUE),  # only the home knows
+        ([EXPIRED, NEAR, None], EXPIRED),
+        ([SHORT, SHORT, SHORT], SHORT),
+        ([None, NEAR, NEAR], None),  # its home may hold the page itself
+        ([UNIQUE, NEAR, None], NEAR),
+        ([UNIQUE, UNIQUE, None], None),  # who is silent may know a near-duplicate
+        ([UNIQUE, PENDING, None], None),
+        ([UNIQUE, LINKS, UNIQUE], LINKS),
+        ([LINKS, NEAR, UNIQUE], NEAR),
+        ([NEAR, UNIQUE, UNIQUE], NEAR),
+        ([PENDING, LINKS, UNIQUE], PENDING),
+    ],
+)
+def test_answers_come_to_one_verdict(answers, expected):
+    """The first answer is the home's."""
+    assert merged(dict(enumerate(answers)), 0) == expected
+
+
+def test_what_is_to_be_inserted_has_the_token_of_its_home():
+    """A verdict that another shard gave is reserved at home all the same."""
+    links = msgspec.structs.replace(LINKS, token="theirs")
+    found = merged({3: links, 5: msgspec.structs.replace(UNIQUE, token="ours")}, 5)
+    assert (found.status, found.reason, found.token) == ("exempt", "new_links", "ours")
+
+
+ANSWERS = {
+    "silent": None,
+    "unique": UNIQUE,
+    "refetch": REFETCH,
+    "near": NEAR,
+    "nearer": NEARER,
+    "pending": PENDING,
+    "pending further": verdict("pending", "", "e", 3),
+    "links": LINKS,
+    "expired": EXPIRED,
+    "short": SHORT,
+}
+
+
+def said(verdict):
+    return None if verdict is None else next(n for n, v in ANSWERS.items() if v == verdict)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_all_answers_that_there_can_be_come_to_what_is_written(count):
+    """docs/protocol.md, Shards, 3: the first line that fits. Whichever shard is the home."""
+    for names in itertools.product(ANSWERS, repeat=count):
+        for home in range(count if count < 4 else 1):
+            own, given = names[home], set(names)
+            if own == "silent":
+                expected = None
+            elif own in {"refetch", "expired", "short"}:
+                expected = own
+            elif given & {"near", "nearer"}:
+                expected = "nearer" if "nearer" in given else "near"
+            elif "silent" in given:
+                expected = None
+            elif given & {"pending", "pending further"}:
+                expected = "pending" if "pending" in given else "pending further"
+            else:
+                expected = "links" if "links" in given else "unique"
+            answers = {i: ANSWERS[name] for i, name in enumerate(names)}
+            assert said(merged(answers, home)) == expected, (names, home)
+            # the order of the answers says nothing
+            assert said(merged(dict(reversed(answers.items())), home)) == expected

@@ -1,0 +1,442 @@
+"""The pipeline, with a real store and outputs that fail: nothing is lost, whatever happens when."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pagestream
+import pytest
+
+import dedup
+from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
+from dedup.worker.adapters import FORMATS, adapter
+from dedup.worker.batch import Batch, Reading
+from dedup.worker.judge import EmbeddedJudge, Reader
+from dedup.worker.pipeline import Events, Pipeline, Refused
+from dedup.worker.records import Output, Record
+
+SCHEDULES = 120
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Chance:
+    """Faults and crashes at moments that a seed chooses."""
+
+    def __init__(self, seed: int, faults: float = 0.0, crashes: float = 0.0) -> None:
+        self.random = random.Random(seed)
+        self.faults, self.crashes = faults, crashes
+
+    def strike(self, error: type[Exception] = OSError) -> None:
+        if self.random.random() < self.crashes:
+            raise Crash
+        if self.random.random() < self.faults:
+            raise error("by chance")
+
+
+class Topics:
+    """The outputs: a list of what was written, in order."""
+
+    def __init__(self, chance: Chance) -> None:
+        self.written: list[Output] = []
+        self.refused: dict[bytes, bool] = {}  # key -> too_large
+        self.chance = chance
+
+    async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
+        assert outputs
+        results: list[Exception | None] = []
+        for output in outputs:
+            too_large = self.refused.get(output.key or b"")
+            if too_large is not None and (output.way != "dead" or (too_large and output.value)):
+                results.append(Refused("refused", too_large=too_large))
+                continue
+            try:
+                self.chance.strike()
+                self.written.append(output)
+                self.chance.strike()  # written, but nobody was told
+            except OSError as error:
+                results.append(error)
+            else:
+                results.append(None)
+        return results
+
+    def of(self, way: str) -> list[Output]:
+        return [output for output in self.written if output.way == way]
+
+
+class StruckJudge(EmbeddedJudge):
+    """A detector whose calls fail by chance, before and after they did their work."""
+
+    chance: Chance
+
+    async def reserve(self, asks):
+        answers = await super().reserve(asks)
+        for i, answer in enumerate(answers):
+            try:
+                self.chance.strike(ServiceUnavailable)
+            except ServiceUnavailable as error:
+                if isinstance(answer, dedup.Verdict):
+                    await super().release([answer])
+                answers[i] = error
+        return answers
+
+    async def insert(self, verdicts):
+        self.chance.strike()
+        late = await super().insert(verdicts)
+        self.chance.strike()
+        return late
+
+
+class Worker:
+    """One life of a worker: a store, reader and pipeline; told events are kept."""
+
+    def __init__(self, folder: Path, topics: Topics, chance: Chance) -> None:
+        self.faults: list[tuple[str, str]] = []
+        self.counts: dict[str, int] = {}
+        self.now = 0.0
+        self.judge = StruckJudge(dedup.open(folder))
+        self.judge.chance = chance
+        self.reader = Reader(adapter(FORMATS["json"]), self.judge.recipe, 2, self.fault)
+        self.pipeline = Pipeline(
+            self.judge, topics, Events(self.fault, self.count),
+            wait_seconds=1.0, clock=lambda: self.now, sleep=self.sleep,
+        )  # fmt: skip
+
+    def fault(self, step: str, error: Exception) -> None:
+        self.faults.append((step, type(error).__name__))
+
+    def count(self, name: str, number: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + number
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    async def settle(self, records: Sequence[Record]) -> Batch:
+        batch = Batch(await self.reader.read(records))
+        await self.pipeline.settle(batch)
+        for name, number in batch.counts.items():
+            self.count(name, number)
+        return batch
+
+
+@contextmanager
+def working(folder: Path, topics: Topics | None = None, chance: Chance | None = None) -> Iterator:
+    chance = chance or Chance(0)
+    worker = Worker(folder, topics or Topics(chance), chance)
+    with worker.reader:
+        try:
+            yield worker
+        finally:
+            asyncio.run(worker.judge.__aexit__())
+
+
+def header(output: Output, name: str) -> str:
+    (found,) = [value for key, value in output.headers if key == name]
+    return found.decode()
+
+
+def log(contents: int, copies: int, seed: int) -> list[Record]:
+    pages = pagestream.stream(contents, copies, seed)
+    return [pagestream.record(i, *page) for i, page in enumerate(pages)]
+
+
+def test_one_page_of_each_content_is_unique(tmp_path):
+    """Without faults the first page of a content is unique and the others name it."""
+    topics = Topics(Chance(0))
+    records = log(8, 4, seed=1)
+    with working(tmp_path, topics) as worker:
+        batch = asyncio.run(worker.settle(records))
+    assert batch.offsets() == {("pages", 0): len(records)}
+    assert worker.counts == {"unique": 8, "near_duplicate": 24, "inserted": 8}
+    assert not worker.faults
+    uniques = {output.key for output in topics.of("unique")}
+    originals = {pagestream.url(*page) for page in pagestream.stream(8, 4, 1)}
+    for output in topics.of("duplicates"):
+        assert output.key not in uniques
+        assert header(output, "dedup.of") in originals
+        assert header(output, "dedup.status") == "near_duplicate"
+        assert int(header(output, "dedup.distance")) <= 7
+
+
+def test_records_pass_through_as_they_were(tmp_path):
+    """Key, value, timestamp and headers of each output are the input's, and ours come after them."""
+    topics = Topics(Chance(0))
+    records = [*log(3, 2, seed=2), Record("pages", 0, 6, 5, b"bad", b"json failed to parse")]
+    with working(tmp_path, topics) as worker:
+        asyncio.run(worker.settle(records))
+    outputs = {output.key: output for output in topics.written}
+    assert len(outputs) == len(topics.written) == len(records)
+    for record in records:
+        output = outputs[record.key]
+        assert (output.value, output.timestamp_ms) == (record.value, record.timestamp_ms)
+        assert output.headers[: len(record.headers)] == record.headers
+        assert all(name.startswith("dedup.") for name, _ in output.headers[len(record.headers) :])
+
+
+def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):
+    """A record that went through a worker before carries one verdict, the last one."""
+    topics = Topics(Chance(0))
+    record = pagestream.record(0, 1)
+    old = (("dedup.status", b"near_duplicate"), ("dedup.of", b"x"), ("other", b"y"))
+    with working(tmp_path, topics) as worker:
+        asyncio.run(worker.settle([Record("p", 0, 0, 1, b"k", record.value, old)]))
+    assert topics.written[0].headers == (("other", b"y"), ("dedup.status", b"unique"))
+
+
+def test_a_page_read_again_is_a_refetch(tmp_path):
+    """What a crash has the worker read again goes to the unique topic again, as refetch."""
+    topics = Topics(Chance(0))
+    for _ in range(2):
+        with working(tmp_path, topics) as worker:
+            asyncio.run(worker.settle([pagestream.record(0, 1)]))
+    assert [header(output, "dedup.status") for output in topics.of("unique")] == [
+        "unique",
+        "refetch",
+    ]
+
+
+def test_what_cannot_be_judged_says_why(tmp_path):
+    """Short pages, data pages and such of our own faults are kept with their reason."""
+    data = f'<script type="application/json">{{"text": "{pagestream.story(1)}"}}</script>'
+    values = [
+        b'{"url": "http://a/s", "html": "short"}',
+        json.dumps({"url": "http://a/d", "html": data}).encode(),
+    ]
+    records = [Record("p", 0, i, 1, None, value) for i, value in enumerate(values)]
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker:
+        asyncio.run(worker.settle(records))
+    assert [(header(o, "dedup.status"), header(o, "dedup.reason")) for o in topics.written] == [
+        ("exempt", "short"),
+        ("exempt", "data_page"),
+    ]
+
+
+def test_a_page_in_flight_elsewhere_is_waited_for_then_kept(tmp_path):
+    """A near-duplicate of a page that somebody else holds is kept as in_flight after the wait."""
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker, dedup.open(tmp_path) as other:
+        page = other.fingerprint(pagestream.html(1))
+        held = other.reserve(page, "http://example.com/elsewhere")
+        asyncio.run(worker.settle([pagestream.record(0, 1, 5)]))
+        assert worker.now >= 1.0
+        assert header(topics.written[0], "dedup.reason") == "in_flight"
+        assert other.insert(held)  # a late duplicate: both stay
+
+
+def test_a_page_in_flight_elsewhere_that_is_inserted_is_the_original(tmp_path):
+    """A pending page becomes a near-duplicate once the page it waits for is inserted."""
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker, dedup.open(tmp_path) as other:
+        page = other.fingerprint(pagestream.html(1))
+        held = other.reserve(page, "http://example.com/elsewhere")
+        pause = worker.sleep
+
+        async def sleep(seconds: float) -> None:
+            await pause(seconds)
+            other.insert(held)
+
+        worker.pipeline._sleep = sleep
+        asyncio.run(worker.settle([pagestream.record(0, 1, 5)]))
+    assert header(topics.written[0], "dedup.of") == "http://example.com/elsewhere"
+
+
+def test_a_batch_given_up_releases_its_pages(tmp_path):
+    """Cancelled in the middle, a batch gives its reservations back; its offsets are not to be had."""
+    topics = Topics(Chance(0))
+
+    async def cancelled(worker: Worker) -> Batch:
+        started = asyncio.Event()
+
+        async def never(_: object) -> list:
+            started.set()
+            await asyncio.Event().wait()
+            return []
+
+        topics.send = never
+        batch = Batch(await worker.reader.read(log(5, 1, seed=3)))
+        task = asyncio.create_task(worker.pipeline.settle(batch))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await worker.pipeline.give_up(batch)
+        return batch
+
+    with working(tmp_path, topics) as worker:
+        batch = asyncio.run(cancelled(worker))
+        assert worker.judge._detector.info()["in_flight"] == 0
+    assert worker.counts == {"released": 5}
+    with pytest.raises(ValueError, match="must not be committed"):
+        batch.offsets()
+
+
+def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
+    """A reservation that is taken while the worker gives up is given back too."""
+
+    async def cancelled(worker: Worker) -> None:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+        reserve = worker.judge.reserve
+
+        async def slow(asks):
+            answers = await reserve(asks)
+            asked.set()
+            await go_on.wait()
+            return answers
+
+        worker.judge.reserve = slow
+        batch = Batch(await worker.reader.read(log(5, 1, seed=3)))
+        task = asyncio.create_task(worker.pipeline.settle(batch))
+        await asked.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await worker.pipeline.give_up(batch)
+
+    with working(tmp_path) as worker:
+        asyncio.run(cancelled(worker))
+        assert worker.judge._detector.info()["in_flight"] == 0
+
+
+@pytest.mark.parametrize("too_large", [False, True])
+def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path, too_large):
+    """It goes to the dead letters, without its value if that is why; its copy is the unique page."""
+    topics = Topics(Chance(0))
+    first, copy = pagestream.record(0, 1, 0), pagestream.record(1, 1, 1)
+    topics.refused[first.key] = too_large
+    with working(tmp_path, topics) as worker:
+        asyncio.run(worker.settle([first, copy]))
+    (dead,) = topics.of("dead")
+    assert (dead.key, dead.value) == (first.key, None if too_large else first.value)
+    assert header(dead, "dedup.error.stage") == "produce"
+    assert header(dead, "dedup.error.offset") == "0"
+    assert [output.key for output in topics.of("unique")] == [copy.key]
+    assert not topics.of("duplicates")
+
+
+def test_dead_letters_say_where_they_come_from(tmp_path):
+    """Topic, partition, offset, stage, class and message stand in the headers, the bytes unmodified."""
+    topics = Topics(Chance(0))
+    record = Record("pages", 3, 17, 99, None, b"json failed to parse", (("a", b"b"),))
+    with working(tmp_path, topics) as worker:
+        asyncio.run(worker.settle([record]))
+    (dead,) = topics.of("dead")
+    assert (dead.key, dead.value, dead.timestamp_ms) == (None, record.value, 99)
+    assert dict(dead.headers) == {
+        "a": b"b",
+        "dedup.error.topic": b"pages",
+        "dedup.error.partition": b"3",
+        "dedup.error.offset": b"17",
+        "dedup.error.stage": b"read",
+        "dedup.error.class": EventInvalid.__name__.encode(),
+        "dedup.error.message": b"the crawler could not write this page: a failed dump",
+    }
+
+
+def test_a_page_that_breaks_the_detector_is_kept(tmp_path):
+    """An unexpected error for one page keeps it as exempt/error; the others are judged."""
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker:
+        reserve = worker.judge._detector.reserve
+
+        def broken(page, key, **kwargs):
+            if key == pagestream.url(1, 0):
+                raise RuntimeError("a bug")
+            return reserve(page, key, **kwargs)
+
+        worker.judge._detector.reserve = broken
+        asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
+    assert worker.counts == {"unique": 2, "exempt/error": 1, "inserted": 2}
+    assert worker.faults == [("judge", "RuntimeError")]
+
+
+def test_an_insert_that_never_works_costs_one_page_its_memory(tmp_path):
+    """An unexpected error at insert is confined to its page; the batch goes on to its end."""
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker:
+        insert = worker.judge._detector.insert_many
+
+        def broken(verdicts):
+            if any(v.key == pagestream.url(1, 0) for v in verdicts):
+                raise RuntimeError("a bug")
+            return insert(verdicts)
+
+        worker.judge._detector.insert_many = broken
+        batch = asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
+    assert batch.done
+    assert worker.counts == {"unique": 3, "inserted": 2, "released": 1}
+
+
+def test_another_recipe_ends_the_worker(tmp_path):
+    """A store of another recipe is an error that ends the worker, with nothing written."""
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker:
+
+        def broken(*_, **__):
+            raise RecipeMismatch("other")
+
+        worker.judge._detector.reserve = broken
+        with pytest.raises(RecipeMismatch):
+            asyncio.run(worker.settle([pagestream.record(0, 0)]))
+    assert not topics.written
+
+
+@pytest.mark.parametrize("seed", range(SCHEDULES))
+def test_whatever_fails_nothing_is_lost(tmp_path, seed):
+    """Crashes and faults at chance moments: every record is in an output, every drop explained.
+
+    Of each content one page at least is unique; a page is dropped only after the page it names was
+    written; none is dropped as its own duplicate, nor after it was inserted.
+    """
+    chance = Chance(seed, faults=(seed % 3) * 0.05, crashes=(seed % 5) * 0.01)
+    topics = Topics(chance)
+    records = log(10, 3, seed)
+    committed, lives = 0, 0
+    while committed < len(records):
+        lives += 1
+        with working(tmp_path, topics, chance) as worker:
+            try:
+                while committed < len(records):
+                    size = chance.random.randrange(1, 12)
+                    batch = asyncio.run(worker.settle(records[committed : committed + size]))
+                    chance.strike(Crash)  # done, and not committed
+                    committed = batch.offsets()["pages", 0]
+            except Crash:
+                pass
+    by_key = {record.key: page for record, page in zip(records, pagestream.stream(10, 3, seed))}  # noqa: B905
+    accepted: set[str] = set()
+    seen: set[bytes] = set()
+    for output in topics.written:
+        assert output.key is not None
+        content, copy = by_key[output.key]
+        seen.add(output.key)
+        if output.way == "unique":
+            accepted.add(pagestream.url(content, copy))
+            continue
+        assert output.way == "duplicates"
+        of = header(output, "dedup.of")
+        assert of in accepted
+        assert of != pagestream.url(content, copy)
+        assert pagestream.content_of(of) == content
+    assert seen == set(by_key)
+    assert {pagestream.content_of(url) for url in accepted} == set(range(10))
+    if chance.crashes == chance.faults == 0:
+        assert len(accepted) == 10 == len(topics.of("unique"))
+
+
+def test_readings_keep_their_order(tmp_path):
+    """However many threads read, readings come back in the order of the records."""
+    with working(tmp_path) as worker:
+        readings = asyncio.run(worker.reader.read(log(30, 3, seed=4)))
+    assert [reading.record.offset for reading in readings] == list(range(90))
+    assert all(isinstance(reading, Reading) and reading.page for reading in readings)
