@@ -1,7 +1,7 @@
 # make help explains. Everything is built and installed in .venv and build, nothing elsewhere.
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := $(wildcard native/*.* native/*/*.*)
+NATIVE := $(wildcard native/*.* native/*/*.* native/src/*/*.*)
 TEST_FLAGS ?=
 
 # So many test files at a time; each process has a Kafka of its own. 0: in this process, one after the other.

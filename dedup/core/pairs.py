@@ -3,7 +3,7 @@
     values -> sorted, each once -> block by block, a thread each -> pairs -> merged
 
 This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
-(WWW 2007), section 3.3, with one set on both sides; native/src/join.h tells how it is done here.
+(WWW 2007), section 3.3, with one set on both sides; native/src/bulk/join.h tells how it is done here.
 What does not fit in memory goes to dedup.core.bulk.out_of_core.
 
 The rule kept here: a pair belongs to the first block in which it is equal, so blocks may be joined

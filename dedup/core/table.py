@@ -3,7 +3,7 @@
     values, documents -> Table -> probe -> the documents of all values within k
 
 The method is that of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
-(WWW 2007), section 3, with the block designs of native/src/design.h. A fingerprint is a Python int
+(WWW 2007), section 3, with the block designs of native/src/design/design.h. A fingerprint is a Python int
 in 0 .. 2**64 - 1, and so is a document; what a document is, its caller knows.
 
 The rules kept here:

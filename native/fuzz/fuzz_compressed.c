@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/checksum.h"
+#include "base/checksum.h"
 #include "ndd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -3,7 +3,7 @@
  *
  *     input = key (16 bytes), the bytes that are hashed and taken for hashes and weights
  */
-#include "../src/hash.h"
+#include "hash/hash.h"
 #include "fuzz.h"
 
 #define PADDING 16

@@ -7,7 +7,7 @@
  * loads must be valid, hold what its bytes say by docs/table-format.md, answer as a scan of them
  * does, save to the same bytes, and still do so after changes that are taken back.
  */
-#include "../src/checksum.h"
+#include "base/checksum.h"
 #include "fuzz.h"
 
 enum { PUT_RIGHT = 16 }; /* below it: k */

@@ -7,7 +7,7 @@
  * opens must hold distinct pairs, say of each that it holds it, answer as a scan of them does, and be
  * written again, with another design perhaps, as a segment of the same pairs.
  */
-#include "../src/checksum.h"
+#include "base/checksum.h"
 #include "fuzz.h"
 
 enum { PUT_RIGHT = 16 }; /* below it: k of the probes */

@@ -135,7 +135,7 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
 /* ------------------------------------------------------------------------------------- table */
 
 /*
- * All stored fingerprints within Hamming distance k of a given one, exactly (native/src/table.c
+ * All stored fingerprints within Hamming distance k of a given one, exactly (native/src/table/table.c
  * tells how). A table is a set of pairs (value, document): each distinct value is stored once,
  * with all its documents; any 64-bit numbers may be either.
  *
@@ -339,7 +339,7 @@ void ndd_flatten(uint64_t *parents, uint64_t n);
 
 /*
  * Many queries, known at once, against a stream of fingerprints that is never held: the batch
- * problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, exactly (native/src/batch.c tells
+ * problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, exactly (native/src/bulk/batch.h tells
  * how). Any number of threads may probe the same queries at once, each with hits of its own.
  */
 typedef struct ndd_queries ndd_queries;
@@ -385,7 +385,7 @@ void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
 
 /* --------------------------------------------- the paper's designs, and compressed fingerprints */
 
-/* One block table of a design: what a probe of it looks up (native/src/design.h). */
+/* One block table of a design: what a probe of it looks up (native/src/design/design.h). */
 typedef struct ndd_block {
     uint64_t mask;      /* the bits of its key */
     uint64_t flips;     /* those that a probe flips, */

@@ -28,10 +28,10 @@ static uint64_t reads; /* of interpolation searches */
 #define malloc test_malloc
 #define calloc test_calloc
 #define realloc test_realloc
-#include "codec_elias_fano.c"
-#include "codec_huffman.c"
-#include "compressed.c"
-#include "permuted.c"
+#include "paper/codec_elias_fano.c"
+#include "paper/codec_huffman.c"
+#include "paper/compressed.c"
+#include "paper/permuted.c"
 #undef malloc
 #undef calloc
 #undef realloc

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "hash.h"
+#include "hash/hash.h"
 #include "ndd.h"
 
 struct bytes {

@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "ndd.h"
-#include "radix.h"
+#include "design/radix.h"
 
 enum { N = 200000 };
 

@@ -25,20 +25,20 @@ static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p
 #define malloc test_malloc
 #define calloc test_calloc
 #define realloc test_realloc
-#include "answer.c"
-#include "checksum.c"
-#include "design.c"
-#include "design_costs.c"
-#include "keying.c"
-#include "pair_sort.c"
-#include "radix.c"
+#include "table/answer.c"
+#include "base/checksum.c"
+#include "design/design.c"
+#include "design/design_costs.c"
+#include "design/keying.c"
+#include "table/pair_sort.c"
+#include "design/radix.c"
 #define SEGMENT_CROWD 64
-#include "segment.c"
-#include "segment_crowd.c"
-#include "segment_write.c"
+#include "segment/segment.c"
+#include "segment/segment_crowd.c"
+#include "segment/segment_write.c"
 static uint64_t steps; /* of probes */
 #define COUNT_STEPS(n) (steps += (n))
-#include "segment_probe.c"
+#include "segment/segment_probe.c"
 #undef malloc
 #undef calloc
 #undef realloc

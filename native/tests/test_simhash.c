@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "check.h"
-#include "hash.h"
+#include "hash/hash.h"
 #include "ndd.h"
-#include "simhash.h"
+#include "hash/simhash.h"
 
 static uint64_t plain(const uint64_t *hashes, const uint32_t *weights, size_t n) {
     uint64_t value = 0;

@@ -34,14 +34,14 @@ COUNTED = "memchr memcpy memmove memset memcmp realloc".split()
 def count_steps(tmp_path_factory):
     """Return a function that gives the steps that reading a page takes."""
     compiler = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or "gcc"]
-    sources = sorted((ROOT / "native" / "src").glob("*.c"))
+    sources = sorted((ROOT / "native" / "src").rglob("*.c"))
     if not sources or not shutil.which(compiler[0]) or sys.platform != "linux":
         pytest.skip("counting steps needs the native sources, Linux and a C compiler")
     folder = tmp_path_factory.mktemp("steps")
     library = folder / "steps.so"
-    include = f"-I{ROOT / 'native' / 'include'}"
+    include = [f"-I{ROOT / 'native' / folder}" for folder in ("include", "src")]
     renamed = [f"-D{name}=counted_{name}" for name in COUNTED]
-    flags = ["-std=c11", "-O1", "-fPIC", "-fno-builtin", "-w", include]
+    flags = ["-std=c11", "-O1", "-fPIC", "-fno-builtin", "-w", *include]
     counter = folder / "count_steps.o"
     source = Path(__file__).with_name("count_steps.c")
     subprocess.run([*compiler, *flags, "-c", source, "-o", counter], check=True)

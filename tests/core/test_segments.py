@@ -470,11 +470,11 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
 
 
 STEPS = [
-    "segments.folder.write_segment",
-    "segments.segment.replace_file",
-    "segments.folder.write_manifest",
-    "segments.manifest.replace_file",
-    "segments.folder.Folder.delete",
+    "core.bulk.segments.folder.write_segment",
+    "core.bulk.segments.segment.replace_file",
+    "core.bulk.segments.folder.write_manifest",
+    "core.bulk.segments.segment_manifest.replace_file",
+    "core.bulk.segments.folder.Folder.delete",
 ]
 
 KILLED = """
@@ -486,7 +486,7 @@ table.insert_many(range(1000, 1300), range(300))
 if sys.argv[3] == "merge":
     table.flush()
 module, *names = sys.argv[2].rsplit(".", 1) if "Folder." not in sys.argv[2] else (
-    "segments.folder", "Folder", "delete")
+    "core.bulk.segments.folder", "Folder", "delete")
 place = importlib.import_module("dedup." + module)
 for name in names[:-1]:
     place = getattr(place, name)

@@ -64,7 +64,7 @@ KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "detector.open", "scrapy.session.read_page", "Detector.reserve", "Detector.insert_many",
+    "detector.detector.open", "scrapy.session.read_page", "Detector.reserve", "Detector.insert_many",
     "Detector.release", "Detector.forget", "Detector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]

@@ -112,7 +112,7 @@ def regressions() -> Iterator[Seed]:
 
 def dictionary() -> list[bytes]:
     """Return tag names, attributes and references, as they stand in pages."""
-    tags = (ROOT / "native" / "src" / "tag_table.h").read_text()
+    tags = (ROOT / "native" / "src" / "reader" / "tag_table.h").read_text()
     names = re.findall(r"\}, /\* (\w+) \*/", tags)
     words = [f"<{name}>" for name in names] + [f"</{name}>" for name in names]
     words += ["hidden", "aria-hidden=true", "style='display:none'", "visibility:hidden", "href="]

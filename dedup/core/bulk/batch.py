@@ -4,7 +4,7 @@
     stream -> pieces -> a thread each -> the matches of each piece, in the order of the stream
 
 This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
-(WWW 2007), section 3.3; native/src/batch.c tells how it is done here.
+(WWW 2007), section 3.3; native/src/bulk/batch.h tells how it is done here.
 
 The rules kept here:
   - What is found is what comparing every query with every fingerprint finds.

@@ -1,0 +1,11 @@
+/* Sorting many 64-bit numbers by some of their bits, in time linear in their number. */
+#ifndef NDD_RADIX_H
+#define NDD_RADIX_H
+
+#include "design/design.h"
+
+/* Sorts n values by the key that a block takes of them, or, without a block, as numbers. Equal keys
+ * keep their order. scratch holds n values too; returns whichever of the two the result is in. */
+uint64_t *radix_sort(uint64_t *values, uint64_t *scratch, size_t n, const struct block *block);
+
+#endif

@@ -1,0 +1,137 @@
+#include "reader/characters.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "reader/character_table.h"
+#include "reader/entity_table.h"
+
+const char *ndd_unicode_version(void) {
+    return UNICODE_VERSION;
+}
+
+struct character character_of(uint32_t code) {
+    if (code > 0x10ffff) code = NOT_A_CHARACTER;
+    const struct character_kind *kind =
+        &character_kinds[character_rows[character_page[code >> 8]][code & 255]];
+    struct character found = {(uint32_t)((int32_t)code + kind->lower), kind->kind, 0};
+    return found;
+}
+
+static struct character of_bytes(uint32_t code, uint16_t taken) {
+    struct character found = character_of(code);
+    found.taken = taken;
+    return found;
+}
+
+struct character character_at(const uint8_t *at, const uint8_t *end) {
+    size_t left = (size_t)(end - at);
+    uint8_t c = at[0];
+    if (c < 0x80) return of_bytes(c, 1);
+    if (c >= 0xc2 && c < 0xe0 && left >= 2 && (at[1] & 0xc0) == 0x80) {
+        return of_bytes((uint32_t)(c & 0x1f) << 6 | (at[1] & 0x3f), 2);
+    }
+    if ((c & 0xf0) == 0xe0 && left >= 3 && (at[1] & 0xc0) == 0x80 && (at[2] & 0xc0) == 0x80) {
+        uint32_t x = (uint32_t)(c & 0x0f) << 12 | (uint32_t)(at[1] & 0x3f) << 6 | (at[2] & 0x3f);
+        if (x >= 0x800 && (x < 0xd800 || x > 0xdfff)) return of_bytes(x, 3);
+    }
+    if ((c & 0xf8) == 0xf0 && left >= 4 && (at[1] & 0xc0) == 0x80 && (at[2] & 0xc0) == 0x80 &&
+        (at[3] & 0xc0) == 0x80) {
+        uint32_t x = (uint32_t)(c & 0x07) << 18 | (uint32_t)(at[1] & 0x3f) << 12 |
+                     (uint32_t)(at[2] & 0x3f) << 6 | (at[3] & 0x3f);
+        if (x >= 0x10000 && x <= 0x10ffff) return of_bytes(x, 4);
+    }
+    return of_bytes(NOT_A_CHARACTER, 1);
+}
+
+/* Numbers 128 to 159 stand for Windows-1252 characters, as browsers read them. */
+static const uint16_t windows_1252[32] = {
+    0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
+    0x2039, 0x0152, 0x8d,   0x017d, 0x8f,   0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
+    0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,   0x017e, 0x0178};
+
+static size_t numeric_reference(const uint8_t *at, const uint8_t *end, uint32_t *code) {
+    const uint8_t *p = at + 2; /* past "&#" */
+    uint32_t base = 10;
+    if (p < end && (*p | 0x20) == 'x') {
+        base = 16;
+        p++;
+    }
+    const uint8_t *digits = p;
+    uint32_t x = 0;
+    for (; p < end; p++) {
+        uint32_t digit;
+        if (is_ascii_digit(*p)) digit = (uint32_t)(*p - '0');
+        else if (base == 16 && (uint8_t)((*p | 0x20) - 'a') < 6) digit = (uint32_t)((*p | 0x20) - 'a' + 10);
+        else break;
+        x = x > 0x10ffff ? x : x * base + digit; /* too large stays too large */
+    }
+    if (p == digits) return 0;
+    if (p < end && *p == ';') p++;
+    if (x >= 0x80 && x < 0xa0) x = windows_1252[x - 0x80];
+    *code = x == 0 || x > 0x10ffff || (x >= 0xd800 && x <= 0xdfff) ? NOT_A_CHARACTER : x;
+    return (size_t)(p - at);
+}
+
+#define LONGEST_ENTITY 33
+
+/* What most references are, as load_le() reads them. */
+static const struct { uint64_t name; uint32_t code; } usual_entities[] = {
+    {UINT64_C(0x3b7073626e), 0xa0}, /* nbsp; */
+    {UINT64_C(0x3b746c), '<'},      /* lt; */
+    {UINT64_C(0x3b7467), '>'},      /* gt; */
+    {UINT64_C(0x3b706d61), '&'},    /* amp; */
+    {UINT64_C(0x3b746f7571), '"'}}; /* quot; */
+
+static int usual_reference(const uint8_t *name, size_t n, uint32_t *code) {
+    if (n > 5) return 0;
+    uint64_t bytes = load_le(name, n);
+    for (size_t i = 0; i < sizeof usual_entities / sizeof *usual_entities; i++) {
+        if (usual_entities[i].name == bytes) return *code = usual_entities[i].code, 1;
+    }
+    return 0;
+}
+
+/* The longest entity name that the bytes begin with; the table is sorted, so all candidates lie
+ * between the first entry not below the first letter and the entry of the whole run. */
+static size_t named_reference(const uint8_t *name, size_t n, uint32_t codes[2]) {
+    for (size_t length = n; length >= 2; length--) {
+        /* a name that needs its semicolon can only match with it */
+        size_t low = 0, high = sizeof entities / sizeof *entities;
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            int order = strncmp(entities[middle].name, (const char *)name, length);
+            if (order == 0 && entities[middle].name[length] != '\0') order = 1;
+            if (order == 0) {
+                codes[0] = entities[middle].first;
+                codes[1] = entities[middle].second;
+                return length;
+            }
+            if (order < 0) low = middle + 1;
+            else high = middle;
+        }
+        /* Names without semicolon have at most 6 letters: go there at once. */
+        if (length > 7) length = 7;
+    }
+    return 0;
+}
+
+size_t character_reference(const uint8_t *at, const uint8_t *end, int in_attribute,
+                           uint32_t codes[2]) {
+    codes[1] = 0;
+    if (end - at < 3) return 0;
+    if (at[1] == '#') return numeric_reference(at, end, &codes[0]);
+    const uint8_t *name = at + 1, *p = name;
+    while (p < end && p - name < LONGEST_ENTITY && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
+    if (p < end && *p == ';') p++;
+    if (p == name) return 0;
+    if (usual_reference(name, (size_t)(p - name), &codes[0])) return (size_t)(p - at);
+    size_t n = named_reference(name, (size_t)(p - name), codes);
+    if (n == 0) return 0;
+    const uint8_t *after = name + n;
+    if (in_attribute && after[-1] != ';' && after < end &&
+        (*after == '=' || is_ascii_letter(*after) || is_ascii_digit(*after))) {
+        return 0;
+    }
+    return n + 1;
+}

@@ -1,0 +1,178 @@
+/*
+ * Tokens of the kept blocks become features, and features a page's three fingerprints
+ * (docs/fingerprint-spec.md, "Fingerprints").
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "hash/hash.h"
+#include "reader/reading.h"
+#include "hash/simhash.h"
+
+#define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
+
+/*
+ * Which hashes are distinct. Numbers, from 1 up in the order in which the hashes come, stand in slots; what
+ * a hash's own slot tells is whether it is new, seen, or finds another there. Which of these is chance, and
+ * a processor that guesses wrong loses more time than all the rest takes: so there is no branch on it.
+ * Those that find another there wait for the next round, with a table of their size and another seed.
+ *
+ * The public recipe's hashes can be crafted, all for one slot; so where a hash stands depends on a seed
+ * that no page's author can know. The fingerprint never does.
+ */
+struct round {
+    uint32_t *slots;     /* 0 when empty */
+    uint64_t *hashes;    /* by number; one more place than there are hashes */
+    uint64_t *waits;     /* for the next round; may stand where the round's hashes come from */
+    uint64_t multiplier; /* odd */
+    int shift;           /* leaves of a product as many bits as number the slots */
+    uint32_t next;       /* the number of the next new hash */
+    size_t waiting;
+};
+
+/* Makes ready for so many hashes; 0 without memory. */
+static int round_begin(struct ndd_reader *reader, struct round *round, size_t most) {
+    size_t slots = 64;
+    round->shift = 64 - 6;
+    for (; slots < most + most / 2; slots *= 2) round->shift--;
+    reader->slots.n = 0;
+    if (!ROOM(reader, reader->slots, slots)) return 0;
+    memset(reader->slots.at, 0, slots * sizeof *reader->slots.at);
+    round->slots = reader->slots.at;
+    round->multiplier = hash_mix(round->multiplier) | 1;
+    round->waiting = 0;
+    return 1;
+}
+
+static int first_round(struct ndd_reader *reader, struct round *round, size_t most, uint64_t *hashes,
+                       uint64_t *waits) {
+    round->hashes = hashes;
+    round->waits = waits;
+    round->next = 1;
+    round->multiplier = (uint64_t)(uintptr_t)reader ^ reader->key.k0;
+    return round_begin(reader, round, most);
+}
+
+/* What stands in a hash's own slot: its number, which it gets if the slot is empty, or another's; the
+ * caller counts it among those that wait if *other is 1. */
+static inline uint32_t round_add(struct round *round, uint64_t hash, uint32_t *other) {
+    uint32_t *slot = &round->slots[hash * round->multiplier >> round->shift];
+    uint32_t there = *slot, fresh = there == 0, number = there | (round->next & (0 - fresh));
+    *slot = number;
+    round->hashes[round->next] = hash;
+    round->next += fresh;
+    *other = round->hashes[number] != hash;
+    round->waits[round->waiting] = hash;
+    return number;
+}
+
+static inline uint32_t capped(uint32_t weight) {
+    return weight < WEIGHT_CAP ? weight : WEIGHT_CAP;
+}
+
+/* Adds to the weights of some hashes; in any order the sums are the same, the cap included. step: 1 if each
+ * has a weight of its own, 0 if all have the first one. */
+static inline void weigh(struct round *shared, uint32_t *sums, uint32_t *wait_weights,
+                         const uint64_t *hashes, const uint32_t *weights, size_t step, size_t n) {
+    struct round round = *shared;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t other, weight = weights[i * step];
+        sums[round.next] = 0;
+        uint32_t number = round_add(&round, hashes[i], &other);
+        sums[number] = capped(sums[number] + (weight & (other - 1)));
+        wait_weights[round.waiting] = weight;
+        round.waiting += other;
+    }
+    *shared = round;
+}
+
+static void sum_words(struct ndd_reader *reader, size_t kept, ndd_page *page) {
+    struct round round;
+    reader->set.n = reader->waits.n = reader->set_weights.n = 0;
+    if (!ROOM(reader, reader->set, kept + 2) || !ROOM(reader, reader->waits, kept + 1) ||
+        !ROOM(reader, reader->set_weights, 2 * kept + 3)) return;
+    uint32_t *sums = reader->set_weights.at, *weights = sums + kept + 2;
+    if (!first_round(reader, &round, kept, reader->set.at, reader->waits.at)) return;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (block->weight == 0) continue;
+        weigh(&round, sums, weights, reader->tokens.at + block->first_token, &block->weight, 0, block->tokens);
+    }
+    while (round.waiting > 0) {
+        size_t n = round.waiting;
+        if (!round_begin(reader, &round, n)) return;
+        weigh(&round, sums, weights, round.waits, weights, 1, n);
+    }
+    page->features = round.next - 1;
+    reader->status = ndd_simhash_weighted(round.hashes + 1, sums + 1, round.next - 1, &page->value);
+}
+
+/* Adds those that wait, round after round. */
+static int rounds_end(struct ndd_reader *reader, struct round *shared) {
+    while (shared->waiting > 0) {
+        size_t n = shared->waiting;
+        if (!round_begin(reader, shared, n)) return 0;
+        struct round round = *shared;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t other;
+            round_add(&round, round.waits[i], &other);
+            round.waiting += other;
+        }
+        *shared = round;
+    }
+    return 1;
+}
+
+/* The distinct shingles of the kept tokens take the place of all tokens, whose last use this is. */
+static void sum_shingles(struct ndd_reader *reader, size_t kept, ndd_page *page) {
+    struct round round;
+    uint64_t first = 0, second = 0;
+    size_t seen = 0;
+    if (!first_round(reader, &round, kept, reader->tokens.at, reader->waits.at)) return;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (block->weight == 0) continue;
+        const uint64_t *token = reader->tokens.at + block->first_token;
+        for (uint32_t j = 0; j < block->tokens; j++) {
+            uint32_t other = 0;
+            uint64_t third = token[j];
+            if (++seen >= 3) round_add(&round, hash_shingle(first, second, third), &other);
+            round.waiting += other;
+            first = second;
+            second = third;
+        }
+    }
+    if (seen == 1) page->check = hash_shingle(second, 0, 0); /* too few for a run of three */
+    else if (seen == 2) page->check = hash_shingle(first, second, 0);
+    else if (seen > 2 && rounds_end(reader, &round)) page->check = ndd_simhash(round.hashes + 1, round.next - 1);
+}
+
+static void sum_links(struct ndd_reader *reader, ndd_page *page) {
+    struct round round;
+    size_t n = reader->links.n;
+    reader->set.n = reader->waits.n = 0;
+    if (!ROOM(reader, reader->set, n + 2) || !ROOM(reader, reader->waits, n + 1)) return;
+    if (!first_round(reader, &round, n, reader->set.at, reader->waits.at)) return;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t other;
+        round_add(&round, reader->links.at[i].hash, &other);
+        round.waiting += other;
+    }
+    if (!rounds_end(reader, &round)) return;
+    page->link_count = round.next - 1;
+    page->links = ndd_simhash(round.hashes + 1, round.next - 1);
+}
+
+void features_sum(struct ndd_reader *reader, ndd_page *page) {
+    size_t kept = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
+    }
+    memset(page, 0, sizeof *page);
+    sum_words(reader, kept, page);
+    if (reader->status == NDD_OK) sum_shingles(reader, kept, page);
+    if (reader->status == NDD_OK) sum_links(reader, page);
+    page->text_bytes = reader->text_bytes;
+    page->data_bytes = reader->data_bytes;
+    page->invalid_bytes = reader->invalid_bytes;
+}

@@ -1,0 +1,110 @@
+/* The reader's public functions: each leads a page through scan, blocks and features. */
+#include "reader/reading.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
+
+const char *ndd_recipe(void) {
+    return "words-0-3";
+}
+
+ndd_status ndd_reader_open(ndd_reader **reader) {
+    if (reader == NULL) return NDD_BAD_ARGUMENT;
+    struct ndd_reader *made = calloc(1, sizeof *made);
+    if (made == NULL) return NDD_NO_MEMORY;
+    *reader = made;
+    return NDD_OK;
+}
+
+void ndd_reader_close(ndd_reader *reader) {
+    if (reader == NULL) return;
+    scratch_drop(reader);
+    free(reader);
+}
+
+void ndd_reader_keep_words(ndd_reader *reader, int on) {
+    reader->keep_words = on;
+}
+
+static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t n, ndd_key key,
+                        const ndd_page *page) {
+    if (reader == NULL || page == NULL || (bytes == NULL && n > 0)) return NDD_BAD_ARGUMENT;
+    if (n > PAGE_MOST) return NDD_TOO_LARGE;
+    scratch_trim(reader);
+    reader->tokens.n = reader->blocks.n = reader->links.n = 0;
+    reader->words_kept.n = reader->words_shown.n = 0;
+    reader->key = key;
+    reader->status = NDD_OK;
+    reader->text_bytes = reader->data_bytes = reader->invalid_bytes = 0;
+    reader->directory = NULL;
+    reader->directory_length = 0;
+    reader->context = 0;
+    reader->token_length = 0;
+    reader->run = 0;
+    reader->in_block = 0;
+    return NDD_OK;
+}
+
+static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
+    ndd_page made;
+    if (reader->status == NDD_OK) {
+        blocks_weigh(reader);
+        features_sum(reader, &made);
+    }
+    if (reader->status == NDD_OK) *page = made;
+    return reader->status;
+}
+
+ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
+                         const uint8_t *directory, size_t directory_length, ndd_key key,
+                         ndd_page *page) {
+    ndd_status status = begin(reader, html, n, key, page);
+    if (status != NDD_OK) return status;
+    reader->directory = directory;
+    reader->directory_length = directory != NULL ? directory_length : 0;
+    if (n > 0) reader_scan(reader, html, n);
+    return finish(reader, page);
+}
+
+ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,
+                         ndd_page *page) {
+    ndd_status status = begin(reader, text, n, key, page);
+    if (status != NDD_OK) return status;
+    if (n > 0) words_plain(reader, text, text + n);
+    words_end_block(reader);
+    return finish(reader, page);
+}
+
+static void show(struct ndd_reader *reader, const uint8_t *bytes, size_t n) {
+    if (!ROOM(reader, reader->words_shown, n)) return;
+    memcpy(reader->words_shown.at + reader->words_shown.n, bytes, n);
+    reader->words_shown.n += n;
+}
+
+static void show_weight(struct ndd_reader *reader, unsigned weight) {
+    uint8_t digits[8];
+    size_t at = sizeof digits;
+    digits[--at] = '\t';
+    do digits[--at] = (uint8_t)('0' + weight % 10);
+    while ((weight /= 10) > 0);
+    show(reader, digits + at, sizeof digits - at);
+}
+
+ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n) {
+    if (reader == NULL || words == NULL || n == NULL || !reader->keep_words) return NDD_BAD_ARGUMENT;
+    reader->words_shown.n = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (block->weight == 0) continue;
+        size_t end = i + 1 < reader->blocks.n ? block[1].first_word : reader->words_kept.n;
+        show_weight(reader, block->weight);
+        show(reader, reader->words_kept.at + block->first_word, end - block->first_word - 1);
+        show(reader, (const uint8_t *)"\n", 1);
+    }
+    if (reader->status != NDD_OK) return reader->status;
+    *words = reader->words_shown.at;
+    *n = reader->words_shown.n;
+    return NDD_OK;
+}

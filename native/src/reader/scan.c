@@ -1,0 +1,278 @@
+/*
+ * One pass over a page's bytes: markup steers, text goes to words.c.
+ *
+ * There is no tree and no recursion. A stack of open elements, of bounded depth and searched to a
+ * bounded depth, hands down the context a piece of text stands in. Every byte is passed once: a
+ * search that fails reads to the end of the page, and then the page is done.
+ */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/chunk.h"
+#include "reader/reading.h"
+#include "reader/tags.h"
+
+#define STACK_DEPTH 512 /* elements nested deeper are counted, not remembered */
+#define SEARCH_DEPTH 64 /* how far back an end tag looks for its element */
+
+struct element {
+    uint64_t name;
+    uint64_t end;       /* a short name and '>', in the highest bytes: what its end tag looks like; else 0 */
+    uint32_t end_shift; /* the bits below them */
+    uint32_t flags;
+    uint32_t context;
+};
+
+struct scan {
+    struct ndd_reader *reader;
+    const uint8_t *end;
+    uint32_t depth;
+    uint32_t outermost; /* elements with a hint that stand in none, so far */
+    uint32_t too_deep; /* open elements that found no room */
+    struct element stack[STACK_DEPTH];
+};
+
+static void set_context(struct scan *scan) {
+    scan->reader->context = scan->depth > 0 ? scan->stack[scan->depth - 1].context : 0;
+}
+
+static void close_to(struct scan *scan, uint32_t depth) {
+    scan->depth = depth;
+    scan->too_deep = 0;
+    set_context(scan);
+}
+
+/* Closes the nearest open element that has one of the wanted flags, unless one of the fence flags
+ * stands before it, or an element whose content is not text: what is inside ends nothing outside. */
+static void close_implied(struct scan *scan, uint32_t wanted, uint32_t fence) {
+    uint32_t lowest = scan->depth > SEARCH_DEPTH ? scan->depth - SEARCH_DEPTH : 0;
+    for (uint32_t i = scan->depth; i > lowest; i--) {
+        uint32_t flags = scan->stack[i - 1].flags;
+        if (flags & wanted) {
+            close_to(scan, i - 1);
+            return;
+        }
+        if (flags & (fence | TAG_SKIP)) return;
+    }
+}
+
+/* A start tag may end elements that HTML lets stand open. */
+static void implied_ends(struct scan *scan, uint32_t flags) {
+    if (flags & TAG_BLOCK) close_implied(scan, TAG_PARAGRAPH, TAG_BLOCK);
+    if (!(flags & (TAG_ITEM | TAG_TERM | TAG_CELL | TAG_ROW | TAG_GROUP | TAG_LINK))) return;
+    if (flags & TAG_ITEM) close_implied(scan, TAG_ITEM, TAG_LIST | TAG_CELL | TAG_TABLE);
+    else if (flags & TAG_TERM) close_implied(scan, TAG_TERM, TAG_TERMS | TAG_CELL | TAG_TABLE);
+    else if (flags & TAG_CELL) close_implied(scan, TAG_CELL, TAG_ROW | TAG_TABLE);
+    else if (flags & TAG_ROW) close_implied(scan, TAG_ROW, TAG_TABLE);
+    else if (flags & TAG_GROUP) close_implied(scan, TAG_GROUP, TAG_TABLE);
+    else if (flags & TAG_LINK) close_implied(scan, TAG_LINK, TAG_BLOCK);
+}
+
+_Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DROPPED &&
+               TAG_MAIN / TAG_SKIP == IN_MAIN && TAG_HEADER / TAG_SKIP == IN_HEADER &&
+               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK,
+               "marks of a context stand in the order of the flags of tags");
+
+static uint32_t context_of(struct scan *scan, uint32_t flags, const struct attributes *attributes) {
+    uint32_t outer = scan->reader->context;
+    uint32_t context = flags / TAG_SKIP & IN_ANY;
+    if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
+        if (attributes->hidden) context |= IN_SKIPPED;
+        if (attributes->dropped) context |= IN_DROPPED;
+        if (attributes->main) context |= IN_MAIN;
+        if (attributes->comments) context |= IN_COMMENTS;
+    }
+    uint32_t hints = context & IN_OUTERMOST;
+    if (hints == 0 || outer & IN_SKIPPED) return outer | context;
+    if (outer & IN_OUTERMOST) {
+        context &= ~hints;
+        if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
+        if (hints & IN_HEADER) context |= IN_HEADER_INSIDE;
+        if (hints & IN_COMMENTS) context |= IN_COMMENTS_INSIDE;
+    } else {
+        if (flags & TAG_FORM) context |= IN_FORM;
+        if (scan->outermost < OUTERMOST_MOST) scan->outermost++;
+        context |= scan->outermost * OUTERMOST_ONE;
+    }
+    return outer | context;
+}
+
+/* The end of an element whose content is no markup: past its end tag, or the page's end. */
+static const uint8_t *raw_end(const struct scan *scan, const uint8_t *at, uint64_t name,
+                              const uint8_t **content_end) {
+    const uint8_t *end = scan->end;
+    while ((at = memchr(at, '<', (size_t)(end - at))) != NULL) {
+        if (end - at > 2 && at[1] == '/' && is_ascii_letter(at[2])) {
+            const uint8_t *p = at + 2;
+            while (p < end && p - at < 14 && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
+            if (tag_name(at + 2, (size_t)(p - at - 2), end) == name &&
+                (p == end || is_html_space(*p) || *p == '/' || *p == '>')) {
+                *content_end = at;
+                p = memchr(p, '>', (size_t)(end - p));
+                return p != NULL ? p + 1 : end;
+            }
+        }
+        at++;
+    }
+    *content_end = end;
+    return end;
+}
+
+/* Notes what the end tag of an element looks like, if its name has n <= 7 bytes and is no hash. */
+static inline void expect_end(struct element *element, size_t n) {
+    int is_short = n < 8 && element->name >> 63 == 0;
+    element->end_shift = is_short ? 56 - 8 * (uint32_t)n : 0;
+    element->end = is_short ? (element->name | (uint64_t)'>' << 8 * n) << element->end_shift : 0;
+}
+
+static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
+    struct ndd_reader *reader = scan->reader;
+    const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
+    uint32_t flags = tag_flags(name);
+    struct attributes attributes = {0, 0, 0, 0, 0, 0, NULL, 0};
+    const uint8_t *after = p + 1;
+    if (p == scan->end || *p != '>') {
+        /* a tag that may end elements before it does not stand in the context that holds here */
+        uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
+        int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & TAG_SCRIPT;
+        attributes.comments = (context & IN_COMMENTS_INSIDE) != 0;
+        after = tag_attributes(p, scan->end, wanted, &attributes);
+    }
+    if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
+
+    if (flags & TAG_BLOCK) words_end_block(reader);
+    else if (flags & TAG_BREAK) words_break(reader);
+    if (flags & TAG_RAW) {
+        const uint8_t *content_end;
+        words_break(reader);
+        const uint8_t *next = raw_end(scan, after, name, &content_end);
+        if ((flags & TAG_SCRIPT) && attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
+        return next;
+    }
+    if (flags & TAG_VOID) return after;
+    if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
+    if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
+    uint32_t context = context_of(scan, flags, &attributes);
+    int is_link = (flags & TAG_LINK) && attributes.href != NULL && !(context & IN_SKIPPED);
+    if (is_link && ROOM(reader, reader->links, 1)) {
+        struct link *link = &reader->links.at[reader->links.n++];
+        link->href = attributes.href;
+        link->length = (uint32_t)attributes.href_length;
+        link->context = context;
+    }
+    if (scan->depth == STACK_DEPTH) {
+        scan->too_deep++;
+        return after;
+    }
+    struct element *element = &scan->stack[scan->depth++];
+    element->name = name;
+    element->flags = flags;
+    element->context = context;
+    expect_end(element, (size_t)(p - name_start));
+    reader->context = context;
+    return after;
+}
+
+/* What an end tag may not reach past: a tag within a line stops at a block, other tags at a table
+ * cell, and the parts of a table at their table; what holds no text ends wherever it says so. */
+static uint32_t fence_of(uint32_t flags) {
+    if (flags & TAG_SKIP) return 0;
+    if (!(flags & (TAG_BLOCK | TAG_DROP))) return TAG_BLOCK;
+    if (flags & TAG_TABLE) return 0;
+    if (flags & (TAG_CELL | TAG_ROW | TAG_GROUP)) return TAG_TABLE;
+    if (flags & TAG_ITEM) return TAG_LIST | TAG_CELL | TAG_TABLE;
+    return TAG_CELL | TAG_TABLE;
+}
+
+/* The end tag of the innermost element, as nearly all are: to behind it; NULL if it is another. */
+static const uint8_t *innermost_end(struct scan *scan, const uint8_t *name) {
+    if (scan->depth == 0 || scan->too_deep > 0 || scan->end - name < 8) return NULL;
+    const struct element *element = &scan->stack[scan->depth - 1];
+    if (load8_le(name) << element->end_shift != element->end || element->flags & TAG_ROOT) return NULL;
+    if (element->flags & TAG_BLOCK) words_end_block(scan->reader);
+    else if (element->flags & TAG_BREAK) words_break(scan->reader);
+    close_to(scan, scan->depth - 1);
+    return name + 8 - element->end_shift / 8;
+}
+
+static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
+    const uint8_t *name_start = at + 2, *behind = innermost_end(scan, name_start);
+    if (behind != NULL) return behind;
+    const uint8_t *p = tag_name_end(name_start, scan->end);
+    const uint8_t *after = find_near(p, scan->end, '>');
+    if (after == NULL) return scan->end;
+    after++;
+    uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
+    uint32_t flags = tag_flags(name);
+    if (flags & TAG_BLOCK) words_end_block(scan->reader);
+    else if (flags & TAG_BREAK) words_break(scan->reader);
+    if (flags & (TAG_ROOT | TAG_VOID)) return after; /* what follows </body> still is in the body */
+    if (scan->too_deep > 0) {
+        scan->too_deep--;
+        return after;
+    }
+    uint32_t fence = fence_of(flags);
+    uint32_t lowest = scan->depth > SEARCH_DEPTH ? scan->depth - SEARCH_DEPTH : 0;
+    for (uint32_t i = scan->depth; i > lowest; i--) {
+        const struct element *element = &scan->stack[i - 1];
+        if (element->name == name) {
+            close_to(scan, i - 1);
+            break;
+        }
+        if (element->flags & fence) break;
+    }
+    return after;
+}
+
+/* Past "<!--", to behind the comment's end. */
+static const uint8_t *comment(const uint8_t *at, const uint8_t *end) {
+    if (at < end && *at == '>') return at + 1;                              /* <!--> */
+    if (end - at > 1 && at[0] == '-' && at[1] == '>') return at + 2;        /* <!---> */
+    const uint8_t *p = at;
+    while ((p = memchr(p, '>', (size_t)(end - p))) != NULL) {
+        if (p - at >= 2 && p[-1] == '-' && p[-2] == '-') return p + 1;
+        if (p - at >= 3 && p[-1] == '!' && p[-2] == '-' && p[-3] == '-') return p + 1;
+        p++;
+    }
+    return end;
+}
+
+static const uint8_t *markup(struct scan *scan, const uint8_t *at) {
+    const uint8_t *end = scan->end;
+    if (end - at < 2) return end;
+    if (is_ascii_letter(at[1])) return start_tag(scan, at);
+    if (at[1] == '/' && end - at > 2 && is_ascii_letter(at[2])) return end_tag(scan, at);
+    if (at[1] == '!' && end - at >= 4 && at[2] == '-' && at[3] == '-') return comment(at + 4, end);
+    if (at[1] == '!' || at[1] == '?' || (at[1] == '/' && end - at > 2)) {
+        const uint8_t *close = memchr(at + 2, '>', (size_t)(end - at - 2));
+        return close != NULL ? close + 1 : end;
+    }
+    words_break(scan->reader); /* a '<' that opens nothing is text, and no part of a word */
+    return at + 1;
+}
+
+void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
+    struct scan scan;
+    scan.reader = reader;
+    scan.end = html + n;
+    scan.depth = 0;
+    scan.too_deep = 0;
+    scan.outermost = 0;
+    const uint8_t *at = html;
+    reader->context = 0;
+    while (at < scan.end && reader->status == NDD_OK) {
+        if (reader->context & IN_SKIPPED) {
+            at = memchr(at, '<', (size_t)(scan.end - at));
+            if (at == NULL) break;
+        } else {
+            if (is_html_space(*at)) { /* often all there is between two tags */
+                words_break(reader);
+                at = space_end(at + 1, scan.end);
+            }
+            if (at < scan.end && *at != '<') at = words_html(reader, at, scan.end);
+        }
+        if (at < scan.end) at = markup(&scan, at);
+    }
+    words_end_block(reader);
+}

@@ -1,0 +1,187 @@
+#include "reader/tags.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/chunk.h"
+#include "hash/hash.h"
+
+uint64_t tag_long_name(const uint8_t *name, size_t n) {
+    uint64_t h = 0;
+    for (size_t i = 0; i < n; i++) h = hash_mix(h ^ ascii_lower(name[i]));
+    return h | UINT64_C(1) << 63;
+}
+
+static int equals(const uint8_t *bytes, size_t n, const char *word) {
+    size_t i = 0;
+    for (; i < n && word[i] != '\0'; i++) {
+        if (ascii_lower(bytes[i]) != (uint8_t)word[i]) return 0;
+    }
+    return i == n && word[i] == '\0';
+}
+
+static int one_of(const uint8_t *bytes, size_t n, const char *const *words) {
+    uint8_t first = ascii_lower(bytes[0]); /* n > 0; most words end here */
+    for (; *words != NULL; words++) {
+        if ((uint8_t)(*words)[0] == first && equals(bytes, n, *words)) return 1;
+    }
+    return 0;
+}
+
+static int has_word(const uint8_t *value, size_t n, const char *const *words) {
+    size_t i = 0;
+    while (i < n) {
+        while (i < n && !is_alphanumeric(value[i])) i++;
+        size_t start = i;
+        while (i < n && is_alphanumeric(value[i])) i++;
+        if (i > start && one_of(value + start, i - start, words)) return 1;
+    }
+    return 0;
+}
+
+static const char *const comment_words[] = {"comment", "comments", "disqus", "reply", "replies",
+                                            "respond", "discussion", "livefyre", NULL};
+/* has_word(value, n, comment_words). Nearly every class and id is asked, and hardly any says yes: so
+ * first the places are found where a first and a third letter fit, 16 at a time. */
+static int has_comment_word(const uint8_t *value, size_t n, const uint8_t *end) {
+#ifdef NDD_CHUNKS
+    const __m128i small = _mm_set1_epi8(0x20);
+    size_t i = 0;
+    for (; i < n && (size_t)(end - value) - i >= CHUNK + 2; i += CHUNK) {
+        __m128i first = _mm_or_si128(chunk_at(value + i), small);
+        __m128i third = _mm_or_si128(chunk_at(value + i + 2), small);
+        __m128i com = _mm_and_si128(chunk_is(first, 'c'), chunk_is(third, 'm'));
+        __m128i dis = _mm_and_si128(chunk_is(first, 'd'), chunk_is(third, 's'));
+        __m128i liv = _mm_and_si128(chunk_is(first, 'l'), chunk_is(third, 'v'));
+        __m128i rep = _mm_or_si128(chunk_is(third, 'p'), chunk_is(third, 's')); /* or res */
+        rep = _mm_and_si128(chunk_is(first, 'r'), rep);
+        uint32_t bits = chunk_bits(_mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(liv, rep)));
+        for (; bits != 0; bits &= bits - 1) {
+            size_t start = i + lowest_bit(bits), stop = start;
+            if (start > 0 && is_alphanumeric(value[start - 1])) continue;
+            while (stop < n && is_alphanumeric(value[stop])) stop++;
+            if (stop > start && one_of(value + start, stop - start, comment_words)) return 1;
+        }
+    }
+    if (i >= n) return 0;
+    while (i > 0 && is_alphanumeric(value[i - 1])) i--; /* a word that began before */
+    return has_word(value + i, n - i, comment_words);
+#else
+    (void)end;
+    return has_word(value, n, comment_words);
+#endif
+}
+
+static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "complementary",
+                                            "search", "form", "menu", "menubar", "toolbar",
+                                            "dialog", "alertdialog", "button", NULL};
+static const char *const main_roles[] = {"main", "article", NULL};
+
+/* A declaration "property: value" anywhere in a style, white space aside. */
+static int style_hides(const uint8_t *style, size_t n) {
+    char text[24];
+    size_t length = 0;
+    for (size_t i = 0; i <= n; i++) {
+        if (i == n || style[i] == ';') {
+            if (length >= 12 && memcmp(text, "display:none", 12) == 0) return 1;
+            if (length >= 17 && memcmp(text, "visibility:hidden", 17) == 0) return 1;
+            length = 0;
+        } else if (!is_html_space(style[i]) && length < sizeof text) {
+            text[length++] = (char)ascii_lower(style[i]);
+        }
+    }
+    return 0;
+}
+
+/* The first four letters of a name, which has as many, in either case, as one number. No byte but a
+ * letter in either case becomes that letter when this bit is set. */
+#define NAME4(a, b, c, d) \
+    ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+
+static uint32_t small4(const uint8_t *name) {
+    return NAME4(name[0], name[1], name[2], name[3]) | UINT32_C(0x20202020);
+}
+
+static int is_json_type(const uint8_t *type, size_t n) {
+    if (equals(type, n, "application/ld+json")) return 0; /* describes the text, does not replace it */
+    return equals(type, n, "application/json") || (n > 5 && equals(type + n - 5, 5, "+json"));
+}
+
+/* What an attribute says. Its name's length tells most of them apart at once. */
+static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_t length,
+                      const uint8_t *end, struct attributes *found) {
+    switch (n) {
+    case 2:
+        if (!found->comments && equals(name, n, "id") && has_comment_word(value, length, end)) found->comments = 1;
+        break;
+    case 4:
+        switch (small4(name)) {
+        case NAME4('h', 'r', 'e', 'f'):
+            if (found->href == NULL) {
+                found->href = value;
+                found->href_length = length;
+            }
+            break;
+        case NAME4('r', 'o', 'l', 'e'):
+            if (has_word(value, length, dropped_roles)) found->dropped = 1;
+            if (has_word(value, length, main_roles)) found->main = 1;
+            break;
+        case NAME4('t', 'y', 'p', 'e'):
+            if (is_json_type(value, length)) found->json = 1;
+            break;
+        default:
+            break;
+        }
+        break;
+    case 5:
+        if (small4(name) == NAME4('c', 'l', 'a', 's') && (name[4] | 0x20) == 's') {
+            if (!found->comments && has_comment_word(value, length, end)) found->comments = 1;
+        } else if (small4(name) == NAME4('s', 't', 'y', 'l') && (name[4] | 0x20) == 'e') {
+            if (style_hides(value, length)) found->hidden = 1;
+        }
+        break;
+    case 6:
+        if (equals(name, n, "hidden")) found->hidden = 1;
+        break;
+    case 11:
+        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
+                              struct attributes *found) {
+    for (;;) {
+        while (at < end && (is_html_space(*at) || *at == '/')) at++;
+        if (at == end) return NULL;
+        if (*at == '>') {
+            found->closed = at[-1] == '/';
+            return at + 1;
+        }
+        const uint8_t *name = at; /* its first character may be any, even '=' */
+        at = attribute_name_end(at + 1, end);
+        size_t n = (size_t)(at - name);
+        while (at < end && is_html_space(*at)) at++;
+        const uint8_t *value = at;
+        size_t length = 0;
+        if (at < end && *at == '=') {
+            at++;
+            while (at < end && is_html_space(*at)) at++;
+            if (at == end) return NULL;
+            value = at;
+            if (*at == '"' || *at == '\'') {
+                value = at + 1; /* the usual quote on a path of its own, which need not wait for its load */
+                at = *at == '"' ? find_near(value, end, '"') : find_near(value, end, '\'');
+                if (at == NULL) return NULL;
+                length = (size_t)(at - value);
+                at++;
+            } else {
+                while (at < end && !is_html_space(*at) && *at != '>') at++;
+                length = (size_t)(at - value);
+            }
+        }
+        if (wanted) attribute(name, n, value, length, end, found);
+    }
+}

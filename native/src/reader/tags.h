@@ -1,0 +1,49 @@
+/* Tags: their names, and what their attributes say about the text inside them. */
+#ifndef NDD_TAGS_H
+#define NDD_TAGS_H
+
+#include "base/bytes.h"
+#include "ndd.h"
+#include "reader/tag_flags.h"
+#include "reader/tag_table.h"
+
+/* tag_name of what is no short name: a hash with the top bit set. */
+uint64_t tag_long_name(const uint8_t *name, size_t n);
+
+/* A name as a number, the same in either case of its letters: its bytes, if it has up to 8 of them
+ * and all are ASCII but none is 0, or else a hash that no such name equals. n > 0. Bytes behind the
+ * name, up to end, are looked at, but do not count. */
+static inline uint64_t tag_name(const uint8_t *name, size_t n, const uint8_t *end) {
+    if (n > 8) return tag_long_name(name, n);
+    uint64_t filler = ~UINT64_C(0) << (n - 1) * 8 << 8; /* the place of bytes behind the name */
+    uint64_t bytes = (end - name >= 8 ? load8_le(name) : load_le(name, n)) & ~filler;
+    uint64_t no_zero = bytes | (filler & BYTES_OF(1));
+    if (((no_zero - BYTES_OF(1)) | bytes) & BYTES_OF(0x80)) return tag_long_name(name, n);
+    return lower8(bytes);
+}
+
+/* TAG_ flags (tag_flags.h) of a name; 0 for names that HTML does not know. */
+static inline uint32_t tag_flags(uint64_t name) {
+    const struct tag_entry *entry = &tag_entries[name * TAG_MULTIPLIER >> 54];
+    return entry->flags & (0 - (uint32_t)(entry->name == name)); /* no branch: names come as they like */
+}
+
+/* What the attributes of a start tag said. */
+struct attributes {
+    int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
+    int dropped;   /* a role of navigation */
+    int comments;  /* a class or id word of comments */
+    int main;      /* role main or article */
+    int json;      /* a type of JSON data (for script) */
+    int closed;    /* ends with "/>" */
+    const uint8_t *href;
+    size_t href_length;
+};
+
+/* Reads attributes from just behind a tag's name to behind its '>'. *found is all 0 before, or
+ * already comments: then no word of comments is looked for. What is not wanted is passed over, all but
+ * closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
+const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
+                              struct attributes *found);
+
+#endif

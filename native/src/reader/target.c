@@ -1,0 +1,141 @@
+/*
+ * A link target (docs/fingerprint-spec.md, "Links"): its path and query, without what changes from
+ * visit to visit. Host, fragment, session and tracking parameters go; a target inside the page's own
+ * folder counts relative to it.
+ */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "reader/characters.h"
+#include "base/chunk.h"
+#include "reader/reading.h"
+
+#define TARGET_BYTES 2048 /* what is longer counts by its beginning */
+
+/* A name that ends with '*' stands for all that begin with it. Sessions, then campaigns. */
+static const char *const volatile_parameters[] = {
+    "sid", "sessid", "sessionid", "session_id", "session", "phpsessid", "jsessionid",
+    "aspsessionid*", "cfid", "cftoken", "zenid", "oscsid",
+    "utm_*", "gclid", "gclsrc", "dclid", "fbclid", "msclkid", "yclid", "twclid", "igshid",
+    "mc_cid", "mc_eid", "_ga", "_gl", NULL};
+
+static int is_volatile(const uint8_t *parameter, size_t n) {
+    size_t name = 0;
+    while (name < n && parameter[name] != '=') name++;
+    for (const char *const *word = volatile_parameters; *word != NULL; word++) {
+        size_t i = 0;
+        while (i < name && (*word)[i] != '\0' && (*word)[i] != '*' &&
+               ascii_lower(parameter[i]) == (uint8_t)(*word)[i]) i++;
+        if ((*word)[i] == '*' || (i == name && (*word)[i] == '\0')) return 1;
+    }
+    return 0;
+}
+
+/* Character references decoded, line breaks and tabs left out, white space trimmed, the fragment
+ * cut off. */
+static size_t plain(const uint8_t *href, size_t n, uint8_t *to) {
+    const uint8_t *at = href, *end = href + n;
+    size_t length = 0;
+    while (at < end && length + 8 <= TARGET_BYTES) {
+        uint32_t codes[2];
+        size_t taken = *at == '&' ? character_reference(at, end, 1, codes) : 0;
+        if (taken > 0) {
+            length += character_write(codes[0], to + length);
+            if (codes[1] != 0) length += character_write(codes[1], to + length);
+            at += taken;
+        } else {
+            if (*at != '\t' && *at != '\n' && *at != '\r') to[length++] = *at;
+            at++;
+        }
+    }
+    size_t start = 0;
+    while (start < length && to[start] <= ' ') start++;
+    while (length > start && to[length - 1] <= ' ') length--;
+    uint8_t *fragment = memchr(to + start, '#', length - start);
+    if (fragment != NULL) length = (size_t)(fragment - to);
+    memmove(to, to + start, length - start);
+    return length - start;
+}
+
+/* Bytes of "scheme:" at the start, 0 for none. */
+static size_t scheme(const uint8_t *target, size_t n) {
+    if (n == 0 || !is_ascii_letter(target[0])) return 0;
+    size_t i = 1;
+    while (i < n && (is_alphanumeric(target[i]) || target[i] == '+' || target[i] == '-' || target[i] == '.')) i++;
+    return i < n && target[i] == ':' ? i + 1 : 0;
+}
+
+static int is_http(const uint8_t *target, size_t scheme_length) {
+    static const char https[] = "https";
+    if (scheme_length != 5 && scheme_length != 6) return 0;
+    for (size_t i = 0; i + 1 < scheme_length; i++) {
+        if (ascii_lower(target[i]) != (uint8_t)https[i]) return 0;
+    }
+    return 1;
+}
+
+/* Leaves out ";name=value" of a session in the path, and volatile parameters in the query. */
+static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
+    size_t i = 0, length = 0;
+    while (i < n && target[i] != '?') {
+        size_t start = i++;
+        if (target[start] == ';') {
+            while (i < n && target[i] != '?' && target[i] != '/' && target[i] != ';') i++;
+            if (is_volatile(target + start + 1, i - start - 1)) continue;
+        } else {
+            while (i < n && target[i] != '?' && target[i] != ';') i++;
+        }
+        memcpy(to + length, target + start, i - start);
+        length += i - start;
+    }
+    uint8_t joint = '?';
+    while (i < n) {
+        size_t start = ++i; /* past '?' or '&' */
+        while (i < n && target[i] != '&') i++;
+        if (i == start || is_volatile(target + start, i - start)) continue;
+        to[length++] = joint;
+        joint = '&';
+        memcpy(to + length, target + start, i - start);
+        length += i - start;
+    }
+    return length;
+}
+
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+    uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES];
+    const uint8_t *target = href;
+    size_t length = n;
+    if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
+        const uint8_t *fragment = find_near(href, href + n, '#');
+        if (fragment != NULL) length = (size_t)(fragment - href);
+    } else {
+        target = whole;
+        length = plain(href, n, whole);
+    }
+    if (length == 0) return 0;
+    size_t skip = scheme(target, length);
+    if (skip > 0 && !is_http(target, skip)) return 0;
+    target += skip;
+    length -= skip;
+    if (length >= 2 && target[0] == '/' && target[1] == '/') {
+        skip = 2;
+        while (skip < length && target[skip] != '/' && target[skip] != '?') skip++;
+        target += skip;
+        length -= skip;
+    }
+    while (length >= 2 && target[0] == '.' && target[1] == '/') {
+        target += 2;
+        length -= 2;
+    }
+    if (reader->directory_length > 1 && length >= reader->directory_length &&
+        memcmp(target, reader->directory, reader->directory_length) == 0) {
+        target += reader->directory_length;
+        length -= reader->directory_length;
+    }
+    if (find_near(target, target + length, '?') != NULL || find_near(target, target + length, ';') != NULL) {
+        length = without_volatile(target, length, kept);
+        target = kept;
+    }
+    *hash = ndd_hash_token(target, length, reader->key);
+    return 1;
+}

@@ -1,0 +1,19 @@
+/* Crowded buckets of a segment, and whether a probe has anything to look for in one. */
+#ifndef NDD_SEGMENT_CROWD_H
+#define NDD_SEGMENT_CROWD_H
+
+#include "segment/segment.h"
+
+#ifndef SEGMENT_CROWD /* a test has smaller crowds */
+#define SEGMENT_CROWD 2048
+#endif
+
+ndd_status segment_crowds_open(struct segment_crowds *crowds, const struct segment_table *tables,
+                               uint32_t count);
+void segment_crowds_close(struct segment_crowds *crowds);
+
+/* Whether a bucket, which is a crowd, may hold a rest that differs from this one in so many bits at most. */
+int segment_crowds_may_have(const struct segment_crowds *crowds, uint32_t block, uint32_t bucket,
+                            uint64_t rest, uint32_t most);
+
+#endif

@@ -1,0 +1,244 @@
+/*
+ * Probes of a segment: as table_probe.c does it, with one step more.
+ *
+ * A bucket is looked up in two reads: where it begins, and what it holds. All keys of all queries form
+ * one stream; a key's start is asked for when it enters a queue, its bucket some keys later, and it is
+ * compared when it leaves.
+ *
+ * A crowded bucket is not compared as a whole. Its rests ascend, so a run of them has its leading bits
+ * in common; where these alone are too far from the query's, the run is passed over, and else it is
+ * parted in two. That costs about as many steps as there are runs near the query: of a million values
+ * in one bucket, some thousands for k = 3. A bucket of thousands is left alone where segment_crowd.h tells
+ * that none of them can match.
+ *
+ * The rule kept: a value that several blocks find is taken in the first of them only.
+ */
+#include "table/answer.h"
+#include "design/near.h"
+#include "segment/segment_crowd.h"
+
+#define QUEUE 32   /* keys on their way; a power of two */
+#define STARTED 12 /* after so many more the start of a bucket is there */
+#define ASKED_LINES 4 /* of a bucket; the processor fetches the further ones by itself */
+#define CROWDED 128   /* more values than these are parted before they are compared */
+
+#ifndef COUNT_STEPS /* 16 values compared, or a value read: a test counts them */
+#define COUNT_STEPS(n) ((void)0)
+#endif
+
+struct visit {
+    uint64_t rest; /* of the query */
+    uint64_t start, end;
+    uint32_t bucket;
+    uint32_t flip;
+    uint32_t query;
+};
+
+/* What is searched, and for what distance. */
+struct search {
+    const ndd_segment *segment;
+    const uint64_t *queries;
+    uint32_t k;
+    ndd_answer *answer;
+};
+
+/* Takes those of n entries from `from` on, at most 16, that are within k. */
+COUNTS_BITS
+static ndd_status take_near(const struct search *search, const struct visit *visit, uint64_t from,
+                            uint32_t n, uint32_t low) {
+    const ndd_segment *segment = search->segment;
+    const struct flip *flip = &segment->flips.list[visit->flip];
+    const struct segment_table *table = &segment->tables[flip->block];
+    uint32_t near = which_near(table->lows + from, n, low, search->k - flip->bits);
+    for (; near != 0; near &= near - 1) {
+        uint64_t rest = segment_rest(table, from + lowest_bit(near));
+        uint32_t distance = (uint32_t)count_bits(rest ^ visit->rest) + flip->bits;
+        if (distance > search->k) continue;
+        uint64_t difference =
+            flip->difference | pieces_spread(&table->keying.rest, rest ^ visit->rest);
+        if (!is_first(&segment->design, flip->block, difference)) continue;
+        struct found found = {search->queries[visit->query] ^ difference, distance, visit->query};
+        ndd_status status = answer_take(search->answer, found);
+        if (status != NDD_OK) return status;
+    }
+    return NDD_OK;
+}
+
+/* Compares with all values of a bucket from `from` up to `to`. */
+INLINE ndd_status compare(const struct search *search, const struct visit *visit, uint64_t from,
+                          uint64_t to) {
+    const struct flip *flip = &search->segment->flips.list[visit->flip];
+    const uint32_t *lows = search->segment->tables[flip->block].lows;
+    uint32_t most = search->k - flip->bits, low = as_in_file((uint32_t)visit->rest);
+    COUNT_STEPS((to - from + LANES - 1) / LANES);
+    for (uint64_t i = from; i < to; i += LANES) {
+        uint64_t left = to - i;
+        if (left >= LANES && !any_near(lows + i, low, most)) continue;
+        uint32_t n = left < LANES ? (uint32_t)left : LANES;
+        ndd_status status = take_near(search, visit, i, n, low);
+        if (status != NDD_OK) return status;
+    }
+    return NDD_OK;
+}
+
+/* Compares with those of a run that may be within k. Calls itself once for each bit of a rest, at most. */
+COUNTS_BITS
+static ndd_status part(const struct search *search, const struct visit *visit, uint64_t from,
+                       uint64_t to) {
+    const struct flip *flip = &search->segment->flips.list[visit->flip];
+    const struct segment_table *table = &search->segment->tables[flip->block];
+    while (to - from > CROWDED) {
+        uint64_t first = segment_rest(table, from), last = segment_rest(table, to - 1);
+        uint64_t parting = first ^ last; /* not 0, as the rests of a bucket differ */
+        while ((parting & (parting - 1)) != 0) parting &= parting - 1; /* its highest bit */
+        uint64_t common = ~(parting | (parting - 1));
+        COUNT_STEPS(1);
+        if ((uint32_t)count_bits((first ^ visit->rest) & common) + flip->bits > search->k) return NDD_OK;
+        uint64_t low = from, high = to - 1; /* the first with that bit is one of those after low */
+        while (high - low > 1) {
+            uint64_t middle = low + (high - low) / 2;
+            COUNT_STEPS(1);
+            if (segment_rest(table, middle) & parting) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        ndd_status status = part(search, visit, from, high);
+        if (status != NDD_OK) return status;
+        from = high;
+    }
+    return compare(search, visit, from, to);
+}
+
+INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit) {
+    uint64_t count = visit->end - visit->start;
+    if (count >= SEGMENT_CROWD) {
+        const struct flip *flip = &search->segment->flips.list[visit->flip];
+        COUNT_STEPS(1);
+        if (!segment_crowds_may_have(&search->segment->crowds, flip->block, visit->bucket, visit->rest,
+                                     search->k - flip->bits)) {
+            return NDD_OK;
+        }
+    }
+    if (count > CROWDED) return part(search, visit, visit->start, visit->end);
+    return compare(search, visit, visit->start, visit->end);
+}
+
+static inline void ask_for_bucket(const ndd_segment *segment, struct visit *visit) {
+    const struct segment_table *table = &segment->tables[segment->flips.list[visit->flip].block];
+    visit->start = segment_start(table, visit->bucket);
+    visit->end = segment_start(table, (uint64_t)visit->bucket + 1);
+    for (uint64_t i = visit->start; i < visit->end && i < visit->start + ASKED_LINES * LANES; i += LANES) {
+        prefetch(table->lows + i);
+    }
+}
+
+/* Where the stream of keys is. */
+struct stream {
+    uint32_t query, block, flip;
+    uint32_t bucket; /* of the query, unflipped */
+    uint64_t rest;
+};
+
+INLINE void stream_enter(struct stream *stream, const struct search *search) {
+    const struct keying *keying = &search->segment->tables[stream->block].keying;
+    stream->bucket = keying_bucket(keying, search->queries[stream->query]);
+    stream->rest = keying_rest(keying, search->queries[stream->query]);
+}
+
+/* On to the next key that flips no more bits than the distance has; the flips of a block are sorted
+ * by their number of bits. */
+INLINE void stream_next(struct stream *stream, const struct search *search, uint32_t n) {
+    const struct flips *flips = &search->segment->flips;
+    stream->flip++;
+    if (stream->flip < flips->end[stream->block] && flips->list[stream->flip].bits <= search->k) return;
+    stream->flip = flips->end[stream->block];
+    if (++stream->block == search->segment->design.count) {
+        stream->block = stream->flip = 0;
+        stream->query++;
+    }
+    if (stream->query < n) stream_enter(stream, search);
+}
+
+/* Finds the values of n queries, a group of at most GROUP. */
+INLINE ndd_status find_values(const struct search *search, uint32_t n) {
+    const ndd_segment *segment = search->segment;
+    struct visit queue[QUEUE];
+    struct stream stream = {0};
+    size_t entered = 0, asked = 0, left = 0;
+    stream_enter(&stream, search);
+    while (stream.query < n || left < entered) {
+        if (stream.query < n) {
+            uint32_t bucket = stream.bucket ^ segment->flips.list[stream.flip].bucket;
+            prefetch(segment->tables[stream.block].starts + 4 * (size_t)bucket);
+            queue[entered++ % QUEUE] = (struct visit){.rest = stream.rest,
+                                                      .bucket = bucket,
+                                                      .flip = stream.flip,
+                                                      .query = stream.query};
+            stream_next(&stream, search, n);
+        }
+        if (asked < entered && (stream.query == n || entered - asked > STARTED)) {
+            ask_for_bucket(segment, &queue[asked++ % QUEUE]);
+        }
+        if (left < asked && (stream.query == n || entered - left == QUEUE)) {
+            ndd_status status = read_bucket(search, &queue[left++ % QUEUE]);
+            if (status != NDD_OK) return status;
+        }
+    }
+    return NDD_OK;
+}
+
+#ifdef COUNTS_LANES
+COUNTS_LANES
+static ndd_status find_values_lanes(const struct search *search, uint32_t n) {
+    return find_values(search, n);
+}
+#endif
+
+COUNTS_BITS
+static ndd_status find_values_plain(const struct search *search, uint32_t n) {
+    return find_values(search, n);
+}
+
+/* ---------------------------------------------------------------------------------- documents */
+
+static void ask_early(const void *from, uint64_t value) {
+    const struct segment_table *table = ((const ndd_segment *)from)->tables;
+    prefetch(table->starts + 4 * (size_t)keying_bucket(&table->keying, value));
+}
+
+static void ask_soon(const void *from, uint64_t value) {
+    const struct segment_table *table = ((const ndd_segment *)from)->tables;
+    prefetch(table->lows + segment_start(table, keying_bucket(&table->keying, value)));
+}
+
+static int list_documents(const void *from, uint64_t value, struct document_list *list) {
+    const ndd_segment *segment = from;
+    uint64_t rank;
+    if (!segment_find(segment, value, &rank)) return 0;
+    list->at = segment->documents + 8 * segment_documents(segment, rank, &list->count);
+    list->left = 0;
+    list->as_file = 1;
+    return 1;
+}
+
+ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
+                             uint64_t limit, ndd_answer *answer) {
+    if (k > segment->k) return NDD_BAD_DISTANCE;
+    const struct holder holder = {segment, ask_early, ask_soon, list_documents, NULL};
+    ndd_status status = answer_begin(answer, values, n);
+    for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
+        const struct search search = {segment, values + i, k, answer};
+        uint32_t group = n - i < GROUP ? (uint32_t)(n - i) : GROUP;
+#ifdef COUNTS_LANES
+        status = processor_counts_lanes() ? find_values_lanes(&search, group)
+                                          : find_values_plain(&search, group);
+#else
+        status = find_values_plain(&search, group);
+#endif
+        if (status == NDD_OK) status = answer_finish(&holder, answer, limit, i, group);
+    }
+    if (status != NDD_OK) answer->matches_count = 0;
+    return status;
+}

@@ -1,0 +1,190 @@
+/* Pairs become a segment. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/interpolate.h"
+#include "table/numbers.h"
+#include "table/pair_sort.h"
+#include "design/radix.h"
+#include "segment/segment.h"
+
+static uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~UINT64_C(7); }
+
+uint64_t segment_layout(struct segment_table *tables, const struct design *design, uint64_t values,
+                        const uint8_t *bytes) {
+    uint64_t at = SEGMENT_HEADER;
+    for (uint32_t i = 0; i < design->count; i++) {
+        uint32_t bits = design->blocks[i].bits, far_bits = 32 - bits;
+        uint64_t lows = at + padded(4 * ((UINT64_C(1) << bits) + 1)), fars = lows + padded(4 * values);
+        if (tables != NULL) {
+            tables[i] = (struct segment_table){.keying = keying_of(&design->blocks[i]),
+                                               .bits = bits,
+                                               .far_bits = far_bits,
+                                               .starts = bytes + at,
+                                               .lows = (const uint32_t *)(const void *)(bytes + lows),
+                                               .fars = bytes + fars};
+        }
+        at = fars + padded((values * far_bits + 7) / 8);
+    }
+    return at;
+}
+
+struct plan {
+    struct pair_counts counts;
+    struct part parts[MAX_DISTANCE + 1];
+    uint32_t part_count;
+    struct design design;
+    uint64_t size;
+};
+
+static ndd_status plan_segment(struct plan *plan, const uint64_t *values, const uint64_t *documents,
+                               size_t n, uint32_t k) {
+    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
+    if (!count_pairs(values, documents, n, &plan->counts)) return NDD_BAD_ARGUMENT;
+    if (plan->counts.values > NUMBERS_MAX) return NDD_TOO_LARGE;
+    ndd_status status = design_for_segment(plan->counts.values, k, plan->parts, &plan->part_count);
+    if (status == NDD_OK) {
+        status = design_of_parts(&plan->design, plan->parts, plan->part_count, k);
+    }
+    if (status != NDD_OK) return status;
+    plan->size = segment_layout(NULL, &plan->design, plan->counts.values, NULL) +
+                 16 * plan->counts.several + 8 * (uint64_t)n + SEGMENT_TRAILER;
+    if (plan->size <= SIZE_MAX) return NDD_OK;
+    design_close(&plan->design);
+    return NDD_TOO_LARGE;
+}
+
+ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
+                            uint64_t *size) {
+    struct plan plan;
+    ndd_status status = plan_segment(&plan, values, documents, n, k);
+    if (status != NDD_OK) return status;
+    *size = plan.size;
+    design_close(&plan.design);
+    return NDD_OK;
+}
+
+/* ---------------------------------------------------------------------------------- their bytes */
+
+static void store8(uint8_t *bytes, uint64_t number) {
+    store4_le(bytes, (uint32_t)number);
+    store4_le(bytes + 4, (uint32_t)(number >> 32));
+}
+
+static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t note,
+                         uint8_t *bytes) {
+    memcpy(bytes, segment_magic, sizeof segment_magic);
+    store4_le(bytes + AT_SEGMENT_VERSION, SEGMENT_VERSION);
+    store4_le(bytes + AT_SEGMENT_K, k);
+    store8(bytes + AT_SEGMENT_NOTE, note);
+    store8(bytes + AT_SEGMENT_VALUES, plan->counts.values);
+    store8(bytes + AT_SEGMENT_PAIRS, n);
+    store8(bytes + AT_SEGMENT_SEVERAL, plan->counts.several);
+    store4_le(bytes + AT_SEGMENT_PARTS, plan->part_count);
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        uint8_t *part = bytes + AT_SEGMENT_PART + 4 * i;
+        part[0] = plan->parts[i].width;
+        part[1] = plan->parts[i].threshold;
+        part[2] = plan->parts[i].bits;
+        part[3] = plan->parts[i].copies;
+    }
+    store8(bytes + AT_SEGMENT_CHECKSUM, checksum(bytes, AT_SEGMENT_CHECKSUM));
+}
+
+/* Where a value stands among others of a table: first the bucket, then the rest. */
+static uint64_t order_of(const struct segment_table *table, uint64_t value) {
+    uint64_t rest = keying_rest(&table->keying, value);
+    if (table->bits == 0) return rest;
+    return (uint64_t)keying_bucket(&table->keying, value) << (64 - table->bits) | rest;
+}
+
+static uint64_t value_at(const struct segment_table *table, uint64_t order) {
+    if (table->bits == 0) return keying_value(&table->keying, 0, order);
+    uint64_t rest = order & (UINT64_MAX >> table->bits);
+    return keying_value(&table->keying, (uint32_t)(order >> (64 - table->bits)), rest);
+}
+
+/* The orders of all distinct values in a table, ascending; in either of the two. */
+static const uint64_t *sort_orders(const struct segment_table *table, const uint64_t *values, size_t n,
+                                   uint64_t *scratch[2]) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || values[i] != values[i - 1]) scratch[0][count++] = order_of(table, values[i]);
+    }
+    return radix_sort(scratch[0], scratch[1], count, NULL);
+}
+
+/* The table points into the bytes. */
+static void write_table(const struct segment_table *table, const uint64_t *orders, uint64_t count,
+                        uint8_t *bytes) {
+    uint8_t *starts = bytes + (table->starts - bytes), *fars = bytes + (table->fars - bytes);
+    uint8_t *lows = bytes + ((const uint8_t *)table->lows - bytes);
+    uint64_t next = 0; /* bucket whose start is to be written */
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bucket = table->bits == 0 ? 0 : orders[i] >> (64 - table->bits);
+        for (; next <= bucket; next++) store4_le(starts + 4 * next, (uint32_t)i);
+        store4_le(lows + 4 * i, (uint32_t)orders[i]);
+        uint64_t at = i * table->far_bits;
+        uint64_t far = orders[i] >> 32 & ((UINT64_C(1) << table->far_bits) - 1);
+        store8(fars + at / 8, load8_le(fars + at / 8) | far << at % 8);
+    }
+    for (; next <= UINT64_C(1) << table->bits; next++) store4_le(starts + 4 * next, (uint32_t)count);
+}
+
+/* The documents of all values, in the order of the first table. */
+static void write_documents(const struct segment_table *table, const uint64_t *orders, uint64_t count,
+                            const uint64_t *values, const uint64_t *documents, size_t n,
+                            uint8_t *several, uint8_t *to) {
+    uint64_t written = 0;
+    for (uint64_t rank = 0; rank < count; rank++) {
+        uint64_t value = value_at(table, orders[rank]), first = written;
+        for (size_t i = interpolate(values, n, value, 0); i < n && values[i] == value; i++) {
+            store8(to + 8 * written++, documents[i]);
+        }
+        if (written - first == 1) continue;
+        store8(several, rank);
+        store8(several + 8, first);
+        several += 16;
+    }
+}
+
+static void write_body(const struct plan *plan, const uint64_t *values, const uint64_t *documents,
+                       size_t n, uint64_t *scratch[2], struct segment_table *tables, uint8_t *bytes) {
+    uint64_t count = plan->counts.values, end = segment_layout(tables, &plan->design, count, bytes);
+    for (uint32_t i = 0; i < plan->design.count; i++) {
+        const uint64_t *orders = sort_orders(&tables[i], values, n, scratch);
+        write_table(&tables[i], orders, count, bytes);
+        if (i > 0) continue;
+        uint8_t *several = bytes + end;
+        write_documents(&tables[0], orders, count, values, documents, n, several,
+                        several + 16 * plan->counts.several);
+    }
+}
+
+ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
+                             uint64_t note, uint8_t *bytes, uint64_t size) {
+    struct plan plan;
+    ndd_status status = plan_segment(&plan, values, documents, n, k);
+    if (status != NDD_OK) return status;
+    size_t room = (size_t)plan.counts.values * sizeof(uint64_t) + 8;
+    uint64_t *scratch[2] = {malloc(room), malloc(room)};
+    struct segment_table *tables = malloc(plan.design.count * sizeof *tables);
+    status = bytes == NULL || size != plan.size ? NDD_BAD_ARGUMENT : NDD_OK;
+    if (status == NDD_OK && (scratch[0] == NULL || scratch[1] == NULL || tables == NULL)) {
+        status = NDD_NO_MEMORY;
+    }
+    if (status == NDD_OK) {
+        memset(bytes, 0, (size_t)size);
+        write_header(&plan, n, k, note, bytes);
+        write_body(&plan, values, documents, n, scratch, tables, bytes);
+        size_t covered = (size_t)size - SEGMENT_TRAILER;
+        store8(bytes + covered, checksum(bytes, covered));
+    }
+    free(scratch[0]);
+    free(scratch[1]);
+    free(tables);
+    design_close(&plan.design);
+    return status;
+}

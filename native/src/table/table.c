@@ -1,0 +1,262 @@
+/*
+ * The table: every stored fingerprint within Hamming distance k of a given one, exactly.
+ *
+ *     values      each distinct value once, in no order: a place for each     (numbers.h)
+ *     documents   for each place, the documents of its value                  (documents.h)
+ *     index       for each block of the design, the values by their key bits  (table_index.h)
+ *
+ * A probe looks up its keys in every block table, compares the values it meets in full, and takes
+ * the documents of those within k (table_probe.c). So the index may be any superset of the matches:
+ * which blocks there are and how many of their bits are keys decides only how fast a probe is
+ * (design.h). A small table, or a large k, has no index; then all values are compared.
+ *
+ * The rule kept: a value has a place exactly while it has a document; then it is in every block
+ * table once. All memory is made before the first thing changes, so a call that fails changed
+ * nothing. As the table grows beyond what its design serves for, the index is made anew in another;
+ * if there is no memory for that, the old one goes on, or none, which is slower but no less exact.
+ */
+#include "table/table.h"
+
+#include <stdlib.h>
+
+#define SCANNED 512 /* so many values are compared sooner than a design is looked for */
+#define MANY_MORE 16 /* many more values are a part of so many */
+#define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
+#define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
+#define AHEAD_BEYOND 6 /* and what lies beyond their lines */
+
+ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
+    return ndd_table_open_as(k, NDD_AUTO, table);
+}
+
+ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table) {
+    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
+    ndd_table *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) return NDD_NO_MEMORY;
+    opened->k = k;
+    opened->preset = preset;
+    opened->index_limit = SCANNED;
+    numbers_open(&opened->values);
+    *table = opened;
+    return NDD_OK;
+}
+
+void ndd_table_close(ndd_table *table) {
+    if (table == NULL) return;
+    documents_close(&table->documents, table->values.count);
+    numbers_close(&table->values);
+    index_close(&table->index);
+    free(table);
+}
+
+/* Makes the index anew, in the design for `room` values. The old one goes first, as there may not be
+ * memory for both; if there is too little for the new one, it is made again, and if that fails, too,
+ * values are compared until the next time. */
+static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
+    uint32_t k = table->k;
+    index_close(&table->index);
+    table->index_made++;
+    ndd_status status = index_open(&table->index, &table->values, room, k, table->preset);
+    if (status == NDD_OK) {
+        table->index_room = room;
+    } else {
+        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset);
+    }
+    return status;
+}
+
+/* Values up to which the design for so many serves: one more, after a load or a large insert, is then
+ * an insert like any other. */
+static uint64_t served_by(uint64_t room) { return room + room / 4; }
+
+uint64_t table_spare(const ndd_table *table, uint64_t values) {
+    uint64_t room = values + values / (table->preset == NDD_COMPACT ? 32 : 8);
+    return room > NUMBERS_MAX && values <= NUMBERS_MAX ? NUMBERS_MAX : room;
+}
+
+ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
+    ndd_status status = numbers_reserve(&table->values, values);
+    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
+    if (status == NDD_OK && values > table->index_limit) {
+        status = rebuild_index(table, values);
+        if (status == NDD_OK) table->index_limit = served_by(values);
+    }
+    return status;
+}
+
+/* How many values there will be when the pairs expected are in, if as many of them are new as were
+ * of those before; or some more than now. */
+static uint64_t values_soon(const ndd_table *table, uint64_t least) {
+    uint64_t left = table->expected > table->seen ? table->expected - table->seen : 0;
+    uint64_t count = table->values.count, most = 16 * count; /* in case it turns out otherwise */
+    if (left == 0 || table->seen < 64) return least;
+    uint64_t soon = count + (uint64_t)((double)left * (double)table->seen_new / (double)table->seen);
+    if (soon > most) soon = most;
+    return soon > least ? soon : least;
+}
+
+/* The design for so many as are soon there; when nobody knows how many, for somewhat more than now,
+ * and it serves until there are twice as many. */
+static void grow_index(ndd_table *table) {
+    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    uint64_t limit = served_by(soon) > 2 * count ? served_by(soon) : 2 * count;
+    uint64_t room = soon > count + count / 4 ? soon : count + count / 4;
+    if (rebuild_index(table, room) != NDD_OK) limit = count + count / 4; /* try again then */
+    table->index_limit = limit;
+}
+
+/* Room in the arrays for one value more: half as much again, or, where the pairs on their way are many,
+ * for as many as these will come to. */
+static ndd_status grow_values(ndd_table *table) {
+    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    if (soon > count + count / MANY_MORE) {
+        (void)numbers_reserve(&table->values, table_spare(table, soon)); /* or else for one */
+    }
+    return numbers_make_room(&table->values);
+}
+
+/* Room for one value more, in the arrays and by the design. */
+static ndd_status make_room(ndd_table *table) {
+    ndd_status status = NDD_OK;
+    if (table->values.count == table->values.capacity) status = grow_values(table);
+    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
+    if (status != NDD_OK) return status;
+    if (table->values.count >= table->index_limit) grow_index(table);
+    return NDD_OK;
+}
+
+static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document,
+                               struct spots *spots) {
+    uint64_t before = table->index_made;
+    ndd_status status = make_room(table);
+    if (table->index_made != before) index_find(&table->index, value, spots);
+    if (status == NDD_OK) status = index_make_room(&table->index, value, spots);
+    if (status != NDD_OK) return status;
+    index_put(&table->index, value, spots);
+    documents_append(&table->documents, table->values.count, document);
+    numbers_append(&table->values, value);
+    return NDD_OK;
+}
+
+static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t document,
+                              struct spots *spots, int *added) {
+    uint32_t place;
+    if (numbers_find(&table->values, value, &place)) {
+        return documents_add(&table->documents, place, document, added);
+    }
+    *added = 1;
+    return insert_value(table, value, document, spots);
+}
+
+void ndd_table_expect(ndd_table *table, uint64_t pairs) {
+    table->expected = pairs;
+    table->seen = table->seen_new = 0;
+}
+
+/* The pairs of a call on their way in: what each needs is asked for some steps before. */
+struct arriving {
+    const uint64_t *values;
+    size_t n;
+    struct spots spots[AHEAD_SPOTS]; /* of the values from the one at hand, in turn */
+};
+
+static struct spots *spots_of(struct arriving *arriving, size_t i) {
+    return &arriving->spots[i % AHEAD_SPOTS];
+}
+
+static void find_spots(const ndd_table *table, struct arriving *arriving, size_t i) {
+    if (i >= arriving->n) return;
+    (void)numbers_guess(&table->values, arriving->values[i]);
+    index_find(&table->index, arriving->values[i], spots_of(arriving, i));
+}
+
+/* Before the pair at i: its spots are found; afterwards those of the pair that takes their place. */
+static void ask_ahead(const ndd_table *table, struct arriving *arriving, size_t i) {
+    if (i + AHEAD_MAP < arriving->n) {
+        numbers_prefetch(&table->values, arriving->values[i + AHEAD_MAP]);
+    }
+    if (i + AHEAD_BEYOND < arriving->n) {
+        index_prefetch(&table->index, spots_of(arriving, i + AHEAD_BEYOND));
+    }
+}
+
+static void find_first_spots(const ndd_table *table, struct arriving *arriving, size_t from) {
+    for (size_t i = from; i < from + AHEAD_SPOTS; i++) find_spots(table, arriving, i);
+}
+
+ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
+                            size_t n, uint64_t *inserted) {
+    if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
+    struct arriving arriving;
+    uint64_t count = 0;
+    ndd_status status = NDD_OK;
+    int alone = table->expected <= table->seen; /* nothing was said of other calls */
+    if (alone) ndd_table_expect(table, n);
+    arriving.values = values;
+    arriving.n = n;
+    find_first_spots(table, &arriving, 0);
+    for (size_t i = 0; i < n && status == NDD_OK; i++) {
+        int added = 0;
+        uint32_t before = table->values.count;
+        uint64_t index = table->index_made;
+        ask_ahead(table, &arriving, i);
+        status = insert_pair(table, values[i], documents[i], spots_of(&arriving, i), &added);
+        if (table->index_made == index) {
+            find_spots(table, &arriving, i + AHEAD_SPOTS);
+        } else { /* another index, other spots */
+            find_first_spots(table, &arriving, i + 1);
+        }
+        table->seen++;
+        table->seen_new += table->values.count - before;
+        if (status == NDD_OK) {
+            table->pairs += (uint64_t)added;
+            count += (uint64_t)added;
+        }
+    }
+    *inserted = count; /* also after an error, as the header says */
+    if (alone) table->expected = 0;
+    return status;
+}
+
+ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document, int *removed) {
+    uint32_t place;
+    *removed = 0;
+    if (!numbers_find(&table->values, value, &place)) return NDD_OK;
+    int left = documents_remove(&table->documents, place, document);
+    if (left == 0) return NDD_OK;
+    *removed = 1;
+    table->pairs--;
+    if (left == 1) return NDD_OK;
+    (void)index_remove(&table->index, value);
+    documents_move_last(&table->documents, place, table->values.count - 1);
+    numbers_remove(&table->values, place);
+    return NDD_OK;
+}
+
+void ndd_table_stats_get(const ndd_table *table, ndd_table_stats *stats) {
+    *stats = (ndd_table_stats){
+        .values = table->values.count,
+        .documents = table->pairs,
+        .bytes = sizeof *table + numbers_bytes(&table->values) +
+                 documents_bytes(&table->documents) + index_bytes(&table->index),
+        .k = table->k,
+        .blocks = table->index.design.count,
+        .keys = index_keys(&table->index),
+    };
+}
+
+ndd_status ndd_table_validate(const ndd_table *table, const char **reason) {
+    uint64_t pairs = 0;
+    const char *broken = numbers_validate(&table->values);
+    if (broken == NULL) {
+        broken = documents_validate(&table->documents, table->values.count, &pairs);
+    }
+    if (broken == NULL && pairs != table->pairs) broken = "the documents are miscounted";
+    if (broken == NULL) {
+        broken = index_validate(&table->index, table->values.items, table->values.count);
+    }
+    if (broken == NULL) return NDD_OK;
+    *reason = broken;
+    return NDD_DAMAGED;
+}

@@ -1,0 +1,28 @@
+/* The parts of a table, for table.c, table_probe.c and table_format.c. */
+#ifndef NDD_TABLE_H
+#define NDD_TABLE_H
+
+#include "table/documents.h"
+#include "ndd.h"
+#include "table/numbers.h"
+#include "table/table_index.h"
+
+struct ndd_table {
+    uint32_t k;
+    ndd_preset preset;
+    struct numbers values;      /* each distinct value, at its place */
+    struct documents documents; /* of the value at each place */
+    uint64_t pairs;             /* documents of all values */
+    struct index index;
+    uint64_t index_made;  /* how often it was made; every time its lines are elsewhere */
+    uint64_t index_room;  /* values for which its design was made */
+    uint64_t index_limit; /* values up to which it serves; beyond, another is made */
+    uint64_t expected; /* pairs that are still to be inserted soon, as the caller said, */
+    uint64_t seen;     /* those inserted since, */
+    uint64_t seen_new; /* and the new values among them */
+};
+
+/* Room in the arrays for so many values, and for those that soon follow them. */
+uint64_t table_spare(const ndd_table *table, uint64_t values);
+
+#endif

@@ -1,0 +1,144 @@
+#include "table/table_index.h"
+
+#include <stdlib.h>
+
+#include "hash/set_sum.h"
+
+#define AHEAD_FILL 24 /* values whose lines are being fetched while the index is filled */
+
+void index_close(struct index *index) {
+    if (index->lines != NULL) {
+        for (uint32_t i = 0; i < index->design.count; i++) lines_close(&index->lines[i]);
+    }
+    free(index->lines);
+    flips_close(&index->flips);
+    design_close(&index->design);
+    *index = (struct index){0};
+}
+
+static inline void prefetch_overflow(const union line *line) {
+    const struct overflow *overflow = line_overflow(line);
+    if (overflow != NULL) prefetch(overflow);
+}
+
+/* Puts all values into one block table: one at a time, so that its lines stay in the caches. */
+static ndd_status fill(struct index *index, uint32_t block, const uint64_t *values, uint64_t count) {
+    struct lines *lines = &index->lines[block];
+    for (uint64_t i = 0; i < count; i++) {
+        if (count - i > AHEAD_FILL) {
+            lines_prefetch(lines, index_line(index, block, values[i + AHEAD_FILL]));
+            prefetch_overflow(index_line(index, block, values[i + AHEAD_FILL / 2]));
+        }
+        union line *line = index_line(index, block, values[i]);
+        uint64_t rest = keying_rest(&lines->keying, values[i]);
+        ndd_status status = lines_make_room(lines, line, rest);
+        if (status != NDD_OK) return status;
+        lines_put(lines, line, rest);
+    }
+    return NDD_OK;
+}
+
+static ndd_status open_parts(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
+                             uint32_t k) {
+    uint32_t count = index->design.count;
+    index->lines = calloc(count, sizeof *index->lines);
+    if (index->lines == NULL) return NDD_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i], width, k);
+        if (status != NDD_OK) return status;
+    }
+    ndd_status status = flips_open(&index->flips, &index->design);
+    for (uint32_t i = 0; i < count && status == NDD_OK; i++) status = fill(index, i, values, n);
+    return status;
+}
+
+ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
+                         uint64_t count, uint32_t width, uint32_t k) {
+    *index = (struct index){.design = design};
+    ndd_status status = NDD_OK;
+    if (design.count > 0) status = open_parts(index, values, count, width, k);
+    if (status != NDD_OK) index_close(index);
+    return status;
+}
+
+ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
+                      uint32_t k, ndd_preset preset) {
+    struct design design;
+    *index = (struct index){0};
+    ndd_status status = design_for_probes(&design, room, k, preset);
+    if (status != NDD_OK) return status;
+    return index_open_in(index, design, values->items, values->count, 64, k);
+}
+
+void index_find(const struct index *index, uint64_t value, struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        spots->lines[i] = index_line(index, i, value);
+        lines_prefetch(&index->lines[i], spots->lines[i]);
+    }
+}
+
+void index_prefetch(const struct index *index, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) prefetch_overflow(spots->lines[i]);
+}
+
+ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        uint64_t rest = keying_rest(&index->lines[i].keying, value);
+        ndd_status status = lines_make_room(&index->lines[i], spots->lines[i], rest);
+        if (status != NDD_OK) return status;
+    }
+    return NDD_OK;
+}
+
+void index_put(struct index *index, uint64_t value, const struct spots *spots) {
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        lines_put(&index->lines[i], spots->lines[i], keying_rest(&index->lines[i].keying, value));
+    }
+}
+
+int index_remove(struct index *index, uint64_t value) {
+    int removed = 1;
+    for (uint32_t i = 0; i < index->design.count; i++) {
+        struct lines *lines = &index->lines[i];
+        removed &= lines_remove(lines, index_line(index, i, value), keying_rest(&lines->keying, value));
+    }
+    return removed;
+}
+
+uint32_t index_keys(const struct index *index) {
+    return index->design.count == 0 ? 0 : index->flips.end[index->design.count - 1];
+}
+
+uint64_t index_bytes(const struct index *index) {
+    uint32_t count = index->design.count;
+    uint64_t bytes = count * (sizeof *index->design.blocks + sizeof *index->lines +
+                              sizeof *index->flips.end) +
+                     index_keys(index) * sizeof *index->flips.list;
+    for (uint32_t i = 0; i < count; i++) bytes += lines_bytes(&index->lines[i]);
+    return bytes;
+}
+
+static const char *validate_block(const struct index *index, uint32_t block,
+                                  struct set_sum expected, uint64_t count) {
+    const struct lines *lines = &index->lines[block];
+    uint64_t total = 0, bytes = 0;
+    struct set_sum sum = {0, 0};
+    for (size_t i = 0; i >> lines->bits == 0; i++) {
+        const char *broken = lines_validate(lines, (uint32_t)i, &sum, &total, &bytes);
+        if (broken != NULL) return broken;
+    }
+    if (total != count) return "the index has not as many values as the table";
+    if (sum.a != expected.a || sum.b != expected.b) return "the index has other values";
+    if (bytes != lines->overflow_bytes) return "the memory of the buckets is miscounted";
+    return NULL;
+}
+
+const char *index_validate(const struct index *index, const uint64_t *values, uint64_t count) {
+    struct set_sum sum = {0, 0};
+    const char *reason = NULL;
+    for (uint64_t i = 0; i < count; i++) set_sum_add(&sum, values[i]);
+    for (uint32_t i = 0; i < index->design.count && reason == NULL; i++) {
+        reason = validate_block(index, i, sum, count);
+    }
+    return reason;
+}

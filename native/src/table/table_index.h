@@ -1,0 +1,62 @@
+/*
+ * The index of a table: the block tables of one design, and the keys a probe looks up in them.
+ *
+ * The rule kept: every value of the table is in every block table exactly once, in the bucket of
+ * its key. An index without block tables is no index; then a probe compares with every value.
+ */
+#ifndef NDD_TABLE_INDEX_H
+#define NDD_TABLE_INDEX_H
+
+#include "design/design.h"
+#include "table/numbers.h"
+#include "table/table_lines.h"
+
+struct index {
+    struct design design;
+    struct lines *lines; /* one for each block of the design */
+    struct flips flips;
+};
+
+#define MAX_BLOCKS 64
+
+static inline union line *index_line(const struct index *index, uint32_t block, uint64_t value) {
+    const struct lines *lines = &index->lines[block];
+    return lines_at(lines, keying_bucket(&lines->keying, value));
+}
+
+/* An index of these values, in the design for `room` values. */
+ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k,
+                      ndd_preset preset);
+
+/* An index of these values of so many bits, in a design, which is closed with it, or now if this
+ * fails. */
+ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
+                         uint64_t count, uint32_t width, uint32_t k);
+void index_close(struct index *index);
+
+/* Where a value belongs in each block table. Holds until the index is closed. */
+struct spots {
+    union line *lines[MAX_BLOCKS];
+};
+
+/* Finds the spots of a value that is put in soon, and asks for them; then, later, for what lies
+ * beyond their lines. */
+void index_find(const struct index *index, uint64_t value, struct spots *spots);
+void index_prefetch(const struct index *index, const struct spots *spots);
+
+/* Makes room for a value, whose spots these are, so that index_put of it cannot fail. */
+ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots);
+void index_put(struct index *index, uint64_t value, const struct spots *spots);
+
+/* Removes a value; 0 if it is not there. */
+int index_remove(struct index *index, uint64_t value);
+
+/* Buckets visited by a probe. */
+uint32_t index_keys(const struct index *index);
+
+uint64_t index_bytes(const struct index *index);
+
+/* NULL, or the rule that does not hold for these values. */
+const char *index_validate(const struct index *index, const uint64_t *values, uint64_t count);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * One block table: for each key, the values that have it, in one cache line or little more.
+ *
+ * A bucket's number tells all key bits of the values in it, and an entry holds only the others, its
+ * rest (keying.h): the low 32 bits of that, which a probe compares
+ * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
+ * is one line of 64 bytes, or two, four or eight side by side, which cost little more to fetch than
+ * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
+ *
+ * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
+ * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
+ * or, when they are thousands, as a crowd (table_crowd.h). A neighbourhood where many fingerprints
+ * crowd makes one bucket long, never its neighbours.
+ */
+#ifndef NDD_TABLE_LINES_H
+#define NDD_TABLE_LINES_H
+
+#include <string.h>
+
+#include "design/keying.h"
+#include "base/memory.h"
+#include "ndd.h"
+
+#define LINE_LANES 16
+#define BUCKET_MOST 255 /* a head beyond this is an address */
+
+union line {
+    uint64_t head;
+    uint32_t lanes[LINE_LANES]; /* of a bucket's first line two for the head, then the entries */
+};
+
+#ifndef CROWD_MANY      /* a test has smaller crowds */
+#define CROWD_MANY 2048 /* entries beyond a bucket's lines may be a crowd from so many on, */
+#define CROWD_FEW 512   /* until there are so few */
+#endif
+
+struct overflow {
+    uint32_t count;
+    uint32_t capacity; /* even; 0 of a crowd */
+};
+
+/* They follow. */
+static inline uint32_t *overflow_entries(const struct overflow *overflow) {
+    return (uint32_t *)((uintptr_t)overflow + sizeof *overflow);
+}
+
+struct lines {
+    union line *at; /* of 2^bits buckets */
+    struct memory memory;
+    uint32_t bits;      /* of a key, */
+    uint32_t width;     /* and of a value; in a crowd, which has no further crowds, fewer than 64 */
+    uint32_t k;         /* for which crowds are searched */
+    uint32_t doubled;   /* a bucket is 2^doubled lines */
+    uint32_t inside;    /* entries that those have room for */
+    uint32_t far_bytes; /* of an entry, beside its low 32 bits */
+    struct keying keying;
+    uint64_t overflow_bytes;
+};
+
+static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
+    return line->head <= BUCKET_MOST ? (uint32_t)line->head : lines->inside;
+}
+
+static inline struct overflow *line_overflow(const union line *line) {
+    return line->head <= BUCKET_MOST ? NULL : (struct overflow *)(uintptr_t)line->head;
+}
+
+static inline uint32_t *line_entries(union line *line) { return line->lanes + 2; }
+static inline const uint32_t *line_lows(const union line *line) { return line->lanes + 2; }
+
+/* What an entry holds beside its low 32 bits; `room` is how many entries the array is made for. */
+static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_t far_bytes,
+                                 uint32_t i) {
+    const uint8_t *far = (const uint8_t *)(entries + room);
+    uint16_t half;
+    if (far_bytes == 1) return far[i];
+    if (far_bytes == 4) return entries[room + i];
+    memcpy(&half, far + 2 * i, 2);
+    return half;
+}
+
+static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
+    return lines->at + ((size_t)bucket << lines->doubled);
+}
+
+/* Asks for the lines of a bucket. */
+static inline void lines_prefetch(const struct lines *lines, const union line *line) {
+    for (uint32_t i = 0; i >> lines->doubled == 0; i++) prefetch(line + i);
+}
+
+/* Entries of a bucket of 2^doubled lines whose keys have so many bits. */
+uint32_t lines_inside(uint32_t key_bits, uint32_t doubled);
+
+/* A block table, for a block whose key bits are few enough runs, of values of so many bits. */
+ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k);
+void lines_close(struct lines *lines);
+
+/* Makes room for one more value in a bucket, so that lines_put of it cannot fail. */
+ndd_status lines_make_more(struct lines *lines, union line *line, uint64_t rest);
+static inline ndd_status lines_make_room(struct lines *lines, union line *line, uint64_t rest) {
+    return line->head < lines->inside ? NDD_OK : lines_make_more(lines, line, rest);
+}
+void lines_put(const struct lines *lines, union line *line, uint64_t rest);
+
+/* Removes an entry; 0 if it is not there. */
+int lines_remove(struct lines *lines, union line *line, uint64_t rest);
+
+uint64_t lines_bytes(const struct lines *lines);
+
+/* Any value of a block table that has some; and all of them, in no order. */
+uint64_t lines_any(const struct lines *lines);
+void lines_list(const struct lines *lines, uint64_t *values);
+
+/* The rule that a bucket breaks, or NULL; what it holds is added to the sum and the counts. */
+struct set_sum;
+const char *lines_validate(const struct lines *lines, uint32_t bucket, struct set_sum *sum,
+                           uint64_t *count, uint64_t *bytes);
+
+#endif

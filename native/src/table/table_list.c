@@ -1,0 +1,49 @@
+/* What a table holds: whether these pairs, and all of them. */
+#include "table/table.h"
+
+#define AHEAD_PAIRS 16
+
+void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_t *documents,
+                   size_t n, uint8_t *found) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t place;
+        if (n - i > AHEAD_PAIRS) numbers_prefetch(&table->values, values[i + AHEAD_PAIRS]);
+        found[i] = numbers_find(&table->values, values[i], &place) &&
+                   documents_has(&table->documents, place, documents[i]);
+    }
+}
+
+/* Lists the documents of one place; returns how many. */
+static uint64_t list_place(const ndd_table *table, uint32_t place, uint64_t *values,
+                           uint64_t *documents) {
+    uint64_t pair = 0, from = 0;
+    for (uint64_t left = documents_count(&table->documents, place); left > 0;) {
+        uint32_t count;
+        const uint64_t *run = documents_run(&table->documents, place, from, &count);
+        for (uint32_t i = 0; i < count; i++, pair++) {
+            values[pair] = table->values.items[place];
+            documents[pair] = run[i];
+        }
+        left -= count;
+        from = run[count - 1] + 1; /* 0 after the greatest number, when nothing is left */
+    }
+    return pair;
+}
+
+uint64_t ndd_table_list_part(const ndd_table *table, uint64_t begin, uint64_t end, uint64_t *values,
+                             uint64_t *documents) {
+    uint64_t pairs = 0;
+    if (end > table->values.count) end = table->values.count;
+    for (uint64_t place = begin; place < end; place++) {
+        if (values == NULL || documents == NULL) {
+            pairs += documents_count(&table->documents, (uint32_t)place);
+        } else {
+            pairs += list_place(table, (uint32_t)place, values + pairs, documents + pairs);
+        }
+    }
+    return pairs;
+}
+
+void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents) {
+    if (table->pairs > 0) (void)ndd_table_list_part(table, 0, table->values.count, values, documents);
+}
