@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 import dedup.lab.bench.capacity.parts as parts
 import dedup.lab.capacity.shard_size as model
-from dedup.service.log import checkpoint
 from dedup.cli import main
 from dedup.lab.bench.capacity.comparison import CapacityBench, checks, page, read_results
 from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
@@ -21,6 +20,7 @@ from dedup.lab.capacity.model import Crawl, Machine, capacity
 from dedup.lab.capacity.shard_size import table_bytes
 from dedup.lab.commands.bench_capacity import PARTS
 from dedup.model.errors import UsageError
+from dedup.service.log import checkpoint
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCALE = DOCS / "scale.md"

@@ -26,7 +26,7 @@ def at(phase: Phase) -> Lifecycle:
     return lifecycle
 
 
-@pytest.mark.parametrize(("before", "after"), itertools.product(LIVE, LIVE))
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(LIVE, LIVE)))
 def test_only_the_moves_of_the_picture_exist(before: Phase, after: Phase) -> None:
     """Any other move is a mistake of ours and raises; to the same state nothing happens."""
     lifecycle = at(before)
@@ -39,7 +39,7 @@ def test_only_the_moves_of_the_picture_exist(before: Phase, after: Phase) -> Non
         assert lifecycle.phase is before
 
 
-@pytest.mark.parametrize(("before", "end"), itertools.product(LIVE, ENDED))
+@pytest.mark.parametrize(("before", "end"), list(itertools.product(LIVE, ENDED)))
 def test_every_state_can_fail_or_be_stopped_and_an_end_lasts(before: Phase, end: Phase) -> None:
     """What a replica ended by is kept, whatever is called afterwards."""
     lifecycle = at(before)
