@@ -7,14 +7,23 @@ The rule kept here: an answer is written only after all answers before it.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from dedup.service.resp.session import Later
 
 __all__ = ["Answers"]
 
 WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
+
+
+class Owner(Protocol):
+    """The connection, as its answers see it."""
+
+    def encoded_fault(self, fault: BaseException) -> bytes:
+        """Return the answer for an error."""
+
+    def answers_arrived(self) -> None:
+        """Go on: answers that were waited for have been written."""
 
 
 class Answers:
@@ -24,14 +33,10 @@ class Answers:
     transport  where they are written to; None: the connection is closed
     """
 
-    def __init__(
-        self, encoded_fault: Callable[[BaseException], bytes], arrived: Callable[[], None]
-    ) -> None:
-        """arrived() is called when answers that were waited for have been written."""
+    def __init__(self, owner: Owner) -> None:
         self.waiting: deque[bytes | Later] = deque()
         self.transport: Any = None
-        self._encoded_fault = encoded_fault
-        self._arrived = arrived
+        self._owner: Owner | None = owner
         self._ready: list[bytes] = []
         self._ready_bytes = 0
 
@@ -60,13 +65,16 @@ class Answers:
             self.transport.write(data)
 
     def close(self) -> None:
-        """Write nothing any more, and forget what was waited for."""
-        self.transport = None
+        """Write nothing any more, and free everything: no cycle keeps a closed connection's memory."""
+        self.transport = self._owner = None
         self.waiting.clear()
+        self._ready.clear()
 
     def _write_arrived(self, _: "asyncio.Future[Any]") -> None:
         """Write the answers that have come, up to one that has not."""
-        waiting = self.waiting
+        waiting, owner = self.waiting, self._owner
+        if owner is None:
+            return
         while waiting:
             first = waiting[0]
             if isinstance(first, Later):
@@ -75,8 +83,8 @@ class Answers:
                 try:
                     first = first.encode(first.future.result())
                 except BaseException as fault:  # a cancelled future, too
-                    first = self._encoded_fault(fault)
+                    first = owner.encoded_fault(fault)
             waiting.popleft()
             self._ready.append(first)
         self.flush()
-        self._arrived()
+        owner.answers_arrived()

@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         port.accepted += 1
         self._session = Session(port.commands, port.plans, port.token, port.accepted)
         self._incoming = Incoming(port.limits)
-        self._answers = Answers(self._encoded_fault, self._answers_arrived)
+        self._answers = Answers(self)
         self._transport: Any = None
         self._singly: deque[Any] = deque()  # commands that are not to be batched
         self._scheduled: asyncio.Handle | None = None  # the next slice of work
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         except Exception as fault:
             if any(type(each) is not bytes for each in command):
                 raise NotResp("a command is an array of bulk strings") from fault
-            answer = self._encoded_fault(fault)
+            answer = self.encoded_fault(fault)
             name = b"refused"
         port.asked[name] += 1
         port.durations.note(monotonic() - began, 1)
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
             self._answers.flush()
             self.finish()
 
-    def _encoded_fault(self, fault: BaseException) -> bytes:
+    def encoded_fault(self, fault: BaseException) -> bytes:
         """Return the answer for an error."""
         error = fault if isinstance(fault, Exception) else TimeoutError("stopped")
         word = code(error)
@@ -273,7 +273,8 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------- pausing and closing
 
-    def _answers_arrived(self) -> None:
+    def answers_arrived(self) -> None:
+        """Go on after answers that were waited for."""
         if self._paused or self._finishing:
             self._schedule()
 
