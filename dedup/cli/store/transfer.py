@@ -5,7 +5,6 @@ a line is said with its number, and the line left out; what is wrong with the wh
 """
 
 import contextlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import click
 
 from dedup.cli import terminal
 from dedup.cli.store.folders import DOCUMENTS, Seen, check_documents, each, is_store, store_folders
+from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
 
@@ -136,22 +136,8 @@ def _whole(output: str) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
         return
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    if os.name != "nt":  # a folder has no handle to flush there
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with replacing(target) as beside, beside.open("xb") as file:
+        yield file
 
 
 @contextlib.contextmanager
