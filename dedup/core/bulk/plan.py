@@ -24,15 +24,14 @@ from typing import Any
 
 import msgspec
 
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import number
 from dedup.model.errors import UsageError
 
 __all__ = ["Design", "fewest_tables", "memory_bytes", "plan"]
 
 WIDTH = 64
 VALUE_BYTES = 8
-MAX_DISTANCE = 15
 MAX_TABLES = 128  # of a paper's design: a kilobyte for each fingerprint
 FEW_CANDIDATES = 8  # they lie in one cache line, so a longer prefix saves nothing
 TABLE_VALUES = 2**31 - 2  # distinct values of one dedup.Table
@@ -95,7 +94,7 @@ def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design
     recommended design is the smallest of those that fit and take at most a fifth more time than the
     fastest of these; when none fits, none is recommended. Raises UsageError.
     """
-    n, k = _documents(documents), _distance(k)
+    n, k = _documents(documents), max_distance(k)
     limit = None if memory is None else memory_bytes(memory)
     papers = [_paper(n, k, levels) for levels in _sensible(n, k)]
     designs = [*reversed(papers), *_ours(n, k), *_of_segments(n, k)]
@@ -117,7 +116,7 @@ def fewest_tables(k: int, prefix_bits: int) -> tuple[int, tuple[int, ...]] | Non
     when it would take more than 128 tables. Raises UsageError for k outside 0 .. 15 and bits
     outside 0 .. 64.
     """
-    k = _distance(k)
+    k = max_distance(k)
     if not 0 <= (bits := number(prefix_bits, "prefix_bits")) <= WIDTH:
         raise UsageError(f"prefix_bits is {prefix_bits!r}; it must be an int in 0 .. {WIDTH}")
     if bits == 0:
@@ -333,13 +332,3 @@ def _documents(documents: int) -> int:
     if n == 0:
         raise UsageError("documents is 0; it must be an int from 1 up")
     return n
-
-
-def _distance(k: int) -> int:
-    try:
-        distance = number(k, "k")
-    except UsageError:
-        distance = MAX_DISTANCE + 1
-    if distance > MAX_DISTANCE:
-        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
-    return distance

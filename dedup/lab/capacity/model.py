@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 
 from dedup.core.bulk.plan import TABLE_VALUES
-from dedup.core.numbers import number
+from dedup.core.integers import number
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, Costs
 from dedup.lab.capacity.fanout import FanOut, of_quantiles, simulate
 from dedup.lab.capacity.shard_size import Crawl, Shard, memory_bytes_of, shard_of, work

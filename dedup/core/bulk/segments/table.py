@@ -32,14 +32,14 @@ from dedup.core.bulk.segments.folder import Folder
 from dedup.core.bulk.segments.merged_answers import alive, in_order, together, without
 from dedup.core.bulk.segments.segment import Segment
 from dedup.core.bulk.segments.value_pairs import Pairs, held, pair, table_of, take_out
-from dedup.core.numbers import Array, Numbers, many, number
-from dedup.core.read_write_lock import Turns
+from dedup.core.integers import max_distance, number
+from dedup.core.numbers import Array, Numbers, many
+from dedup.core.read_write_lock import ReadWriteLock
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import UsageError
 
 __all__ = ["SegmentedStats", "SegmentedTable"]
 
-MAX_DISTANCE = 15
 SEGMENT_DOCUMENTS = 4_000_000  # in the table when it is written by itself
 WAITING = 2  # so many times as many, and an insert waits for the disk
 RATIO = 3  # a segment smaller than so many times all newer ones is merged with them
@@ -99,8 +99,8 @@ class SegmentedTable:
         opened for a smaller one. Raises StoreLocked when another process has it open, StoreDamaged,
         naming the file, for one that is missing, cut, altered or of another version, and OSError.
         """
-        if k is not None and number(k, "k") > MAX_DISTANCE:
-            raise UsageError(f"k is {k}; it must be an int in 0 .. {MAX_DISTANCE}")
+        if k is not None:
+            k = max_distance(k)
         self._most = number(segment_documents, "segment_documents")
         if self._most == 0:
             raise UsageError("segment_documents is 0; it must be an int from 1 up")
@@ -111,7 +111,9 @@ class SegmentedTable:
         self._table = Table(self._k)
         self._frozen: _Frozen | None = None
         self._changed = False  # since the last flush
-        self._turns = Turns()  # reading: who probes; writing: who moves pairs from place to place
+        self._lock = (
+            ReadWriteLock()
+        )  # reading: who probes; writing: who moves pairs from place to place
         self._changing = threading.Lock()  # who inserts or removes
         self._working = threading.Lock()  # who writes files
         self._executor = ThreadPoolExecutor(1, "dedup-segments")
@@ -136,7 +138,7 @@ class SegmentedTable:
 
     def stats(self) -> SegmentedStats:
         """Return what the table holds."""
-        with self._turns.reading:
+        with self._lock.reading:
             tables = [self._table] if self._frozen is None else [self._table, self._frozen.table]
             places: list[Table | Segment] = [*tables, *self._segments]
             return SegmentedStats(
@@ -184,7 +186,7 @@ class SegmentedTable:
             self._must_be_open()
             gone = self._table.remove(value, document)
             if not gone and self._held(*pair(value, document))[0]:
-                with self._turns.writing:
+                with self._lock.writing:
                     gone = self._removed.insert(value, document)
             self._changed = self._changed or gone
             return gone
@@ -198,14 +200,14 @@ class SegmentedTable:
 
     def _bring_back(self, values: Array, documents: Array) -> int:
         """Make removed pairs count again; return how many there were."""
-        with self._turns.writing:
+        with self._lock.writing:
             dead = self._removed.has(values, documents)
             return take_out(self._removed, values[dead], documents[dead])
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
         most = limit_number(limit)
-        with self._turns.reading:
+        with self._lock.reading:
             wide = most + len(self._removed) if most else 0
             found = self._table.probe(value, limit)
             older = self._frozen.table.probe(value, wide or None) if self._frozen else Matches()
@@ -227,7 +229,7 @@ class SegmentedTable:
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of values at once, as Table.probe_many() does."""
         queries, most = many(values, "values"), limit_number(limit)
-        with self._turns.reading:
+        with self._lock.reading:
             wide = most + len(self._removed) if most else 0
             newest = self._table.find(queries, most)
             older = [segment.find(queries, self._k, wide) for segment in self._segments]
@@ -250,7 +252,7 @@ class SegmentedTable:
         with self._working:
             self._must_be_open()
             self._write_frozen()  # what an earlier flush had to leave
-            with self._changing, self._turns.writing:
+            with self._changing, self._lock.writing:
                 wanted = self._folder.manifest.note if given is None else given
                 if not self._changed and wanted == self._folder.manifest.note:
                     return
@@ -302,7 +304,7 @@ class SegmentedTable:
         if len(frozen.table):
             segments.append(self._folder.write(*frozen.table.pairs()))
         before = self._folder.take(segments, frozen.removed, frozen.note)
-        with self._changing, self._turns.writing:
+        with self._changing, self._lock.writing:
             self._segments, self._frozen = tuple(segments), None
         self._folder.delete(before)
 
@@ -323,7 +325,7 @@ class SegmentedTable:
         elsewhere = ~table_of(dropped).has(*self._folder.removed)
         removed = self._folder.removed[0][elsewhere], self._folder.removed[1][elsewhere]
         before = self._folder.take(segments, removed, self._folder.manifest.note)
-        with self._changing, self._turns.writing:
+        with self._changing, self._lock.writing:
             self._segments = tuple(segments)
             gone = self._removed.has(*dropped)
             take_out(self._removed, dropped[0][gone], dropped[1][gone])
