@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dedup.model.errors import UsageError
-from dedup.scan.values import Row
+from dedup.scan.scan_values import Row
 
 __all__ = ["check_output", "publish", "read_rows", "to_line"]
 

@@ -24,9 +24,9 @@ import msgspec
 from dedup.model.errors import DedupError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.values import Job, Summary
+from dedup.scan.scan_values import Job, Summary
 from dedup.store import Store
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 __all__ = ["Position", "Work", "work_folder"]
 

@@ -16,7 +16,7 @@ from dedup.core.numbers import Array
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 from dedup.store.leaving import Leaving
 
 __all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]

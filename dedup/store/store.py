@@ -28,10 +28,10 @@ from dedup.model.names import check_namespace
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 from dedup.model.values import Document
 from dedup.store.applied import Applied
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
+from dedup.store.database.record_format import FORMAT
 from dedup.store.flusher import Flusher
 from dedup.store.leaving import Leaving
-from dedup.store.records import FORMAT
 from dedup.store.search import Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents

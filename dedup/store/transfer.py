@@ -19,8 +19,8 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageEr
 from dedup.model.events import decode_value, encode_value
 from dedup.model.recipes import recipe_of
 from dedup.model.values import Document
-from dedup.store.documents import Documents
-from dedup.store.records import key_digest
+from dedup.store.database.documents import Documents
+from dedup.store.database.record_format import key_digest
 from dedup.store.store import Store
 from dedup.store.verify import Progress
 

@@ -13,7 +13,7 @@ import msgspec
 from dedup.core.folder_lock import FolderLock
 from dedup.model.errors import StoreDamaged
 from dedup.model.names import check_namespace
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 from dedup.store.snapshot import read_snapshot
 
 __all__ = ["Report", "verify_documents", "verify_store"]

@@ -10,7 +10,7 @@ from stores import document, spread
 
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.store import Store, give_up, give_up_more, removal, verify_store
-from dedup.store.records import key_digest
+from dedup.store.database.record_format import key_digest
 
 COUNT = 4
 DOCUMENTS = {f"http://example.com/{i}": spread(i) for i in range(90)}

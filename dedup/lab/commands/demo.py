@@ -71,7 +71,7 @@ def demo(
     from dedup.lab.demo.crawl import crawl_site
     from dedup.lab.demo.judgement import as_json as plain
     from dedup.lab.demo.judgement import judge, show
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
 
     site = Site(pages, seed)
     progress = _Progress()
@@ -129,8 +129,8 @@ def _need(*modules: str) -> None:
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site.server import serve_forever
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
+    from dedup.lab.demo.site.site_server import serve_forever
 
     def say(url: str) -> None:
         if as_json:

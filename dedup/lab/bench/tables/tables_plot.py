@@ -6,7 +6,7 @@ The rule kept here: the drawing library is loaded only here, and the same figure
 from pathlib import Path
 from typing import Any
 
-from dedup.lab.bench.tables.comparison import Setting, TablesBench
+from dedup.lab.bench.tables.tables_comparison import Setting, TablesBench
 
 __all__ = ["plot"]
 

@@ -3,7 +3,7 @@
     with serve(Site()) as url: ...            in a thread of this process
     serve_forever(Site(), port=8000)          until Ctrl-C
     with serve_in_child(pages=500) as url: ...
-    python -m dedup.lab.demo.site.server --pages 500   what the line above starts
+    python -m dedup.lab.demo.site.site_server --pages 500   what the line above starts
 
 Rule: it listens on 127.0.0.1 only, and a child ends with its parent: it reads its standard input,
 which its parent holds open and never writes to, and stops at the end of it.
@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site.demo_site import Site
 
 __all__ = ["serve", "serve_forever", "serve_in_child"]
 
@@ -128,7 +128,7 @@ def serve_in_child(pages: int = 500, seed: int = 1, log: str | Path | None = Non
     command = [
         sys.executable,
         "-m",
-        "dedup.lab.demo.site.server",
+        "dedup.lab.demo.site.site_server",
         f"--pages={pages}",
         f"--seed={seed}",
     ]
@@ -161,7 +161,7 @@ def serve_in_child(pages: int = 500, seed: int = 1, log: str | Path | None = Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until standard input ends; say the base URL first."""
-    parser = argparse.ArgumentParser(prog="python -m dedup.lab.demo.site.server")
+    parser = argparse.ArgumentParser(prog="python -m dedup.lab.demo.site.site_server")
     parser.add_argument("--pages", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--port", type=int, default=0)

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from dedup.model.values import Document
-from dedup.store.file import DocumentsFile
-from dedup.store.records import (
+from dedup.store.database.file import DocumentsFile
+from dedup.store.database.record_format import (
     Pair,
     State,
     decode_offsets,
@@ -29,7 +29,7 @@ from dedup.store.records import (
     record_checksum,
     unpack_number,
 )
-from dedup.store.structure import key_sum, key_sums
+from dedup.store.database.structure import key_sum, key_sums
 
 __all__ = ["Documents"]
 

@@ -1,6 +1,6 @@
 """One crawl of the crawl benchmark, in a process of its own; the outcome as JSON on stdout.
 
-    python -m dedup.lab.bench.crawl.spider --url START [--addon [--service URL]] [--steps] [--work ...]
+    python -m dedup.lab.bench.crawl.benchmark_spider --url START [--addon [--service URL]] [--steps] [--work ...]
 
     fetch   nothing is done with a page
     parse   an item: the title, the links, made absolute, and the visible text
@@ -125,7 +125,7 @@ def _crawl(url: str, work: Work, folder: str, service: str | None, *, addon: boo
 
 def main() -> None:
     """Crawl, and write the outcome."""
-    parser = argparse.ArgumentParser(prog="python -m dedup.lab.bench.crawl.spider")
+    parser = argparse.ArgumentParser(prog="python -m dedup.lab.bench.crawl.benchmark_spider")
     parser.add_argument("--url", required=True)
     parser.add_argument("--work", choices=get_args(Work), default="parse")
     parser.add_argument("--addon", action="store_true")

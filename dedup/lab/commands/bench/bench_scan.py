@@ -7,7 +7,7 @@ import click
 from dedup.cli import terminal
 
 if TYPE_CHECKING:
-    from dedup.lab.bench.scan import ScanBench
+    from dedup.lab.bench.scan_rate import ScanBench
 
 __all__ = ["scan"]
 
@@ -20,7 +20,7 @@ __all__ = ["scan"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def scan(pages: int, files: int, rounds: int, quick: bool, as_json: bool) -> None:
     """Scan generated WARC files of 53 KB pages, with one process and with one a core, in turns."""
-    from dedup.lab.bench.scan import bench_scan
+    from dedup.lab.bench.scan_rate import bench_scan
 
     if quick:
         pages, rounds = 500, 1

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
-from dedup.lab.commands.bench_tables import numbers
+from dedup.lab.commands.bench.bench_tables import numbers
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from dedup.lab.bench.capacity.comparison import CapacityBench
+    from dedup.lab.bench.capacity.capacity_comparison import CapacityBench
 
 __all__ = ["capacity"]
 
@@ -92,7 +92,7 @@ def capacity(
     """
     import msgspec
 
-    from dedup.lab.bench.capacity.comparison import (
+    from dedup.lab.bench.capacity.capacity_comparison import (
         Plan,
         bench_capacity,
         costs_of,
@@ -129,7 +129,7 @@ def capacity(
 
 
 def _text(result: "CapacityBench") -> str:
-    from dedup.lab.bench.capacity.comparison import checks
+    from dedup.lab.bench.capacity.capacity_comparison import checks
 
     cells = [
         (

@@ -9,8 +9,8 @@ from random import Random
 from types import MappingProxyType
 
 from dedup.lab.demo.site.page_kinds import Truth
-from dedup.lab.demo.site.plan import START, plan
 from dedup.lab.demo.site.shells import render
+from dedup.lab.demo.site.site_plan import START, plan
 
 __all__ = ["Site"]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dedup.core.bulk.plan import TABLE_VALUES
+from dedup.core.bulk.designs import TABLE_VALUES
 from dedup.core.integers import number
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, Costs
 from dedup.lab.capacity.fanout import FanOut, of_quantiles, simulate

@@ -11,7 +11,7 @@ from dedup.detector import Detector
 from dedup.model.policy import Policy, policy_of
 from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict, hex_fingerprint
-from dedup.scan.values import (
+from dedup.scan.scan_values import (
     BROKEN_KEPT,
     Broken,
     Fault,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from dedup.scan.formats.inputs import shown
-from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.scan_values import Broken, RawPage, Reading
 
 __all__ = ["read_files"]
 

@@ -7,8 +7,8 @@ import click
 from dedup.cli import terminal
 
 if TYPE_CHECKING:
-    from dedup.lab.bench.batch import BatchBench
-    from dedup.lab.bench.pairs import PairsBench
+    from dedup.lab.bench.all_pairs import PairsBench
+    from dedup.lab.bench.batch_search import BatchBench
 
 __all__ = ["batch"]
 
@@ -57,8 +57,8 @@ def batch(
     it finds all pairs of one set, and times that beside the way of simhash-cpp: the paper's permuted
     and sorted tables (up to 10 million fingerprints).
     """
-    from dedup.lab.bench.batch import bench_batch
-    from dedup.lab.bench.pairs import bench_pairs
+    from dedup.lab.bench.all_pairs import bench_pairs
+    from dedup.lab.bench.batch_search import bench_batch
 
     if quick and full:
         raise click.UsageError("give --quick or --full, not both.")
@@ -79,7 +79,7 @@ def batch(
 
 
 def _text(result: "BatchBench") -> str:
-    from dedup.lab.bench.batch import PAPER_MAPPERS, PAPER_SECONDS, PAPER_STORED
+    from dedup.lab.bench.batch_search import PAPER_MAPPERS, PAPER_SECONDS, PAPER_STORED
 
     took = "took" if result.stored == PAPER_STORED else "would take, at this rate"
     rows = [

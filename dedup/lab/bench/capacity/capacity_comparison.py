@@ -121,7 +121,13 @@ def _jobs(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
 
 def _measured(part: str, arguments: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(  # noqa: S603  (ourselves)
-        [sys.executable, "-m", "dedup.lab.bench.capacity.process", part, json.dumps(arguments)],
+        [
+            sys.executable,
+            "-m",
+            "dedup.lab.bench.capacity.part_process",
+            part,
+            json.dumps(arguments),
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,6 @@
 """A part of the capacity benchmark in a process of its own.
 
-    python -m dedup.lab.bench.capacity.process PART JSON      the part's arguments in, its figures out
+    python -m dedup.lab.bench.capacity.part_process PART JSON      the part's arguments in, its figures out
 
 The rule kept here: stdout has one line of JSON, and nothing else.
 """

@@ -8,8 +8,8 @@ import click
 from dedup.cli import terminal
 
 if TYPE_CHECKING:
-    from dedup.lab.bench.crawl.comparison import CrawlBench
-    from dedup.lab.bench.crawl.spider import Work
+    from dedup.lab.bench.crawl.benchmark_spider import Work
+    from dedup.lab.bench.crawl.crawl_comparison import CrawlBench
 
 __all__ = ["crawl"]
 
@@ -45,7 +45,7 @@ def crawl(
     as_json: bool,
 ) -> None:
     """Crawl the same pages with and without the add-on, in turns, and compare the CPU time."""
-    from dedup.lab.bench.crawl.comparison import bench_crawl
+    from dedup.lab.bench.crawl.crawl_comparison import bench_crawl
 
     if quick:
         count, rounds = 60, 1

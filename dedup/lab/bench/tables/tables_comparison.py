@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
+from dedup.lab.bench.tables.contender_process import Build, Died, Process, start, write_data
 from dedup.lab.bench.tables.contenders import CONTENDERS, Entry
 from dedup.lab.bench.tables.data import GENERATED, Data, brute_force, check_data, make_data
-from dedup.lab.bench.tables.process import Build, Died, Process, start, write_data
 from dedup.model.errors import DedupError, UsageError
 
 __all__ = ["Contender", "Plan", "Setting", "TablesBench", "bench_tables"]

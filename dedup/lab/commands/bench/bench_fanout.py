@@ -48,7 +48,7 @@ def fanout(
     """
     from dedup.lab.bench.capacity.fanout_page import bench_fanout, page, plot
     from dedup.lab.bench.figures import marked, put
-    from dedup.lab.evaluate.plot import check_plot
+    from dedup.lab.evaluate.recall_plot import check_plot
 
     if plot_file is not None:
         check_plot(plot_file)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dedup.lab.bench.crawl.site import find_pages, write_pages
+from dedup.lab.bench.crawl.benchmark_site import find_pages, write_pages
 from dedup.model.errors import UsageError
 
 __all__ = ["load_pages"]

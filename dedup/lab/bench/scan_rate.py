@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from dedup.lab.bench.crawl.site import find_pages, write_pages
+from dedup.lab.bench.crawl.benchmark_site import find_pages, write_pages
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.model.errors import DedupError
 

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
+from dedup.lab.bench.crawl.benchmark_site import find_pages, serve_in_child, write_pages
+from dedup.lab.bench.crawl.benchmark_spider import Outcome, Work
 from dedup.lab.bench.crawl.service_process import table_service
-from dedup.lab.bench.crawl.site import find_pages, serve_in_child, write_pages
-from dedup.lab.bench.crawl.spider import Outcome, Work
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.model.errors import DedupError
 
@@ -106,7 +106,7 @@ def _crawl(
     command = [
         sys.executable,
         "-m",
-        "dedup.lab.bench.crawl.spider",
+        "dedup.lab.bench.crawl.benchmark_spider",
         f"--url={url}",
         f"--work={work}",
     ]

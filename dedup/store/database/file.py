@@ -23,8 +23,8 @@ import lmdb
 import msgspec
 
 from dedup.model.errors import DedupError, StoreDamaged
-from dedup.store.records import FORMAT, State, decode_state, encode_state, wrote
-from dedup.store.structure import Structure, read_structure
+from dedup.store.database.record_format import FORMAT, State, decode_state, encode_state, wrote
+from dedup.store.database.structure import Structure, read_structure
 
 __all__ = ["DocumentsFile"]
 

@@ -7,8 +7,8 @@ import click
 from dedup.cli import terminal
 
 if TYPE_CHECKING:
-    from dedup.lab.bench.service.one import ServiceBench
-    from dedup.lab.bench.service.shards import Fan, ShardsBench
+    from dedup.lab.bench.service.one_service import ServiceBench
+    from dedup.lab.bench.service.sharded_service import Fan, ShardsBench
 
 __all__ = ["service"]
 
@@ -59,13 +59,13 @@ def service(
     progress = terminal.progress("rounds")
     result: ServiceBench | ShardsBench
     if shards is None:
-        from dedup.lab.bench.service.one import Plan, bench_service
+        from dedup.lab.bench.service.one_service import Plan, bench_service
 
         plan = Plan(documents, distance, requests, rounds, redis_benchmark=redis_benchmark)
         result = measured = bench_service(plan, progress)
         text = _text(measured)
     else:
-        from dedup.lab.bench.service.shards import ShardsPlan, bench_shards
+        from dedup.lab.bench.service.sharded_service import ShardsPlan, bench_shards
 
         sharded = bench_shards(ShardsPlan(documents, distance, shards, rounds), progress)
         result, text = sharded, _shards_text(sharded)

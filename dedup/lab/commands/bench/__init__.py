@@ -1,4 +1,4 @@
-"""`dedup bench`: this machine's figures. A benchmark NAME is the command in dedup/lab/commands/bench_NAME.py.
+"""`dedup bench`: this machine's figures. A benchmark NAME is the command in bench_NAME.py.
 
 The rules kept here: a benchmark is imported when it is called; stdout has the table, or with --json
 one object; progress goes to stderr, if that is a terminal.
@@ -35,7 +35,7 @@ class _Benchmarks(click.Group):
     ) -> click.Command | None:
         if cmd_name not in _BENCHMARKS:
             return None
-        command = getattr(import_module(f"dedup.lab.commands.bench_{cmd_name}"), cmd_name)
+        command = getattr(import_module(f"dedup.lab.commands.bench.bench_{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

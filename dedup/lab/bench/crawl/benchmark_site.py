@@ -1,7 +1,7 @@
 """The site that the crawl benchmark fetches: pages from a folder, or generated ones.
 
     write_pages(folder, count)                    generated pages, into a folder
-    python -m dedup.lab.bench.crawl.site --folder F   serves a folder's pages; says the URL of the start
+    python -m dedup.lab.bench.crawl.benchmark_site --folder F   serves a folder's pages; says the URL of the start
 
 A generated page has the measures of pages of today: about 53 KB, 460 elements, 90 links, 6 KB of
 visible text, 16 KB of style and script, and the rest in attributes. (460 pages of real sites,
@@ -24,7 +24,7 @@ from threading import Thread
 from typing import Any
 
 from dedup.lab.demo.site.articles import Story, Writer
-from dedup.lab.demo.site.frames import SCRIPT, style
+from dedup.lab.demo.site.page_frames import SCRIPT, style
 from dedup.lab.demo.site.words_en import ENGLISH
 from dedup.model.errors import DedupError, UsageError
 
@@ -170,7 +170,7 @@ def _load(file: Path) -> tuple[str, bytes]:
 @contextmanager
 def serve_in_child(folder: Path, count: int) -> Iterator[str]:
     """Serve the first pages of a folder from a process of its own; give the URL of the start."""
-    command = [sys.executable, "-m", "dedup.lab.bench.crawl.site", f"--folder={folder}"]
+    command = [sys.executable, "-m", "dedup.lab.bench.crawl.benchmark_site", f"--folder={folder}"]
     with subprocess.Popen(  # noqa: S603 - this module
         [*command, f"--count={count}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -191,7 +191,7 @@ def serve_in_child(folder: Path, count: int) -> Iterator[str]:
 
 def main() -> None:
     """Serve until standard input ends."""
-    parser = argparse.ArgumentParser(prog="python -m dedup.lab.bench.crawl.site")
+    parser = argparse.ArgumentParser(prog="python -m dedup.lab.bench.crawl.benchmark_site")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--count", type=int, required=True)
     options = parser.parse_args()

@@ -9,7 +9,7 @@ from typing import IO
 
 import msgspec
 
-from dedup.scan.values import Reading, Result, Task
+from dedup.scan.scan_values import Reading, Result, Task
 
 __all__ = ["Batch", "Order", "read_frame", "write_frame"]
 

@@ -18,9 +18,9 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import SNAPSHOT, Seen, check_documents, each
-from dedup.cli.store.report import report
-from dedup.cli.store.transfer import export, import_
+from dedup.cli.store.store_report import report
 from dedup.store import Store, forget_before, verify_store
 
 __all__ = ["store"]
@@ -152,8 +152,8 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
 
 def _info(folder: Path) -> Seen:
     from dedup.core.folder_lock import FolderLock
-    from dedup.store.documents import Documents
-    from dedup.store.records import FORMAT
+    from dedup.store.database.documents import Documents
+    from dedup.store.database.record_format import FORMAT
 
     file, snapshot = check_documents(folder), folder / SNAPSHOT
     lock = FolderLock(folder / "lock", read_only=True)

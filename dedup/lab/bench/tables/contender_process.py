@@ -1,6 +1,6 @@
 """A contender of the table benchmark in a process of its own, and the calls that reach it.
 
-    python -m dedup.lab.bench.tables.process NAME K FOLDER     JSON lines in, JSON lines out
+    python -m dedup.lab.bench.tables.contender_process NAME K FOLDER     JSON lines in, JSON lines out
 
 The rules kept here: only what a contender does is timed, in CPU time of its process (user and
 system); queries are made ready before; its memory is what the process has grown by; and a contender

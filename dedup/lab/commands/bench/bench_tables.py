@@ -9,7 +9,7 @@ from dedup.cli import terminal
 
 if TYPE_CHECKING:
     from dedup.lab.bench.samples import Samples
-    from dedup.lab.bench.tables.comparison import Contender, Setting, TablesBench
+    from dedup.lab.bench.tables.tables_comparison import Contender, Setting, TablesBench
 
 __all__ = ["numbers", "tables"]
 
@@ -106,10 +106,10 @@ def tables(
     `pip install --group bench` brings them. Each has a process of its own and one core. All answers
     to the first queries are compared with those of a plain search.
     """
-    from dedup.lab.bench.tables.comparison import Plan, bench_tables
+    from dedup.lab.bench.tables.tables_comparison import Plan, bench_tables
 
     if plot_file is not None:
-        from dedup.lab.evaluate.plot import check_plot
+        from dedup.lab.evaluate.recall_plot import check_plot
 
         check_plot(plot_file)
     if page is not None:
@@ -132,7 +132,7 @@ def tables(
     )
     result = bench_tables(plan, terminal.progress("settings"))
     if plot_file is not None:
-        from dedup.lab.bench.tables.plot import plot
+        from dedup.lab.bench.tables.tables_plot import plot
 
         plot(result, plot_file)
     if page is not None:

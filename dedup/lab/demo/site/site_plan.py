@@ -15,8 +15,8 @@ from random import Random
 import msgspec
 
 from dedup.lab.demo.site.articles import LANGUAGES, Story, Writer, write_event, write_product
-from dedup.lab.demo.site.labels import LABELS, NOT_FOUND
 from dedup.lab.demo.site.page_kinds import Kind, Page, Truth
+from dedup.lab.demo.site.shell_words import LABELS, NOT_FOUND
 from dedup.model.errors import UsageError
 
 __all__ = ["FEWEST_PAGES", "START", "plan"]

@@ -23,10 +23,20 @@ from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
 from dedup.scan.formats.inputs import STDIN, list_units
-from dedup.scan.judge import Judge, job_policy
+from dedup.scan.judging import Judge, job_policy
 from dedup.scan.pool import read_all
 from dedup.scan.scan_report import check_report, make_report, write_report
-from dedup.scan.values import Fault, Found, Job, Large, Progress, Reading, Result, Summary, Task
+from dedup.scan.scan_values import (
+    Fault,
+    Found,
+    Job,
+    Large,
+    Progress,
+    Reading,
+    Result,
+    Summary,
+    Task,
+)
 from dedup.scan.verdicts import check_output, publish, read_rows, to_line
 from dedup.scan.work_folder import Position, Work, work_folder
 from dedup.store import Store, agreed_recipe

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
-from dedup.lab.bench.service.one import cpu_seconds, run, serving
+from dedup.lab.bench.service.one_service import cpu_seconds, run, serving
 from dedup.lab.demo.broker import Cluster
 from dedup.model.events import encode
 from dedup.model.recipes import NEWEST
