@@ -54,7 +54,8 @@ FUNCTIONS = {
     ),
     "dedup.store.database.file": "read_structure encode_state decode_state wrote",
     "dedup.store.snapshot": "read_snapshot",
-    "dedup.store.store": "load_table save_table same_recipe agreed_recipe check_namespace",
+    "dedup.store.open_folder": "agreed_recipe",
+    "dedup.store.store": "load_table save_table same_recipe check_namespace",
 }
 CLASSES = {
     "dedup.detector.detector": "Detector",

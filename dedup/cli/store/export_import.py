@@ -5,7 +5,6 @@ a line is said with its number, and the line left out; what is wrong with the wh
 """
 
 import contextlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,9 +14,11 @@ from typing import IO
 import click
 
 from dedup.cli import terminal
-from dedup.cli.store.folders import DOCUMENTS, Seen, check_documents, each, is_store, store_folders
+from dedup.cli.store.folders import Seen, check_documents, each, is_store, store_folders
+from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
+from dedup.store.open_folder import DOCUMENTS
 
 __all__ = ["export", "import_"]
 
@@ -131,27 +132,10 @@ class _Faults:
 def _whole(output: str) -> Iterator[IO[bytes]]:
     """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
     target = Path(output).resolve()  # through a link, so that the link stays
-    if output == "-" or (target.exists() and not target.is_file()):
-        with click.open_file(output, "wb") as file:
-            yield file
-            file.flush()
-        return
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    if os.name != "nt":  # a folder has no handle to flush there
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    whole = output != "-" and (target.is_file() or not target.exists())
+    with replacing(target) if whole else click.open_file(output, "wb") as file:
+        yield file
+        file.flush()
 
 
 @contextlib.contextmanager

@@ -19,9 +19,11 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.store.export_import import export, import_
-from dedup.cli.store.folders import SNAPSHOT, Seen, check_documents, each
+from dedup.cli.store.folders import Seen, check_documents, each
 from dedup.cli.store.store_report import report
 from dedup.store import Store, forget_before, verify_store
+from dedup.store.database.record_format import FORMAT
+from dedup.store.open_folder import SNAPSHOT, locked_documents
 
 __all__ = ["store"]
 
@@ -151,30 +153,18 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
 
 
 def _info(folder: Path) -> Seen:
-    from dedup.core.folder_lock import FolderLock
-    from dedup.store.database.documents import Documents
-    from dedup.store.database.record_format import FORMAT
-
     file, snapshot = check_documents(folder), folder / SNAPSHOT
-    lock = FolderLock(folder / "lock", read_only=True)
-    try:
-        documents = Documents(file, read_only=True)
-        try:
-            tail = documents.next_id - documents.snapshot_note + documents.removed_count
-            return {
-                "path": str(folder),
-                "namespace": documents.namespace,
-                "recipe": documents.recipe,
-                "format": FORMAT,
-                "documents": len(documents),
-                "documents_file_bytes": documents.file_bytes,
-                "snapshot_file_bytes": snapshot.stat().st_size if snapshot.is_file() else 0,
-                "tail_documents": tail,
-            }
-        finally:
-            documents.close()
-    finally:
-        lock.close()
+    with locked_documents(folder) as documents:
+        return {
+            "path": str(folder),
+            "namespace": documents.namespace,
+            "recipe": documents.recipe,
+            "format": FORMAT,
+            "documents": len(documents),
+            "documents_file_bytes": file.stat().st_size,
+            "snapshot_file_bytes": snapshot.stat().st_size if snapshot.is_file() else 0,
+            "tail_documents": documents.tail,
+        }
 
 
 def _verify(folder: Path) -> Seen:

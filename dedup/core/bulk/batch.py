@@ -14,7 +14,6 @@ The rules kept here:
 """
 
 import os
-import threading
 import time
 import zlib
 from collections import deque
@@ -30,6 +29,7 @@ import numpy.typing as npt
 
 from dedup.core.bulk import streams
 from dedup.core.bulk.streams import Source
+from dedup.core.files import replace_file
 from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
@@ -277,13 +277,4 @@ class Queries:
             os.fsync(output.fileno())
             written = output.tell()
         checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
-        beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
-        try:
-            with beside.open("wb") as file:
-                file.write(msgspec.json.encode(checkpoint))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        replace_file(path, msgspec.json.encode(checkpoint))

@@ -147,6 +147,11 @@ class DocumentsFile:
         return self._entries(self._removed)
 
     @property
+    def tail(self) -> int:
+        """The number of documents added or removed since the last snapshot."""
+        return self.next_id - self.snapshot_note + self.removed_count
+
+    @property
     def file_bytes(self) -> int:
         """The size of the file in bytes."""
         return self._path.stat().st_size

@@ -1,16 +1,16 @@
-"""The documents of partitions that a store has given up, until they are gone from it. Pure.
+"""The documents of partitions that a store has given up, until they are removed from it. Pure.
 
-The rule kept here: a document that leaves is not answered for any more, from the moment on that its
-partition was given up; who comes under the same key later does not leave.
+The rule kept here: such a document is not found any more from the moment its partition is given up;
+a document that is stored later under the same key is found.
 """
 
 from collections.abc import Callable, Collection
 
-__all__ = ["Leaving"]
+__all__ = ["GivenUp"]
 
 
-class Leaving:
-    """What leaves a store, and how far it was looked through for that.
+class GivenUp:
+    """What a store has given up, and how far its removal is.
 
     partitions  of the log, that were given up
     first       the id from which on documents are still to be looked at
@@ -29,5 +29,5 @@ class Leaving:
         self._partition_of = partition_of
 
     def has(self, document_id: int, key: str) -> bool:
-        """Tell whether the document with this id and key leaves."""
+        """Tell whether the document with this id and key was given up."""
         return document_id < self.before and self._partition_of(key) in self.partitions
