@@ -32,7 +32,7 @@ class Ended(BaseException):
 def folder(tmp_path, monkeypatch):
     """A store that has all partitions applied, and removes few documents at a time."""
     monkeypatch.setattr(removal, "BATCH", 40)
-    monkeypatch.setattr(removal, "LEAVING_BATCH", 40)
+    monkeypatch.setattr(removal, "SMALL_BATCH", 40)
     with Store.open(tmp_path / "store") as store:
         documents = [document(key, value) for key, value in DOCUMENTS.items()]
         store.apply([(d.key, d) for d in documents], dict.fromkeys(range(COUNT), 25))
