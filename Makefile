@@ -18,7 +18,7 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
 .PHONY: help demo demo-kafka test test-minimum test-spark test-native test-endian test-wheel test-pythons dist \
-	lint format fuzz soak soak-service bench bench-spark bench-tables docs clean
+	lint house format fuzz soak soak-service bench bench-spark bench-tables docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -66,6 +66,9 @@ lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+house: $(VENV)/installed ## the house in numbers, each beside its reach: rooms, circles, names, lines, the add-on's way
+	@$(BIN)/python tests/support/house.py
 
 format: $(VENV)/lint-tools ## put the Python sources into the house style
 	$(BIN)/ruff check --fix .

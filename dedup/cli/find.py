@@ -20,7 +20,7 @@ from dedup.core import pairs
 from dedup.core.bulk import out_of_core as outside
 from dedup.core.bulk import streams
 from dedup.core.bulk.batch import Matches, Queries
-from dedup.core.bulk.plan import memory_bytes
+from dedup.core.bulk.designs import memory_bytes
 
 __all__ = ["find_all", "find_clusters"]
 

@@ -1,7 +1,7 @@
 """`dedup plan`: which tables for so many documents, or with --cluster which machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and which to take
-    --cluster, --rate, a machine -> dedup.lab.capacity.model -> shards, machines, and what each carries
+    --cluster, --rate, a machine -> dedup.lab.capacity.capacity_model -> shards, machines, and what each carries
 
 The rule kept here: what is exact and what is estimated is told apart.
 """
@@ -16,8 +16,8 @@ from click.core import ParameterSource
 
 from dedup.cli import terminal
 from dedup.cli.units import scaled_text, size_text, time_text
-from dedup.core.bulk.plan import Design, fewest_tables, memory_bytes
-from dedup.core.bulk.plan import plan as plan_designs
+from dedup.core.bulk.designs import Design, fewest_tables, memory_bytes
+from dedup.core.bulk.designs import plan as plan_designs
 from dedup.model.errors import UsageError
 
 __all__ = ["plan"]

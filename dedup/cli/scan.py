@@ -17,7 +17,7 @@ from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
     from dedup.scan import Progress, Summary
-    from dedup.scan.values import Fault
+    from dedup.scan.scan_values import Fault
 
 __all__ = ["scan"]
 

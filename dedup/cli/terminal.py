@@ -56,7 +56,6 @@ _EXTRAS = {
     "pandas": "spark",
     "pyarrow": "parquet",
     "pyspark": "spark",
-    "rich": "cli",
     "scrapy": "scrapy",
     "twisted": "scrapy",
     **dict.fromkeys(("hiredis", "prometheus_client", "starlette", "uvicorn", "uvloop"), "service"),
@@ -138,7 +137,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str | int | Bar]]) -> 
     """Return rows under headers, in columns; numbers to the right, long texts in several lines."""
     shown: list[Sequence[str | Bar]] = [headers]
     shown += [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
-    right = [all(isinstance(row[i], int) for row in rows) for i in range(len(headers))]
+    columns = [[row[i] for row in rows if row[i] != ""] for i in range(len(headers))]
+    right = [bool(cells) and all(isinstance(x, int) for x in cells) for cells in columns]
     widths = _widths(list(zip(*shown, strict=True)))
     return "\n".join(line for row in shown for line in _row_lines(row, widths, right))
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["cores", "find_all", "find_clusters", "find_part", "merge"]
@@ -38,7 +39,7 @@ def find_all(values: Numbers, k: int, *, threads: int | None = None) -> Array:
     to use (the cores of this process if not given); each takes 16 bytes a value while it works.
     Raises UsageError for what is no such batch, k or number, MemoryError.
     """
-    numbers, k = many(values, "values"), reach(k)
+    numbers, k = many(values, "values"), max_distance(k)
     workers = cores() if threads is None else number(threads, "threads")
     if not workers:
         raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
@@ -60,7 +61,7 @@ def find_clusters(values: Numbers, k: int) -> Array:
     apart than k: a chain of near-duplicates is one cluster, however long. A label is the smallest
     index of a member: labels[i] == i exactly for the first of each cluster.
     """
-    numbers, k = many(values, "values"), reach(k)
+    numbers, k = many(values, "values"), max_distance(k)
     labels = np.empty(len(numbers), dtype=np.uint64)
     status = lib.ndd_find_clusters(pointer(numbers), len(numbers), k, pointer(labels))
     check(status, "finding clusters")

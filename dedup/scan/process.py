@@ -9,7 +9,7 @@ import sys
 
 import msgspec
 
-from dedup.scan.frames import Order, read_frame, write_frame
+from dedup.scan.messages import Order, read_frame, write_frame
 from dedup.scan.reading import batches
 
 __all__ = ["main"]

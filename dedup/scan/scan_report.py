@@ -15,7 +15,7 @@ import msgspec
 from dedup.model.errors import UsageError
 from dedup.model.report.html import bars, facts, page, section, table
 from dedup.model.report.texts import count
-from dedup.scan.values import Row, Summary
+from dedup.scan.scan_values import Row, Summary
 
 __all__ = ["check_report", "make_report", "write_report"]
 

@@ -25,9 +25,9 @@ from dedup.core.files import replace_file
 from dedup.model.errors import DedupError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.values import Job, Summary
+from dedup.scan.scan_values import Job, Summary
 from dedup.store import Store
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 __all__ = ["Position", "Work", "work_folder"]
 
@@ -170,7 +170,7 @@ class Work:
 
     def _write_job(self, job: Job, recipe: Recipe) -> None:
         content = msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job)))
-        replace_file(self.folder / "job.json", memoryview(content))
+        replace_file(self.folder / "job.json", content)
 
     def _write_position(self, slot: int, position: Position) -> None:
         body = msgspec.json.encode(position)

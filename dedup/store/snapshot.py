@@ -23,7 +23,7 @@ import numpy as np
 from dedup.core.files import replace_file
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 __all__ = ["load_table", "read_snapshot", "save_table"]
 

@@ -22,7 +22,7 @@ from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, hex_fingerprint
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 from dedup.store.verify import Progress
 
 __all__ = [

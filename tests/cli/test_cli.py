@@ -708,7 +708,11 @@ def test_a_table_fits_the_terminal_and_keeps_every_word(monkeypatch, columns):
         (MemoryError(), 1, "out of memory; "),
         (OSError(28, "No space left on device", "/x"), 1, "/x: No space left on device; free some"),
         (OSError("odd"), 1, "odd"),
-        (ModuleNotFoundError("no", name="rich.table"), 1, "rich.table is not installed; run: pip "),
+        (
+            ModuleNotFoundError("no", name="scrapy.http"),
+            1,
+            "scrapy.http is not installed; run: pip ",
+        ),
         (KeyError("x"), 1, "a fault of ours: KeyError: 'x'; please report it "),
     ],
 )
@@ -731,8 +735,8 @@ def test_every_failure_is_one_line(monkeypatch, failure, code, message):
 
 def test_a_missing_extra_is_named():
     """A package that is not installed is named with the extra that brings it."""
-    message = terminal.describe(ModuleNotFoundError("no", name="rich.table"))
-    assert message.endswith("pip install 'crawl-dedup[cli]'")
+    message = terminal.describe(ModuleNotFoundError("no", name="scrapy.http"))
+    assert message.endswith("pip install 'crawl-dedup[scrapy]'")
     assert "[scrapy]" in terminal.describe(ModuleNotFoundError("no", name="scrapy"))
 
 

@@ -23,9 +23,8 @@ from dedup.core.fingerprint import (
     main_words,
     near_duplicate,
     read_page,
-    simhash,
-    token_hashes,
 )
+from dedup.core.simhash import simhash, token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import PageFingerprint, hex_fingerprint

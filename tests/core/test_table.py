@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import dedup.core.table
 from dedup.core.pairs import find_all, find_clusters
-from dedup.core.read_write_lock import Turns
+from dedup.core.read_write_lock import ReadWriteLock
 from dedup.core.table import Match, Table
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 
@@ -663,16 +663,16 @@ def test_a_large_insert_lets_probes_in() -> None:
     assert len(table) == 1_000_000
 
 
-def test_turns_admit_many_readers_or_one_writer() -> None:
+def test_a_read_write_lock_admits_many_readers_or_one_writer() -> None:
     """Eight threads that read and write in turns never meet a writer, and all come in."""
-    turns, inside, failures = Turns(), {"readers": 0, "writers": 0}, []
+    lock, inside, failures = ReadWriteLock(), {"readers": 0, "writers": 0}, []
     mutex = threading.Lock()
 
     def come_in(number: int) -> None:
         own = np.random.default_rng(number)
         for _ in range(400):
             kind = "writers" if own.random() < 0.3 else "readers"
-            with turns.writing if kind == "writers" else turns.reading:
+            with lock.writing if kind == "writers" else lock.reading:
                 with mutex:
                     inside[kind] += 1
                     if inside["writers"] > 1 or (inside["writers"] and inside["readers"]):
@@ -691,20 +691,20 @@ def test_turns_admit_many_readers_or_one_writer() -> None:
 
 
 def test_a_writer_that_comes_back_lets_waiting_readers_in_first() -> None:
-    """Who waits while a writer is inside comes in before the next writer: no turn is skipped."""
-    turns, order = Turns(), []
+    """Who waits while a writer is inside comes in before the next writer: none is passed over."""
+    lock, order = ReadWriteLock(), []
 
     def come_in(kind: str) -> None:
-        with turns.writing if kind == "writer" else turns.reading:
+        with lock.writing if kind == "writer" else lock.reading:
             order.append(kind)
 
     threads = []
-    with turns.writing:
+    with lock.writing:
         for kind in ("writer", "reader", "writer", "reader"):
-            waiting = sum(map(len, turns.waiting.values()))
+            waiting = sum(map(len, lock.waiting.values()))
             threads.append(threading.Thread(target=come_in, args=(kind,)))
             threads[-1].start()
-            while sum(map(len, turns.waiting.values())) == waiting:
+            while sum(map(len, lock.waiting.values())) == waiting:
                 time.sleep(0.001)
     for thread in threads:
         thread.join()
@@ -776,17 +776,17 @@ def test_all_pairs_do_not_change_their_input() -> None:
 
 
 class _Meddling:
-    """A table's lock, after each turn of which something happens to the table."""
+    """A table's lock; after each reading something happens to the table."""
 
-    def __init__(self, turns: Turns, meddle: Callable[[], None]) -> None:
-        self._turns, self._meddle, self._off = turns, meddle, False
-        self.writing, self.reading = turns.writing, self
+    def __init__(self, lock: ReadWriteLock, meddle: Callable[[], None]) -> None:
+        self._lock, self._meddle, self._off = lock, meddle, False
+        self.writing, self.reading = lock.writing, self
 
     def __enter__(self) -> None:
-        self._turns.reading.__enter__()
+        self._lock.reading.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        self._turns.reading.__exit__(*error)
+        self._lock.reading.__exit__(*error)
         if not self._off:
             self._off = True
             self._meddle()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dedup.core.pairs import find_all
-from dedup.lab.bench.pairs import permuted_pairs
+from dedup.lab.bench.all_pairs import permuted_pairs
 
 
 def bench(*arguments):

@@ -13,11 +13,11 @@ from dedup.cli import main
 from dedup.core.pairs import find_all
 from dedup.core.table import PRESETS
 from dedup.lab.bench.tables import contenders as tables_contenders
-from dedup.lab.bench.tables.comparison import _Running
+from dedup.lab.bench.tables.contender_process import Build, Check, Died, start, write_data
 from dedup.lab.bench.tables.contenders import CONTENDERS, Entry, find
 from dedup.lab.bench.tables.data import brute_force, make_data
 from dedup.lab.bench.tables.page import BEGIN, END
-from dedup.lab.bench.tables.process import Build, Check, Died, start, write_data
+from dedup.lab.bench.tables.tables_comparison import _Running
 from dedup.model.errors import UsageError
 
 OURS = [f"dedup {preset}" for preset in PRESETS]
@@ -89,7 +89,7 @@ def test_mistakes_are_counted() -> None:
 def test_wrong_answers_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table says how many answers were wrong."""
     monkeypatch.setattr(
-        "dedup.lab.bench.tables.comparison.brute_force",
+        "dedup.lab.bench.tables.tables_comparison.brute_force",
         lambda _s, queries, _k: [[10**6]] * len(queries),
     )
     result = run("--sizes", "300", "--distances", "3", "--data", "uniform", "--no-peers")

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 import dedup.lab.bench.capacity.parts as parts
 import dedup.lab.capacity.shard_size as model
 from dedup.cli import main
-from dedup.lab.bench.capacity.comparison import CapacityBench, checks, page, read_results
+from dedup.lab.bench.capacity.capacity_comparison import CapacityBench, checks, page, read_results
 from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
 from dedup.lab.bench.capacity.service_commands import SHARES as COMMAND_SHARES
 from dedup.lab.bench.figures import between
+from dedup.lab.capacity.capacity_model import Crawl, Machine, capacity
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
-from dedup.lab.capacity.model import Crawl, Machine, capacity
 from dedup.lab.capacity.shard_size import table_bytes
-from dedup.lab.commands.bench_capacity import PARTS
+from dedup.lab.commands.bench.bench_capacity import PARTS
 from dedup.model.errors import UsageError
 from dedup.service.log import checkpoint
 

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.numbers import bit_counts
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site.demo_site import Site
 from dedup.lab.evaluate import counted_pairs as pairs_module
 from dedup.lab.evaluate.bootstrap import bootstrap
 from dedup.lab.evaluate.counted_pairs import within
 from dedup.lab.evaluate.evaluation import evaluate, rule_of
 from dedup.lab.evaluate.generated import GeneratedSet
 from dedup.lab.evaluate.labels import clusters
-from dedup.lab.evaluate.page_sets import measure
+from dedup.lab.evaluate.page_files import measure
 from dedup.lab.evaluate.score import Rule, called
 from dedup.lab.evaluate.sets import FileSet, FolderSet, count_words
 from dedup.model.errors import DedupError

@@ -31,7 +31,7 @@ from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.pool import read_all
 from dedup.scan.scan_report import COUNTED, _Most
-from dedup.scan.values import Reading, Task, Unit
+from dedup.scan.scan_values import Reading, Task, Unit
 from dedup.store import Store
 
 PAGES = mixed(150)

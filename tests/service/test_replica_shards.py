@@ -131,7 +131,7 @@ KILLED = """
     from dedup.service.log import checkpoint, replica
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import removal
-    from dedup.store.documents import Documents
+    from dedup.store.database.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
     removal.BATCH = removal.LEAVING_BATCH = 40

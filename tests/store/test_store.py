@@ -9,7 +9,8 @@ from stores import RECIPE, document, fill, spread
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.store import Store, documents, file, verify_store
+from dedup.store import Store, verify_store
+from dedup.store.database import documents, file
 
 # ------------------------------------------------------------------------ documents in and out
 

@@ -23,7 +23,7 @@ from dedup.model.errors import StoreDamaged
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store, store, verify_store
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 NAMESPACE = "harmed"
 DOCUMENTS = 50

@@ -10,11 +10,11 @@ import oracle
 import dedup.core.fingerprint
 import dedup.model.events
 import dedup.service.resp.connection
-import dedup.store.documents
-import dedup.store.file
-import dedup.store.records
+import dedup.store.database.documents
+import dedup.store.database.file
+import dedup.store.database.record_format
+import dedup.store.database.structure
 import dedup.store.snapshot
-import dedup.store.structure
 import dedup.store.transfer
 import dedup.store.verify
 import dedup.worker.adapters

@@ -25,7 +25,7 @@ import oracle
 from dedup.core.bulk.compressed import compress
 from dedup.core.bulk.segments import write_segment
 from dedup.core.table import Table
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site.demo_site import Site
 
 ROOT = Path(__file__).parents[2]
 DEMO_PAGES = 100

@@ -9,10 +9,9 @@ from typing import Any
 
 from dedup.cli import terminal
 from dedup.model.errors import DedupError, StoreDamaged
+from dedup.store.open_folder import DOCUMENTS, SNAPSHOT
 
-__all__ = ["DOCUMENTS", "SNAPSHOT", "Seen", "check_documents", "each", "is_store", "store_folders"]
-
-DOCUMENTS, SNAPSHOT = "documents.mdb", "table.ndd"
+__all__ = ["Seen", "check_documents", "each", "is_store", "store_folders"]
 
 Seen = dict[str, Any]
 

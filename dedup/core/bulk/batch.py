@@ -30,8 +30,9 @@ import numpy.typing as npt
 from dedup.core.bulk import streams
 from dedup.core.bulk.streams import Source
 from dedup.core.files import replace_file
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.core.pairs import cores
 from dedup.model.errors import StoreDamaged, UsageError
 
@@ -105,7 +106,7 @@ class Queries:
         what is no such batch, MemoryError.
         """
         queries = many(values, "values")
-        k, filter_bytes = reach(k), number(filter_bytes, "filter_bytes")
+        k, filter_bytes = max_distance(k), number(filter_bytes, "filter_bytes")
         handle = ffi.new("ndd_queries **")
         status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
         check(status, "indexing queries")
@@ -276,4 +277,4 @@ class Queries:
             os.fsync(output.fileno())
             written = output.tell()
         checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
-        replace_file(path, memoryview(msgspec.json.encode(checkpoint)))
+        replace_file(path, msgspec.json.encode(checkpoint))

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dedup.core.integers import number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["CODECS", "Compressed", "compress", "load"]

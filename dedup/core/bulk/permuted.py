@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, bit_counts, many, number, pointer
+from dedup.core.numbers import Array, Numbers, bit_counts, many, pointer
+from dedup.core.table import limit_number
 from dedup.model.errors import UsageError
 
 __all__ = ["CODECS", "Match", "PermutedTables"]
 
-MAX_DISTANCE = 15
 WIDTH = 64
 CODECS = {None: lib.NDD_UNCOMPRESSED, "huffman": lib.NDD_HUFFMAN, "elias-fano": lib.NDD_ELIAS_FANO}
 _MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
@@ -71,7 +72,7 @@ class PermutedTables:
         if codec not in CODECS:
             known = ", ".join(map(repr, CODECS))
             raise UsageError(f"codec is {codec!r}; it must be one of {known}")
-        self._k = _distance(k)
+        self._k = max_distance(k)
         self._levels = _levels(design, self._k)
         order = np.lexsort((keys, given))
         self._documents = keys[order]
@@ -155,7 +156,7 @@ class PermutedTables:
     def _probe(
         self, given: Numbers, limit: int | None
     ) -> tuple[Array, Array, Array, npt.NDArray[np.uint8]]:
-        most = _limit(limit)
+        most = limit_number(limit)
         queries = many(given, "values")
         ends, found = self._found(queries)
         # Each value found, once for each of its documents.
@@ -168,7 +169,7 @@ class PermutedTables:
         query = np.repeat(np.repeat(np.arange(len(queries)), np.diff(ends)), counts)
         order = np.lexsort((values, documents, distances, query))
         per_query = np.bincount(query, minlength=len(queries))
-        if most is not None:
+        if most:
             rank = np.arange(len(order)) - np.repeat(np.cumsum(per_query) - per_query, per_query)
             order = order[rank < most]
             per_query = np.minimum(per_query, most)
@@ -198,16 +199,6 @@ class PermutedTables:
             capacity = total
 
 
-def _distance(k: int) -> int:
-    try:
-        distance = index(k)
-    except TypeError:
-        distance = -1
-    if isinstance(k, bool) or not 0 <= distance <= MAX_DISTANCE:
-        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
-    return distance
-
-
 def _levels(design: int | Iterable[int], k: int) -> tuple[int, ...]:
     """Return a design as its numbers of blocks, or raise UsageError saying what is wrong with it."""
     try:
@@ -230,9 +221,3 @@ def _levels(design: int | Iterable[int], k: int) -> tuple[int, ...]:
         widths = sorted(left // blocks + (i < left % blocks) for i in range(blocks))
         left = sum(widths[:k])  # at least; the native core checks every choice
     return levels
-
-
-def _limit(limit: int | None) -> int | None:
-    if limit is not None and not number(limit, "limit"):
-        raise UsageError("limit is 0; it must be an int from 1 up, or None for every match")
-    return None if limit is None else int(limit)

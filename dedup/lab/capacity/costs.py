@@ -1,6 +1,6 @@
 """What a document and a page cost a table service: every constant of the capacity model, measured.
 
-    dedup bench capacity -> these numbers -> dedup.lab.capacity.model
+    dedup bench capacity -> these numbers -> dedup.lab.capacity.capacity_model
 
 The rule kept here: no number without the command that measured it. Those that are CPU time are of one
 slow shared core, wall times of its disk (MACHINE); measure your own, and give them to `dedup plan` as

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from dedup.core.bulk.plan import SET_BYTES, Design, plan
+from dedup.core.bulk.designs import SET_BYTES, Design, plan
 from dedup.lab.capacity.costs import MEASURED, Costs
 
 __all__ = [

@@ -4,7 +4,6 @@ Rule: stdout has the table, or with --json one object; progress goes to stderr, 
 terminal. Exit code 1 says that a page with content of its own was lost, or that the crawl failed.
 """
 
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -67,11 +66,11 @@ def demo(
         return
     if port is not None:
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
-    _need("scrapy", *(() if as_json else ("rich",)))
+    _need("scrapy")
     from dedup.lab.demo.crawl import crawl_site
     from dedup.lab.demo.judgement import as_json as plain
     from dedup.lab.demo.judgement import judge, show
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
 
     site = Site(pages, seed)
     progress = _Progress()
@@ -83,9 +82,7 @@ def demo(
     if as_json:
         terminal.out_json({"seed": seed} | plain(report))
     else:
-        from rich.console import Console
-
-        show(report, Console(width=None if sys.stdout.isatty() else 110))
+        show(report, terminal.out)
     if report.complaints:
         click.get_current_context().exit(1)
 
@@ -122,15 +119,15 @@ def _fleet(pages: int, seed: int, *, as_json: bool) -> None:
 def _need(*modules: str) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        extras = "scrapy,cli" if set(missing) <= {"scrapy", "rich"} else "all"
+        extras = "scrapy" if missing == ["scrapy"] else "all"
         raise DedupError(
             f"the demo needs {' and '.join(missing)}; run: pip install 'crawl-dedup[{extras}]'"
         )
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site.server import serve_forever
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
+    from dedup.lab.demo.site.site_server import serve_forever
 
     def say(url: str) -> None:
         if as_json:

@@ -94,10 +94,10 @@ def evaluate(
     from dedup.lab.evaluate.evaluation import evaluate as evaluate_set
     from dedup.lab.evaluate.evaluation import rule_of
     from dedup.lab.evaluate.mistakes import mistakes
-    from dedup.lab.evaluate.page_sets import measure
+    from dedup.lab.evaluate.page_files import measure
 
     if picture is not None:
-        from dedup.lab.evaluate.plot import check_plot
+        from dedup.lab.evaluate.recall_plot import check_plot
 
         check_plot(picture)
     known = recipe_of(recipe)
@@ -108,7 +108,7 @@ def evaluate(
     evaluation, judged = evaluate_set(prints, labels, rule, draws, seed)
     found = mistakes(prints, labels.pages, judged, source.pages(), count) if count else []
     if picture is not None:
-        from dedup.lab.evaluate.plot import plot
+        from dedup.lab.evaluate.recall_plot import plot
 
         plot(evaluation, picture)
     if as_json:

@@ -10,9 +10,9 @@ from itertools import combinations
 
 import numpy as np
 
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site.demo_site import Site
 from dedup.lab.evaluate.labels import OPEN, Every, Labels, Pages, pair_keys
-from dedup.lab.evaluate.page_sets import Page, Progress
+from dedup.lab.evaluate.page_files import Page, Progress
 from dedup.lab.evaluate.sets import count_words
 
 __all__ = ["GeneratedSet"]

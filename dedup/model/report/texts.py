@@ -6,12 +6,15 @@ The rule kept here: [-in A only-] and {+in B only+} are marked in the text itsel
 is lost in a pipe or to an eye that sees no colour.
 """
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dedup.model.report.differences import Hunk
+if TYPE_CHECKING:
+    from dedup.model.report.differences import Hunk
 
 __all__ = [
     "CONTEXT",

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from dedup.core.answers import Answer, Answers, Found, Matches
 from dedup.core.files import replace_file
+from dedup.core.integers import number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["Segment", "write_segment"]

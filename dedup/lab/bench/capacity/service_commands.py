@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from dedup.lab.bench.capacity.parts import keys_of, resident
-from dedup.lab.bench.service.one import NAMESPACE, Plan, cpu_seconds, fill, serving
+from dedup.lab.bench.service.one_service import NAMESPACE, Plan, cpu_seconds, fill, serving
 from dedup.model.recipes import NEWEST
 
 __all__ = ["CommandFigures", "LogFigures", "measure_commands", "measure_log"]

@@ -134,7 +134,7 @@ def _clustered(rng: np.random.Generator, count: int) -> Array:
 
 def _demo(_rng: np.random.Generator, count: int) -> Array:
     from dedup.core.fingerprint import fingerprint
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
 
     if count > _MOST_DEMO_PAGES:
         raise UsageError(
