@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dedup.cli import terminal
 from dedup.cli.fingerprint_lines import read, read_some
+from dedup.cli.options import distance_option
 from dedup.core import pairs
 from dedup.core.bulk import out_of_core as outside
 from dedup.core.bulk import streams
@@ -25,7 +26,6 @@ from dedup.core.bulk.designs import memory_bytes
 __all__ = ["find_all", "find_clusters"]
 
 PAPER_DISTANCE = 3
-MAX_DISTANCE = 15
 ROWS = 1 << 16  # pairs written at once
 
 Numbers = npt.NDArray[np.uint64]
@@ -50,13 +50,7 @@ def _options(command: F) -> F:
             help="Taken for compatibility with simhash-cpp: more than the distance, up to 64. The "
             "tables are chosen by other means and the result is the same.",
         ),
-        click.option(
-            "--distance",
-            type=click.IntRange(0, MAX_DISTANCE),
-            default=PAPER_DISTANCE,
-            show_default=True,
-            help="Greatest Hamming distance in bits. 3 is the paper's.",
-        ),
+        distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE),
     ):
         command = option(command)
     return command

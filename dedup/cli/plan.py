@@ -15,6 +15,7 @@ import msgspec
 from click.core import ParameterSource
 
 from dedup.cli import terminal
+from dedup.cli.options import distance_option, json_option
 from dedup.cli.units import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables, memory_bytes
 from dedup.core.bulk.designs import plan as plan_designs
@@ -60,13 +61,7 @@ OF_A_CLUSTER = (
     required=True,
     help="Number of fingerprints to be stored.",
 )
-@click.option(
-    "--distance",
-    type=click.IntRange(0, 15),
-    default=PAPER_DISTANCE,
-    show_default=True,
-    help="Greatest Hamming distance in bits. 3 is the paper's.",
-)
+@distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE)
 @click.option(
     "--memory",
     metavar="SIZE",
@@ -129,12 +124,7 @@ OF_A_CLUSTER = (
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="A JSON list, an object for each design; with --cluster one object.",
-)
+@json_option("A JSON list, an object for each design; with --cluster one object.")
 @click.pass_context
 def plan(
     context: click.Context,

@@ -13,6 +13,7 @@ import click
 
 from dedup.cli import terminal
 from dedup.cli.log_lines import set_up_logs
+from dedup.cli.options import distance_option
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,11 +57,7 @@ __all__ = ["serve"]
     multiple=True,
     help="A name by which HTTP clients call it, besides its addresses and localhost; may repeat.",
 )
-@click.option(
-    "--distance",
-    type=click.IntRange(0, 15),
-    help="Greatest distance that may be asked for, in bits (default: the recipe's).",
-)
+@distance_option("Greatest distance that may be asked for, in bits (default: the recipe's).")
 @click.option(
     "--reservation-seconds",
     type=click.FloatRange(0, min_open=True),

@@ -102,7 +102,7 @@ def test_stored_lines_may_be_hex(values, tmp_path):
 
 SLOW = """
 import sys, time
-from dedup import batch
+from dedup.core.bulk import batch
 batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
 probe, pieces = batch.Queries._probe, iter(range(5))
 def slowly(self, values, first):

@@ -288,7 +288,7 @@ def test_a_stream_resumes_where_it_was(stream, tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from dedup import batch
+from dedup.core.bulk import batch
 batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
 queries, stream, output, point, after = sys.argv[1:]
 left = int(after)

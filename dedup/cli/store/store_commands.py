@@ -18,6 +18,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.options import json_option
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
 from dedup.cli.store.store_report import report
@@ -40,7 +41,7 @@ def store() -> None:
 
 @store.command(epilog="Example: dedup store info .scrapy/dedup")
 @click.argument("path", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def info(path: str, as_json: bool) -> None:
     """Show what the stores at PATH hold. Nothing is changed."""
     stores, failed = each(path, _info)
@@ -69,7 +70,7 @@ def info(path: str, as_json: bool) -> None:
 
 @store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
 @click.argument("path", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def verify(path: str, as_json: bool) -> None:
     """Read the stores at PATH to the last byte. Nothing is changed; damage gives exit code 1."""
     stores, failed = each(path, _verify)
@@ -120,7 +121,7 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     help="30d, 12h, 90m, seconds, or an ISO date (UTC unless it names a zone).",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
     """Remove the documents that were inserted before a time from the stores at PATH.
 

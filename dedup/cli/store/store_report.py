@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.options import check_html, distance_option, html_option, json_option
 from dedup.cli.store.folders import Seen, check_documents, each
 
 if TYPE_CHECKING:
@@ -25,12 +26,10 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 @click.command(epilog="Example: dedup store report .scrapy/dedup --top 5")
 @click.argument("path", type=click.Path())
-@click.option(
-    "--distance", type=click.IntRange(0, 15), help="k of the neighbourhoods; the recipe's."
-)
+@distance_option("k of the neighbourhoods; the recipe's.")
 @click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows.")
-@click.option("--html", "page", metavar="FILE", help="Write one HTML page that shows all of it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@html_option
+@json_option()
 def report(path: str, distance: int | None, top: int, page: str | None, as_json: bool) -> None:
     """Show how the fingerprints of the stores at PATH are spread. Nothing is changed.
 
@@ -41,8 +40,7 @@ def report(path: str, distance: int | None, top: int, page: str | None, as_json:
     """
     from dedup.store.spread import SpreadReport, report_store
 
-    if page == "-" and as_json:
-        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
+    check_html(page, as_json)
 
     def look(folder: Path) -> Seen:
         check_documents(folder)
