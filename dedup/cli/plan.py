@@ -1,4 +1,4 @@
-"""`dedup plan`: which tables for so many documents, or with --cluster which machines.
+"""`dedup plan`: which tables for a number of documents, or with --cluster which machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and which to take
     --cluster, --rate, a machine -> dedup.lab.capacity.capacity_model -> shards, machines, and what each carries
@@ -116,7 +116,7 @@ OF_A_CLUSTER = (
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Partitions a shard: into so many it may be split later.",
+    help="Partitions of a shard: how many it may be split into later.",
 )
 @click.option("--price", type=click.FloatRange(0), help="What a machine costs an hour, with you.")
 @click.option(
@@ -193,13 +193,13 @@ def _row(design: Design) -> list[str | int]:
 
 
 def _fewest(distance: int) -> str:
-    """Return the answer to section 3.1.2: how long a prefix so many tables can have."""
+    """Return the answer to section 3.1.2: how long a prefix a number of tables can have."""
     steps: dict[int, int] = {}
     for bits in range(1, WIDTH + 1):
         if (found := fewest_tables(distance, bits)) is not None:
             steps[found[0]] = bits
     parts = [f"{tables} for {bits}" for tables, bits in list(steps.items())[:6]]
-    return f"The fewest tables for prefixes of so many bits: {', '.join(parts)}."
+    return f"The fewest tables for a prefix length in bits: {', '.join(parts)}."
 
 
 def _candidates(number: float) -> str:

@@ -49,7 +49,7 @@ __all__ = ["serve"]
     help="Hold the documents of these partitions of the topic only (default: of all): a shard.",
 )
 @click.option(
-    "--rebuild", is_flag=True, help="Empty the stores first, and make them anew from the log."
+    "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
 )
 @click.option(
     "--host-name",

@@ -120,7 +120,7 @@ def describe(failure: Exception) -> str:
             return "out of memory; give it less input at once, or a machine with more"
         case _:
             return (
-                f"a fault of ours: {type(failure).__name__}: {failure}; please report it with what "
+                f"internal error: {type(failure).__name__}: {failure}; please report it with what "
                 "`dedup --debug` shows"
             )
 
@@ -262,7 +262,7 @@ status = _Status()
 
 
 class Rate:
-    """How fast something goes, and how long it takes yet, since the first time it was asked."""
+    """How fast something goes, and how long it still takes, measured since the first call."""
 
     def __init__(self) -> None:
         """Begin before the first step."""

@@ -135,7 +135,7 @@ def expected_neighbours(count: int) -> npt.NDArray[np.float64]:
 
 
 def bucket_counts(values: Array, buckets: int = BUCKETS) -> Counts:
-    """Return how many values lie in each of so many equal parts of 0 .. 2**64 - 1.
+    """Return how many values lie in each of `count` equal parts of 0 .. 2**64 - 1.
 
     buckets  a power of two, 2 or more: the leading bits of a value say which part it lies in
     """
@@ -169,7 +169,7 @@ def neighbourhoods(
 def report_store(
     folder: Path, k: int | None = None, top: int = 10, progress: Progress | None = None
 ) -> SpreadReport:
-    """Look over the store in a folder; nobody may hold it meanwhile.
+    """Look over the store in a folder; no other process may have it open.
 
     k    of the neighbourhoods; the recipe's distance by default
     top  hot values, dense places and domains listed

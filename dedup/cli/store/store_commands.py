@@ -89,8 +89,8 @@ def verify(path: str, as_json: bool) -> None:
         if s.get("problems"):
             terminal.error(
                 f"{s['path']} is damaged; if only {SNAPSHOT} (the snapshot) is named, remove that "
-                "file and it is made anew, else restore the folder from a copy, or move it away "
-                "to begin anew"
+                "file and it is rebuilt, else restore the folder from a copy, or move it away "
+                "to start with an empty store"
             )
     if failed or unsound:
         click.get_current_context().exit(1)

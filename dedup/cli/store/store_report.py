@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 BUCKETS_A_LINE = 64
-FEWEST_EXPECTED = 0.5  # a row of neighbours without any is shown if so many were to be expected
+FEWEST_EXPECTED = 0.5  # an empty row of neighbours is shown if this many were expected
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 

@@ -58,7 +58,9 @@ _NAMES = {
 @distance_option("k in bits; the recipe's by default.")
 @click.option("--total", type=click.IntRange(0, 128), help="With the check; the recipe's.")
 @click.option("--guard", is_flag=True, help="Keep pages with new links, as the detector does.")
-@click.option("--errors", "count", type=click.IntRange(0), default=0, help="Show so many of each.")
+@click.option(
+    "--errors", "count", type=click.IntRange(0), default=0, help="How many of each to show."
+)
 @click.option(
     "--bootstrap",
     "draws",

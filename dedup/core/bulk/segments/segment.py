@@ -2,7 +2,7 @@
 
     pairs -> write_segment -> file -> Segment -> probe, has, pairs
 
-The rule kept here: a file is believed only after every byte of it was read and every rule proven
+The rule kept here: a file is believed only after every byte of it was read and every rule verified
 (native/src/segment/segment.h); and a segment is either whole or not there.
 """
 

@@ -88,7 +88,7 @@ class _Made(msgspec.Struct):
 def bench_crowds(
     size: int, k: int, rounds: int = 3, progress: Callable[[int, int], None] | None = None
 ) -> CrowdsBench:
-    """Measure crowds of so many pairs. Raises DedupError if an answer is wrong."""
+    """Measure crowds of `size` pairs. Raises DedupError if an answer is wrong."""
     crowds: list[Crowd] = []
     for make in _CROWDS:
         made = make(np.random.default_rng(1), size, k, rounds)

@@ -36,7 +36,7 @@ __all__ = ["service"]
 @click.option(
     "--shards",
     type=click.IntRange(2, 16),
-    help="Measure so many services that share the documents beside one that holds all of them, "
+    help="Measure a number of services that share the documents beside one that holds all of them, "
     "on a Kafka that is started for it.",
 )
 @quick_option("100,000 documents, one round")
