@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 import dedup.lab.bench.capacity.parts as parts
 import dedup.lab.capacity.shard_size as model
-import dedup.service.log.replica as replica
 from dedup.cli import main
 from dedup.lab.bench.capacity.capacity_comparison import CapacityBench, checks, page, read_results
 from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
@@ -21,6 +20,7 @@ from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES
 from dedup.lab.capacity.shard_size import table_bytes
 from dedup.lab.commands.bench.bench_capacity import PARTS
 from dedup.model.errors import UsageError
+from dedup.service.log import checkpoint
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCALE = DOCS / "scale.md"
@@ -162,11 +162,11 @@ def test_disk_and_kafka_are_counted():
 
 
 def test_snapshots_come_as_often_as_the_service_takes_them():
-    """They are due after as many changes as dedup/service/log/replica.py says."""
-    assert model.SNAPSHOT_DOCUMENTS == replica.SNAPSHOT_DOCUMENTS
-    assert model.SNAPSHOT_SHARE == replica.SNAPSHOT_SHARE
+    """They are due after as many changes as dedup/service/log/checkpoint.py says."""
+    assert model.SNAPSHOT_DOCUMENTS == checkpoint.SNAPSHOT_DOCUMENTS
+    assert model.SNAPSHOT_SHARE == checkpoint.SNAPSHOT_SHARE
     shard = capacity(CRAWL, MACHINE).shard
-    due = replica.SNAPSHOT_SHARE * shard.documents
+    due = checkpoint.SNAPSHOT_SHARE * shard.documents
     assert shard.snapshot_every_seconds * shard.inserts == pytest.approx(due)
 
 

@@ -336,7 +336,7 @@ def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, monkeyp
         with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
             patched.setattr("dedup.service.log.replica.CATCHING_UP_RECORDS", 10)
             patched.setattr(Replica, "_apply", one_batch)
-            patched.setattr(Replica, "_note", nothing)
+            patched.setattr(Replica, "checkpoint", nothing)
             await drained(config, tmp_path)
         await drained(config, tmp_path)
         assert held(tmp_path) == replayed(await read(config))

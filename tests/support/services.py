@@ -41,7 +41,7 @@ RECIPE = "words-0-3"
 _WITH_LIMITS = """
 import msgspec
 from dedup.cli import main
-from dedup.service import config, run
+from dedup.service import run
 serve = run.run
 def lowered(given, listening):
     limits = msgspec.structs.replace(given.limits, **{})

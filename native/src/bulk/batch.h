@@ -26,7 +26,7 @@
 
 #include "base/bits.h"
 #include "base/memory.h"
-#include "ndd.h"
+#include "ndd_bulk.h"
 
 #define HALVES 2
 #define HALF_BITS 32

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "bulk/join.h"
+#include "ndd_bulk.h"
 #include "table/numbers.h"
 
 /* Distinct values stand in the order in which they first occur, so the smallest place of a cluster

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bulk/join.h"
 #include "base/memory.h"
+#include "bulk/join.h"
 #include "design/radix.h"
+#include "ndd_bulk.h"
 
 #define MASKS_MOST 4096
 

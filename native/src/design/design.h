@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "ndd.h"
 
+#define VALUE_BITS 64
 #define MAX_DISTANCE 15
 #define MAX_RUNS 32 /* of consecutive bits in a mask */
 
@@ -29,7 +30,7 @@ struct block {
     uint64_t flips;     /* those among them that a probe flips */
     uint32_t threshold; /* at most so many at once */
     uint32_t bits;      /* number of key bits, at most 63 */
-    uint32_t doubled;   /* a bucket begins as 2^doubled lines (table_lines.h) */
+    uint32_t doubled;   /* a bucket of a table is 2^doubled lines (bucket_layout.h) */
     uint32_t runs;
     struct {
         uint64_t mask;
@@ -41,6 +42,9 @@ struct design {
     struct block *blocks;
     uint32_t count; /* 0: nothing beats comparing with every value */
 };
+
+/* A block with these key bits, of which these are flipped, at most `threshold` at once. */
+void block_set(struct block *block, uint64_t mask, uint64_t flips, uint32_t threshold);
 
 /* The key of a value: its bits under the mask, brought together. */
 static inline uint64_t block_key(const struct block *block, uint64_t value) {

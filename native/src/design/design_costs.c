@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "table/table_lines.h"
+#include "design/bucket_layout.h"
 
 #define FULL_LINE_NS 4.0 /* comparing with the entries of a line */
 #define NEXT_LINE_NS 8.0 /* reading one more line beside another */
@@ -21,9 +21,9 @@ struct expected {
 /* The values that share a key are as good as drawn by lot: a Poisson distribution. */
 static struct expected expect(double values, uint32_t bits, uint32_t doubled) {
     double buckets = (double)(UINT64_C(1) << bits);
-    uint32_t inside = lines_inside(bits, doubled);
+    uint32_t inside = bucket_entries(bits, doubled);
     struct expected expected = {.load = values / buckets};
-    double line = (double)(sizeof(union line) << doubled), entry = (line - 8) / inside;
+    double line = (double)(LINE_BYTES << doubled), entry = (line - 8) / inside;
     if (expected.load > 3 * inside + 20) {
         expected.overflow = 1;
         expected.beyond = expected.load - inside;

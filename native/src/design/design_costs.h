@@ -14,10 +14,10 @@ struct block_costs {
     double update_ns; /* one value that is put in */
 };
 
-/* Keys of so many bits, in buckets of 2^doubled lines (table_lines.h). */
+/* Keys of so many bits, in buckets of 2^doubled lines (bucket_layout.h). */
 struct block_costs lines_costs(double values, uint32_t bits, uint32_t doubled);
 
-/* The same in a segment (segment.h). */
+/* The same in a segment (docs/segment-format.md). */
 struct block_costs segment_costs(double values, uint32_t bits);
 
 #endif

@@ -1,6 +1,7 @@
 /* The designs that a table and a segment of so many values have, for those who plan. */
 #include "design/design.h"
 #include "design/design_costs.h"
+#include "ndd_paper.h"
 
 /* Where block tables are. */
 typedef struct block_costs costs_of(double values, const struct block *block);

@@ -16,6 +16,10 @@
 
 #define LANES 16
 
+#ifndef WITHOUT_LANES /* a test compares with and without */
+#define WITHOUT_LANES 0
+#endif
+
 #if defined(__GNUC__) || defined(__clang__)
 #define INLINE static inline __attribute__((always_inline))
 #else
@@ -56,7 +60,7 @@ INLINE uint32_t which_near(const uint32_t *numbers, uint32_t n, uint32_t other, 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define COUNTS_LANES __attribute__((target("avx512vpopcntdq,avx512vl,avx512bw,popcnt")))
 static inline int processor_counts_lanes(void) {
-    return __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl") &&
+    return !WITHOUT_LANES && __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw");
 }
 #endif

@@ -16,11 +16,11 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
-#include "paper/compressed.h"
-#include "design/design.h"
 #include "base/interpolate.h"
-#include "ndd.h"
+#include "design/design.h"
 #include "design/radix.h"
+#include "ndd_paper.h"
+#include "paper/compressed.h"
 
 #define WIDTH 64
 

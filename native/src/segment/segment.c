@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "table/numbers.h"
-#include "segment/segment_crowd.h"
 #include "hash/set_sum.h"
+#include "table/numbers.h"
 
 static ndd_status refuse(ndd_status status, const char **reason, const char *words) {
     *reason = words;

@@ -2,11 +2,24 @@
 #ifndef NDD_SEGMENT_CROWD_H
 #define NDD_SEGMENT_CROWD_H
 
-#include "segment/segment.h"
+#include "ndd_bulk.h"
+#include "segment/segment_format.h"
 
 #ifndef SEGMENT_CROWD /* a test has smaller crowds */
 #define SEGMENT_CROWD 2048
 #endif
+
+/* A bucket of very many values. */
+struct segment_crowd {
+    uint32_t block, bucket;
+    uint64_t pivot;
+    uint32_t at[65]; /* values at each distance from it */
+};
+
+struct segment_crowds {
+    struct segment_crowd *list;
+    uint32_t count, room;
+};
 
 ndd_status segment_crowds_open(struct segment_crowds *crowds, const struct segment_table *tables,
                                uint32_t count);

@@ -13,9 +13,9 @@
  *
  * The rule kept: a value that several blocks find is taken in the first of them only.
  */
-#include "table/answer.h"
 #include "design/near.h"
-#include "segment/segment_crowd.h"
+#include "segment/segment.h"
+#include "table/answer.h"
 
 #define QUEUE 32   /* keys on their way; a power of two */
 #define STARTED 12 /* after so many more the start of a bucket is there */

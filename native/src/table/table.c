@@ -19,7 +19,8 @@
 
 #include <stdlib.h>
 
-#define SCANNED 512 /* so many values are compared sooner than a design is looked for */
+#include "table/table_crowd.h"
+
 #define MANY_MORE 16 /* many more values are a part of so many */
 #define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
 #define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
@@ -57,11 +58,13 @@ static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
     uint32_t k = table->k;
     index_close(&table->index);
     table->index_made++;
-    ndd_status status = index_open(&table->index, &table->values, room, k, table->preset);
+    ndd_status status =
+        index_open(&table->index, &table->values, room, k, table->preset, &table_crowds);
     if (status == NDD_OK) {
         table->index_room = room;
     } else {
-        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset);
+        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset,
+                         &table_crowds);
     }
     return status;
 }

@@ -2,10 +2,12 @@
 #ifndef NDD_TABLE_H
 #define NDD_TABLE_H
 
-#include "table/documents.h"
 #include "ndd.h"
+#include "table/documents.h"
 #include "table/numbers.h"
 #include "table/table_index.h"
+
+#define SCANNED 512 /* up to so many values a table has no index: comparing with all is as fast */
 
 struct ndd_table {
     uint32_t k;

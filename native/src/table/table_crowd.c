@@ -149,7 +149,7 @@ static ndd_status make_index(struct crowd *crowd, const uint64_t *rests, uint64_
     return NDD_OK;
 }
 
-struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k) {
+static struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k) {
     struct crowd *crowd = calloc(1, sizeof *crowd);
     if (crowd == NULL) return NULL;
     crowd->width = width;
@@ -161,9 +161,13 @@ struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, 
     return NULL;
 }
 
-void crowd_close(struct crowd *crowd) {
+static void crowd_close(struct crowd *crowd) {
     index_close(&crowd->index);
     free(crowd);
+}
+
+static void crowd_list(const struct crowd *crowd, uint64_t *rests) {
+    lines_list(&crowd->index.lines[0], rests);
 }
 
 static void grow(struct crowd *crowd) {
@@ -175,14 +179,14 @@ static void grow(struct crowd *crowd) {
     free(rests);
 }
 
-ndd_status crowd_make_room(struct crowd *crowd, uint64_t rest) {
+static ndd_status crowd_make_room(struct crowd *crowd, uint64_t rest) {
     struct spots spots;
     if (crowd->count >= crowd->limit) grow(crowd);
     index_find(&crowd->index, rest, &spots);
     return index_make_room(&crowd->index, rest, &spots);
 }
 
-void crowd_put(struct crowd *crowd, uint64_t rest) {
+static void crowd_put(struct crowd *crowd, uint64_t rest) {
     struct spots spots;
     index_find(&crowd->index, rest, &spots);
     index_put(&crowd->index, rest, &spots);
@@ -190,24 +194,22 @@ void crowd_put(struct crowd *crowd, uint64_t rest) {
     crowd->count++;
 }
 
-int crowd_remove(struct crowd *crowd, uint64_t rest) {
+static int crowd_remove(struct crowd *crowd, uint64_t rest) {
     if (!index_remove(&crowd->index, rest)) return 0;
     count_at(crowd, rest, UINT32_MAX);
     crowd->count--;
     return 1;
 }
 
-uint64_t crowd_any(const struct crowd *crowd) { return lines_any(&crowd->index.lines[0]); }
+static uint64_t crowd_count(const struct crowd *crowd) { return crowd->count; }
 
-void crowd_list(const struct crowd *crowd, uint64_t *rests) {
-    lines_list(&crowd->index.lines[0], rests);
-}
+static uint64_t crowd_any(const struct crowd *crowd) { return lines_any(&crowd->index.lines[0]); }
 
-uint64_t crowd_bytes(const struct crowd *crowd) {
+static uint64_t crowd_bytes(const struct crowd *crowd) {
     return sizeof *crowd + index_bytes(&crowd->index);
 }
 
-const char *crowd_validate(const struct crowd *crowd) {
+static const char *crowd_validate(const struct crowd *crowd) {
     uint32_t at[65] = {0};
     uint64_t *rests = malloc((size_t)crowd->count * sizeof *rests + 1);
     if (rests == NULL) return "there is no memory to look at a crowd";
@@ -218,3 +220,8 @@ const char *crowd_validate(const struct crowd *crowd) {
     if (reason != NULL) return reason;
     return memcmp(at, crowd->at, sizeof at) == 0 ? NULL : "the distances of a crowd are miscounted";
 }
+
+const struct crowd_functions table_crowds = {
+    crowd_open, crowd_close, crowd_make_room, crowd_put,   crowd_remove,
+    crowd_any,  crowd_count, crowd_list,      crowd_bytes, crowd_validate,
+};

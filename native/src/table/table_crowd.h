@@ -30,28 +30,7 @@ struct crowd {
     struct index index;
 };
 
-static inline struct crowd *overflow_crowd(const struct overflow *overflow) {
-    return overflow->capacity == 0 ? (struct crowd *)(uintptr_t)overflow : NULL;
-}
-
-/* A crowd of these rests, for distances up to k. NULL without memory, or when it is not worth while. */
-struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k);
-void crowd_close(struct crowd *crowd);
-
-/* Makes room for a rest, so that crowd_put of it cannot fail. */
-ndd_status crowd_make_room(struct crowd *crowd, uint64_t rest);
-void crowd_put(struct crowd *crowd, uint64_t rest);
-
-/* Removes a rest; 0 if it is not there. */
-int crowd_remove(struct crowd *crowd, uint64_t rest);
-
-/* Any rest of a crowd; and all of them, in no order. */
-uint64_t crowd_any(const struct crowd *crowd);
-void crowd_list(const struct crowd *crowd, uint64_t *rests);
-
-uint64_t crowd_bytes(const struct crowd *crowd);
-
-/* NULL, or the rule that does not hold. */
-const char *crowd_validate(const struct crowd *crowd);
+/* What the lines of a table do with a crowded bucket (table_lines.h says what each does). */
+extern const struct crowd_functions table_crowds;
 
 #endif

@@ -38,13 +38,14 @@ static ndd_status fill(struct index *index, uint32_t block, const uint64_t *valu
     return NDD_OK;
 }
 
-static ndd_status open_parts(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
-                             uint32_t k) {
+static ndd_status open_blocks(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
+                              uint32_t k, const struct crowd_functions *crowds) {
     uint32_t count = index->design.count;
     index->lines = calloc(count, sizeof *index->lines);
     if (index->lines == NULL) return NDD_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i], width, k);
+        const struct block *block = &index->design.blocks[i];
+        ndd_status status = lines_open(&index->lines[i], block, width, k, crowds);
         if (status != NDD_OK) return status;
     }
     ndd_status status = flips_open(&index->flips, &index->design);
@@ -52,22 +53,28 @@ static ndd_status open_parts(struct index *index, const uint64_t *values, uint64
     return status;
 }
 
-ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
-                         uint64_t count, uint32_t width, uint32_t k) {
+static ndd_status open_in(struct index *index, struct design design, const uint64_t *values,
+                          uint64_t count, uint32_t width, uint32_t k,
+                          const struct crowd_functions *crowds) {
     *index = (struct index){.design = design};
     ndd_status status = NDD_OK;
-    if (design.count > 0) status = open_parts(index, values, count, width, k);
+    if (design.count > 0) status = open_blocks(index, values, count, width, k, crowds);
     if (status != NDD_OK) index_close(index);
     return status;
 }
 
+ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
+                         uint64_t count, uint32_t width, uint32_t k) {
+    return open_in(index, design, values, count, width, k, NULL);
+}
+
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
-                      uint32_t k, ndd_preset preset) {
+                      uint32_t k, ndd_preset preset, const struct crowd_functions *crowds) {
     struct design design;
     *index = (struct index){0};
     ndd_status status = design_for_probes(&design, room, k, preset);
     if (status != NDD_OK) return status;
-    return index_open_in(index, design, values->items, values->count, 64, k);
+    return open_in(index, design, values->items, values->count, 64, k, crowds);
 }
 
 void index_find(const struct index *index, uint64_t value, struct spots *spots) {

@@ -24,12 +24,12 @@ static inline union line *index_line(const struct index *index, uint32_t block, 
     return lines_at(lines, keying_bucket(&lines->keying, value));
 }
 
-/* An index of these values, in the design for `room` values. */
+/* An index of these values, in the design for `room` values, whose buckets may become crowds. */
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k,
-                      ndd_preset preset);
+                      ndd_preset preset, const struct crowd_functions *crowds);
 
 /* An index of these values of so many bits, in a design, which is closed with it, or now if this
- * fails. */
+ * fails; without crowds. */
 ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
                          uint64_t count, uint32_t width, uint32_t k);
 void index_close(struct index *index);

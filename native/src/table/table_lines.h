@@ -9,24 +9,27 @@
  *
  * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
  * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
- * or, when they are thousands, as a crowd (table_crowd.h). A neighbourhood where many fingerprints
- * crowd makes one bucket long, never its neighbours.
+ * or, when they are thousands, in a crowd. Many fingerprints close together make one bucket long,
+ * never its neighbours.
+ *
+ * A crowd is an index made of such lines again (table_crowd.h), one level deep. Lines know it only by
+ * the functions they were opened with (struct crowd_functions), so nothing here includes it.
  */
 #ifndef NDD_TABLE_LINES_H
 #define NDD_TABLE_LINES_H
 
 #include <string.h>
 
-#include "design/keying.h"
 #include "base/memory.h"
+#include "design/bucket_layout.h"
+#include "design/keying.h"
 #include "ndd.h"
 
-#define LINE_LANES 16
 #define BUCKET_MOST 255 /* a head beyond this is an address */
 
 union line {
     uint64_t head;
-    uint32_t lanes[LINE_LANES]; /* of a bucket's first line two for the head, then the entries */
+    uint32_t lanes[LINE_LANES]; /* of a bucket's first line HEAD_LANES for the head, then the entries */
 };
 
 #ifndef CROWD_MANY      /* a test has smaller crowds */
@@ -39,7 +42,30 @@ struct overflow {
     uint32_t capacity; /* even; 0 of a crowd */
 };
 
-/* They follow. */
+/* What a bucket does with thousands of entries beyond its lines. A crowd begins with a struct overflow of
+ * no capacity. open gives NULL without memory, or when searching a crowd would take as long as
+ * comparing with every entry; after make_room, put of that rest cannot fail; remove gives 0 if the rest
+ * is not there; any gives one of its rests, list all of them, in no order; validate gives NULL, or the
+ * rule that does not hold. */
+struct crowd;
+struct crowd_functions {
+    struct crowd *(*open)(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k);
+    void (*close)(struct crowd *crowd);
+    ndd_status (*make_room)(struct crowd *crowd, uint64_t rest);
+    void (*put)(struct crowd *crowd, uint64_t rest);
+    int (*remove)(struct crowd *crowd, uint64_t rest);
+    uint64_t (*any)(const struct crowd *crowd);
+    uint64_t (*count)(const struct crowd *crowd);
+    void (*list)(const struct crowd *crowd, uint64_t *rests);
+    uint64_t (*bytes)(const struct crowd *crowd);
+    const char *(*validate)(const struct crowd *crowd);
+};
+
+static inline struct crowd *overflow_crowd(const struct overflow *overflow) {
+    return overflow->capacity == 0 ? (struct crowd *)(uintptr_t)overflow : NULL;
+}
+
+/* The entries that follow it in memory, when it is no crowd. */
 static inline uint32_t *overflow_entries(const struct overflow *overflow) {
     return (uint32_t *)((uintptr_t)overflow + sizeof *overflow);
 }
@@ -48,13 +74,14 @@ struct lines {
     union line *at; /* of 2^bits buckets */
     struct memory memory;
     uint32_t bits;      /* of a key, */
-    uint32_t width;     /* and of a value; in a crowd, which has no further crowds, fewer than 64 */
+    uint32_t width;     /* and of a value; fewer than 64 in a crowd */
     uint32_t k;         /* for which crowds are searched */
     uint32_t doubled;   /* a bucket is 2^doubled lines */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
     struct keying keying;
     uint64_t overflow_bytes;
+    const struct crowd_functions *crowds; /* NULL: no bucket becomes one */
 };
 
 static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
@@ -65,8 +92,8 @@ static inline struct overflow *line_overflow(const union line *line) {
     return line->head <= BUCKET_MOST ? NULL : (struct overflow *)(uintptr_t)line->head;
 }
 
-static inline uint32_t *line_entries(union line *line) { return line->lanes + 2; }
-static inline const uint32_t *line_lows(const union line *line) { return line->lanes + 2; }
+static inline uint32_t *line_entries(union line *line) { return line->lanes + HEAD_LANES; }
+static inline const uint32_t *line_lows(const union line *line) { return line->lanes + HEAD_LANES; }
 
 /* What an entry holds beside its low 32 bits; `room` is how many entries the array is made for. */
 static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_t far_bytes,
@@ -88,11 +115,9 @@ static inline void lines_prefetch(const struct lines *lines, const union line *l
     for (uint32_t i = 0; i >> lines->doubled == 0; i++) prefetch(line + i);
 }
 
-/* Entries of a bucket of 2^doubled lines whose keys have so many bits. */
-uint32_t lines_inside(uint32_t key_bits, uint32_t doubled);
-
 /* A block table, for a block whose key bits are few enough runs, of values of so many bits. */
-ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k);
+ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
+                      const struct crowd_functions *crowds);
 void lines_close(struct lines *lines);
 
 /* Makes room for one more value in a bucket, so that lines_put of it cannot fail. */

@@ -10,8 +10,8 @@
  * block a value lies in one bucket, and every key leads to another bucket; so a match is reported
  * once, and nothing needs to be remembered.
  */
-#include "table/answer.h"
 #include "design/near.h"
+#include "table/answer.h"
 #include "table/table.h"
 #include "table/table_crowd.h"
 #include "table/table_crowd_near.h"

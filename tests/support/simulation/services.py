@@ -98,7 +98,7 @@ class Service:
                 await self.apply()
                 self.clear()
                 if rng.random() < 0.3:
-                    await self.replica._note()
+                    await self.replica.checkpoint()
 
     async def restart(self, partitions: set[int]) -> None:
         """Stop, and come back with other partitions."""
