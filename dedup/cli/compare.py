@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.options import check_html, html_option, json_option, page_options, read_bytes
+from dedup.cli.common_options import check_html, html_option, json_option, page_options, read_bytes
 from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.report.differences import Hunk, differences

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option
 from dedup.cli.fingerprint_lines import read, read_some
-from dedup.cli.options import distance_option
 from dedup.core import pairs
 from dedup.core.bulk import out_of_core, streams
 from dedup.core.bulk.batch import Matches, Queries

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option, page_options, read_bytes
+from dedup.cli.common_options import json_option, page_options, read_bytes
 from dedup.core.encodings import plain_text
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.core.fingerprint import fingerprint_text

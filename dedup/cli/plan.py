@@ -15,7 +15,7 @@ import msgspec
 from click.core import ParameterSource
 
 from dedup.cli import terminal
-from dedup.cli.options import distance_option, json_option
+from dedup.cli.common_options import distance_option, json_option
 from dedup.cli.units import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables, memory_bytes
 from dedup.core.bulk.designs import plan as plan_designs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option, policy_options, secret_option
+from dedup.cli.common_options import json_option, policy_options, secret_option
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option
 from dedup.cli.log_lines import set_up_logs
-from dedup.cli.options import distance_option
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:

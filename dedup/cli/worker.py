@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dedup.cli.common_options import json_option, policy_options
 from dedup.cli.log_lines import set_up_logs
-from dedup.cli.options import json_option, policy_options
 
 if TYPE_CHECKING:
     from dedup.worker.options import Config

@@ -23,9 +23,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.files import replace_file
 from dedup.core.integers import max_distance, number
+from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.core.read_write_lock import ReadWriteLock

@@ -14,7 +14,7 @@ from typing import IO
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option
+from dedup.cli.common_options import json_option
 from dedup.cli.store.folders import Seen, check_documents, each, is_store, store_folders
 from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch

@@ -12,16 +12,16 @@ store that is in use or damaged is named, and does not hide the others.
 import re
 import time
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option
+from dedup.cli.common_options import json_option
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
-from dedup.cli.store.store_report import report
 from dedup.store import Store, forget_before, verify_store
 from dedup.store.database.record_format import FORMAT
 from dedup.store.open_folder import SNAPSHOT, locked_documents
@@ -174,6 +174,7 @@ def _verify(folder: Path) -> Seen:
     return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
 
 
-store.add_command(report)
+# the lab is a floor above: its command is taken by name
+store.add_command(import_module("dedup.lab.commands.store_report").report)
 store.add_command(export)
 store.add_command(import_)

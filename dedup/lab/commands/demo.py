@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option
+from dedup.cli.common_options import json_option
 from dedup.model.errors import DedupError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.options import distance_option, json_option
+from dedup.cli.common_options import distance_option, json_option
 from dedup.model.recipes import recipe_of
 from dedup.model.report.differences import differences
 from dedup.model.report.texts import inline, running

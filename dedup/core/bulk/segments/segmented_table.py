@@ -27,12 +27,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Matches, ProbedMany
 from dedup.core.bulk.segments.folder import Folder
 from dedup.core.bulk.segments.merged_answers import alive, in_order, together, without
 from dedup.core.bulk.segments.segment import Segment
 from dedup.core.bulk.segments.value_pairs import Pairs, held, pair, table_of, take_out
 from dedup.core.integers import max_distance, number
+from dedup.core.matches import Matches, ProbedMany
 from dedup.core.numbers import Array, Numbers, many
 from dedup.core.read_write_lock import ReadWriteLock
 from dedup.core.table import Table, limit_number

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
-from dedup.core.answers import ProbedMany
 from dedup.core.bulk.segments.segment import Segment, write_segment
+from dedup.core.matches import ProbedMany
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 from dedup.lab.bench.samples import Machine, Samples, machine, samples

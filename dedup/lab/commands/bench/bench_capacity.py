@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import quick_option
+from dedup.cli.common_options import quick_option
 from dedup.lab.commands.bench.bench_tables import numbers
 from dedup.model.errors import UsageError
 

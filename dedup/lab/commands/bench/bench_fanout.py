@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option, quick_option
+from dedup.cli.common_options import json_option, quick_option
 
 __all__ = ["fanout"]
 

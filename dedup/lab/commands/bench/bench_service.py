@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import distance_option, json_option, quick_option, rounds_option
+from dedup.cli.common_options import distance_option, json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.service.one_service import ServiceBench

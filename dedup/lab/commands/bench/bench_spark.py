@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
-from dedup.cli.options import json_option, quick_option, rounds_option
+from dedup.cli.common_options import json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.spark import SparkBench

@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.folder_lock import FolderLock
 from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, hex_fingerprint
 from dedup.store.database.documents import Documents
+from dedup.store.open_folder import locked_documents
 from dedup.store.verify import Progress
 
 __all__ = [
@@ -176,15 +176,8 @@ def report_store(
 
     Raises UsageError (k), StoreLocked, StoreDamaged, and OSError.
     """
-    lock = FolderLock(folder / "lock", read_only=True)
-    try:
-        documents = Documents(folder / "documents.mdb", read_only=True)
-        try:
-            return _report(folder, documents, k, top, progress)
-        finally:
-            documents.close()
-    finally:
-        lock.close()
+    with locked_documents(folder) as documents:
+        return _report(folder, documents, k, top, progress)
 
 
 def _report(

@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.options import check_html, distance_option, html_option, json_option
+from dedup.cli.common_options import check_html, distance_option, html_option, json_option
 from dedup.cli.store.folders import Seen, check_documents, each
 
 if TYPE_CHECKING:
-    from dedup.store.spread import Place, SpreadReport
+    from dedup.lab.spread.spread import Place, SpreadReport
 
 __all__ = ["report"]
 
@@ -38,7 +38,7 @@ def report(path: str, distance: int | None, top: int, page: str | None, as_json:
     documents, the places where most lie within the distance, with example keys and why these pages
     were stored beside each other, and the domains with the most documents.
     """
-    from dedup.store.spread import SpreadReport, report_store
+    from dedup.lab.spread.spread import SpreadReport, report_store
 
     check_html(page, as_json)
 
@@ -51,7 +51,7 @@ def report(path: str, distance: int | None, top: int, page: str | None, as_json:
     stores, failed = each(path, look)
     reports = [msgspec.convert(s, SpreadReport) for s in stores if "error" not in s]
     if page is not None and reports:
-        from dedup.cli.store.spread_page import store_page
+        from dedup.lab.spread.spread_page import store_page
 
         with click.open_file(page, "wb") as file:
             file.write(store_page(reports).encode("utf-8", "replace"))
