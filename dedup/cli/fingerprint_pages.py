@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.page_options import page_options, read_bytes
+from dedup.cli.common_options import json_option, page_options, read_bytes
 from dedup.core.encodings import plain_text
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.core.fingerprint import fingerprint_text
@@ -23,7 +23,7 @@ __all__ = ["fingerprint"]
 @page_options
 @click.option("--url", help="Where the page came from; links in its folder then count relative.")
 @click.option("--text", is_flag=True, help="The files are plain text, not HTML.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@json_option("A JSON object a line.")
 def fingerprint(
     files: tuple[str, ...],
     encoding: str | None,

@@ -147,7 +147,7 @@ class _Readers:
         self._idle: list[Any] = []
 
     def take(self) -> Any:
-        """Return a reader that nobody uses; give_back() must follow."""
+        """Return a reader that is not in use; give_back() must follow."""
         try:
             return self._idle.pop()
         except IndexError:

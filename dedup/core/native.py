@@ -1,4 +1,4 @@
-"""The one door to the native core: the library, and status codes turned into exceptions.
+"""The binding to the native core, in one place: the library, and status codes turned into exceptions.
 
 Calls release the GIL; the header (native/include/ndd.h) states which may run at once.
 """

@@ -24,7 +24,7 @@ from dedup.model.errors import UsageError
 
 __all__ = ["cores", "find_all", "find_clusters", "find_part", "merge"]
 
-FEW = 100_000  # so many are joined sooner than threads begin
+FEW = 100_000  # fewer are joined sooner than threads start
 MASKS_MOST = 4096
 ANY_NUMBER = 2**63 - 1
 
@@ -125,7 +125,7 @@ def _distinct(numbers: Array) -> tuple[Array, Array]:
 
 
 def _masks(values: int, k: int) -> Array:
-    """Return the masks of the blocks in which so many values are best joined, at least one."""
+    """Return the masks of the blocks in which this number of values is best joined, at least one."""
     masks = np.zeros(MASKS_MOST, np.uint64)
     count = ffi.new("uint32_t *")
     buffer = ffi.from_buffer("uint64_t[]", masks, require_writable=True)

@@ -12,7 +12,7 @@ The rules kept here:
     change it. Every method keeps it by itself, so a Table may be shared between threads: probes run
     side by side, and a large insert lets those that wait in after every INSERT_STEP pairs.
   - A saved table is either whole or not there: the file is replaced in one step. What is saved is
-    copied first, and put in order when others have their turn again.
+    copied under the lock and sorted after it is released.
 """
 
 import os
@@ -23,9 +23,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.files import replace_file
 from dedup.core.integers import max_distance, number
+from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.core.read_write_lock import ReadWriteLock
@@ -155,7 +155,7 @@ class Table:
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, nearest first, then by document.
 
-        With a limit, at most so many (limit >= 1), the first of them; the list's `cut` tells
+        At most `limit` of them (>= 1), the first ones; the list's `cut` tells
         whether there are more.
         """
         query = ffi.new("uint64_t[1]", (number(value, "value"),))

@@ -1,6 +1,6 @@
 """A worker process of a scan: `python -m dedup.scan.process`. Orders on stdin, batches on stdout.
 
-It ends with its stdin, and when nobody reads its stdout: a scan that is killed leaves no process.
+It ends with its stdin, and when its stdout is closed: a scan that is killed leaves no process.
 """
 
 import os

@@ -110,5 +110,5 @@ def _fingerprint(
 ) -> PageFingerprint:
     try:
         return fingerprint(html, encoding=encoding, url=url, recipe=reading.recipe)
-    except UsageError:  # the header names an encoding that nobody knows: the page's own word counts
+    except UsageError:  # the header names an unknown encoding: what the page itself declares counts
         return fingerprint(html, url=url, recipe=reading.recipe)

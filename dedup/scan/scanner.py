@@ -102,7 +102,7 @@ def _folder(job: Job, stack: ExitStack) -> Path:
     if (folder / "job.json").exists() and not job.resume:
         raise DedupError(
             f"{folder} holds the work of an unfinished scan; go on with it by --resume, or remove "
-            "it to begin anew"
+            "it to start over"
         )
     return folder
 
@@ -219,7 +219,7 @@ def _tasks(job: Job, begin: Position) -> Iterator[Task]:
             if begin.done and stamp != begin.stamp:
                 raise DedupError(
                     f"{unit.paths[0].decode('utf-8', 'backslashreplace')} is not what it was when "
-                    "the scan was broken off; remove the work beside the output to begin anew"
+                    "the scan was broken off; remove the work beside the output to start over"
                 )
             yield Task(number, unit, begin.done, begin.offset)
         else:

@@ -43,7 +43,7 @@ class Searched(NamedTuple):
         """Return the error of a table that found what the documents do not say."""
         return StoreDamaged(
             f"{self.snapshot} does not fit the documents: close the store and remove "
-            "this file, it is made anew from them"
+            "this file, it is rebuilt from them"
         )
 
 

@@ -266,7 +266,7 @@ class Store:
     def remove_next(
         self, first: int, most: int, of: Callable[[int, Document], bool]
     ) -> Removed | None:
-        """Remove, of the next so many documents with id >= first, those of a kind; None at the end.
+        """Remove those of a kind among the next `most` documents with id >= first; None at the end.
 
         One transaction, committed on return. Raises as insert() does.
         """
@@ -375,7 +375,7 @@ class Store:
 
     @contextlib.contextmanager
     def _committed(self) -> Generator[None, None, None]:
-        """Have the table follow what was committed; made anew before its next use if it fails."""
+        """Have the table follow what was committed; if that fails, it is rebuilt before its next use."""
         self._flusher.wake()
         try:
             yield

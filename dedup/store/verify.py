@@ -75,7 +75,7 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
     try:
         table = read_snapshot(folder / SNAPSHOT, documents, k=0)
     except StoreDamaged as error:
-        problem(f"{error}; harmless, it is made anew when the store is opened")
+        problem(f"{error}; harmless, it is rebuilt when the store is opened")
         table = None
     note = 0 if table is None else table.note
     covered = 0 if table is None else len(table)

@@ -713,7 +713,7 @@ def test_a_table_fits_the_terminal_and_keeps_every_word(monkeypatch, columns):
             1,
             "scrapy.http is not installed; run: pip ",
         ),
-        (KeyError("x"), 1, "a fault of ours: KeyError: 'x'; please report it "),
+        (KeyError("x"), 1, "internal error: KeyError: 'x'; please report it "),
     ],
 )
 def test_every_failure_is_one_line(monkeypatch, failure, code, message):

@@ -53,7 +53,7 @@ UNUSED = {
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
-# Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot
+# Does no harm where it fails as a file may: the table is rebuilt from the documents. A snapshot
 # that cannot be written is written another time. A warning in the log says so.
 HARMLESS_AT_OPENING = {"Table.load"}
 # Fails in a thread of its own, at any time: the next insert says so.
@@ -216,7 +216,7 @@ def test_crawl_with_a_fault_anywhere_ends_well(faulty, name):
     crawled, report = faulty[name]
     assert crawled.stats["finish_reason"] == "finished"
     assert crawled.stats["spider_exceptions/count"] == 1  # the callback of /raises
-    assert [p for p in report.problems if "made anew" not in p] == []
+    assert [p for p in report.problems if "it is rebuilt" not in p] == []
 
 
 def strangers(log):
@@ -263,4 +263,4 @@ def test_store_verifies_after_a_storm_of_faults(storm):
     crawled, report = storm
     assert crawled.stats["finish_reason"] == "finished"
     assert strangers(crawled.log) == []
-    assert [p for p in report.problems if "made anew" not in p] == []
+    assert [p for p in report.problems if "it is rebuilt" not in p] == []

@@ -7,13 +7,14 @@ a line is said with its number, and the line left out; what is wrong with the wh
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option
 from dedup.cli.store.folders import Seen, check_documents, each, is_store, store_folders
 from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch
@@ -21,8 +22,6 @@ from dedup.store import Store
 from dedup.store.open_folder import DOCUMENTS
 
 __all__ = ["export", "import_"]
-
-FAULTS_SHOWN = 20  # of an input or a store; the rest are only counted
 
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
@@ -42,8 +41,8 @@ def export(path: str, output: str) -> None:
     def write(folder: Path) -> Seen:
         nonlocal left_out
         file_name = check_documents(folder)
-        faults = _Faults(f"{file_name}: document", "left out")
-        for line in export_lines(folder, faults, terminal.progress(str(folder))):
+        faults, fault = _faults(f"{file_name}: document")
+        for line in export_lines(folder, fault, terminal.progress(str(folder))):
             file.write(line)
         faults.close()
         left_out += faults.count
@@ -64,7 +63,7 @@ def export(path: str, output: str) -> None:
 @click.argument("path", type=click.Path())
 @click.option("--input", "source", metavar="FILE", default="-", help="Default: stdin.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
     """Store the documents of JSON lines, as `export` writes them; a known key is replaced.
 
@@ -77,8 +76,8 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
 
     name = "stdin" if source == "-" else source
     with _seekable(source) as file, contextlib.ExitStack() as stack:
-        faults = _Faults(f"{name}: line", "left out")
-        found = transfer.survey(file, name, faults)
+        faults, fault = _faults(f"{name}: line")
+        found = transfer.survey(file, name, fault)
         faults.close()
         folders = _targets(path, name, found.first)
         for namespace, folder in folders.items():
@@ -110,22 +109,10 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-class _Faults:
-    """Names faults on stderr, the first twenty; the rest are counted."""
-
-    def __init__(self, where: str, fate: str) -> None:
-        self.count = 0
-        self._where, self._fate = where, fate
-
-    def __call__(self, number: int, reason: str) -> None:
-        self.count += 1
-        if self.count <= FAULTS_SHOWN:
-            terminal.error(f"{self._where} {number}: {reason}; {self._fate}")
-
-    def close(self) -> None:
-        """Say how many were not named."""
-        if (more := self.count - FAULTS_SHOWN) > 0:
-            terminal.error(f"{self._where}: and {more:,} more {self._fate}")
+def _faults(where: str) -> tuple[terminal.Faults, Callable[[int, str], None]]:
+    """Return where faults are counted, and what names one by its number."""
+    faults = terminal.Faults(lambda more: f"{where}: and {more:,} more left out")
+    return faults, lambda number, reason: faults.add(f"{where} {number}: {reason}")
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ def check_documents(folder: Path) -> Path:
     file = folder / DOCUMENTS
     if not file.is_file() or not file.stat().st_size:
         raise StoreDamaged(
-            f"{file} is missing or empty; restore it from a copy, or move the folder away to begin "
-            "anew"
+            f"{file} is missing or empty; restore it from a copy, or move the folder away to start "
+            "with an empty store"
         )
     return file

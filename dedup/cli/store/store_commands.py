@@ -12,15 +12,16 @@ store that is in use or damaged is named, and does not hide the others.
 import re
 import time
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
-from dedup.cli.store.store_report import report
 from dedup.store import Store, forget_before, verify_store
 from dedup.store.database.record_format import FORMAT
 from dedup.store.open_folder import SNAPSHOT, locked_documents
@@ -40,7 +41,7 @@ def store() -> None:
 
 @store.command(epilog="Example: dedup store info .scrapy/dedup")
 @click.argument("path", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def info(path: str, as_json: bool) -> None:
     """Show what the stores at PATH hold. Nothing is changed."""
     stores, failed = each(path, _info)
@@ -69,7 +70,7 @@ def info(path: str, as_json: bool) -> None:
 
 @store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
 @click.argument("path", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def verify(path: str, as_json: bool) -> None:
     """Read the stores at PATH to the last byte. Nothing is changed; damage gives exit code 1."""
     stores, failed = each(path, _verify)
@@ -88,8 +89,8 @@ def verify(path: str, as_json: bool) -> None:
         if s.get("problems"):
             terminal.error(
                 f"{s['path']} is damaged; if only {SNAPSHOT} (the snapshot) is named, remove that "
-                "file and it is made anew, else restore the folder from a copy, or move it away "
-                "to begin anew"
+                "file and it is rebuilt, else restore the folder from a copy, or move it away "
+                "to start with an empty store"
             )
     if failed or unsound:
         click.get_current_context().exit(1)
@@ -120,7 +121,7 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     help="30d, 12h, 90m, seconds, or an ISO date (UTC unless it names a zone).",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
     """Remove the documents that were inserted before a time from the stores at PATH.
 
@@ -173,6 +174,7 @@ def _verify(folder: Path) -> Seen:
     return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
 
 
-store.add_command(report)
+# the lab is a floor above: its command is taken by name
+store.add_command(import_module("dedup.lab.commands.store_report").report)
 store.add_command(export)
 store.add_command(import_)

@@ -190,7 +190,7 @@ class Queries:
 
         form says what is written for the matches of a piece. As it stands that is a record for each,
         little-endian, 24 bytes, and np.fromfile(output, dtype=HIT) reads them. With a checkpoint a run that was ended in any way goes on where it was, and the file then
-        holds every match once; without one it begins anew. See probe_stream() for the rest.
+        holds every match once; without one it starts over. See probe_stream() for the rest.
         """
         path = None if checkpoint is None else Path(checkpoint)
         resumed = path is not None and path.exists()
@@ -254,12 +254,12 @@ class Queries:
             found = msgspec.json.decode(path.read_bytes(), type=_Checkpoint)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise StoreDamaged(
-                f"{path}: not a checkpoint ({error}); remove it to begin anew"
+                f"{path}: not a checkpoint ({error}); remove it to start over"
             ) from error
         wanted = _Checkpoint(1, **self._identity, done=found.done, written=found.written)
         if found != wanted:
             raise UsageError(
-                f"{path}: a checkpoint of other queries or another version; remove it to begin anew"
+                f"{path}: a checkpoint of other queries or another version; remove it to start over"
             )
         if output is not None:
             if output.seek(0, os.SEEK_END) < found.written:

@@ -78,7 +78,7 @@ class Compressed:
     def pieces(
         self, most: int = PIECE, first: int = 0
     ) -> Iterator[tuple[int, Callable[[], Array]]]:
-        """Yield (count, function that decodes so many) from position `first` on, piece by piece.
+        """Yield (count, function that decodes them) from position `first` on, piece by piece.
 
         A piece holds at most `most` fingerprints, which is 8192 or more. Threads may decode pieces
         at the same time. Raises UsageError for a smaller one.

@@ -1,4 +1,4 @@
-"""Which tables for so many documents: every sensible design, what it costs, and which to take.
+"""Table designs for a number of documents: what each costs, and which to take.
 
     documents, k -> the paper's designs, and those of dedup.Table and of segments
                  -> tables, bytes, candidates, time
@@ -48,9 +48,9 @@ SET_BYTES = 16  # of a distinct value in the set that a dedup.Table keeps
 
 
 class Design(msgspec.Struct, frozen=True):
-    """One way to find what lies within k, for the number of documents that was asked about.
+    """One way to find what lies within k, for the number of documents that was given.
 
-    kind              "paper" (dedup.core.bulk.permuted.PermutedTables), "ours" (dedup.Table), or "segment"
+    kind              "paper" (dedup.lab.permuted.PermutedTables), "ours" (dedup.Table), or "segment"
                       (dedup.core.bulk.segments: immutable, on disk)
     preset            ours: the preset of dedup.Table that has it; else None
     name              the design in words
@@ -109,7 +109,7 @@ def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design
 
 
 def fewest_tables(k: int, prefix_bits: int) -> tuple[int, tuple[int, ...]] | None:
-    """Return the fewest tables whose prefixes have at least so many bits, and the blocks a level.
+    """Return the fewest tables whose prefixes have at least prefix_bits bits, and the blocks a level.
 
     This is X(f, k, d) of section 3.1.2 for f = 64, where prefix_bits is the d bits of 2**d documents
     less those that may be left to compare; over cuts into whole bits, so that it can be built. None
@@ -181,7 +181,7 @@ def _tables(levels: tuple[int, ...], k: int) -> int:
 
 
 def _left_out(bits: int, blocks: int, k: int) -> tuple[int, int]:
-    """Return the fewest and the most bits in k of so many blocks, cut as evenly as can be."""
+    """Return the fewest and the most bits in k of the blocks, when cut as evenly as possible."""
     width, larger = divmod(bits, blocks)
     return k * width + max(0, k - (blocks - larger)), k * width + min(k, larger)
 
@@ -275,7 +275,7 @@ def _of_preset(n: int, k: int, preset: str) -> Design:
 
 
 def _of_segments(n: int, k: int) -> list[Design]:
-    """Return the design of a segment of so many; none when it would compare with all."""
+    """Return the design of a segment with n documents; none when it would compare with all."""
     parts = -(-n // TABLE_VALUES)
     each = -(-n // parts)
     blocks, count = ffi.new("ndd_block[64]"), ffi.new("uint32_t *")
@@ -287,7 +287,7 @@ def _of_segments(n: int, k: int) -> list[Design]:
 
 
 def _of_blocks(name: str, kind: str, found: list[Any], each: int, parts: int) -> Design:
-    """Return the design of so many parts that have these block tables, of so many values each."""
+    """Return the design of a number of parts with these block tables, each of `each` values."""
     keys = [_flipped(block.flips.bit_count(), block.threshold) for block in found]
     cut = _cut_blocks([block.mask for block in found])
     flips = "no flips" if sum(keys) == len(keys) else f"{sum(keys)} keys by flips"
@@ -309,7 +309,7 @@ def _of_blocks(name: str, kind: str, found: list[Any], each: int, parts: int) ->
 
 
 def _flipped(bits: int, most: int) -> int:
-    """Return how many keys differ from one in at most so many of the bits."""
+    """Return how many keys differ from one in at most `most` of the bits."""
     keys: int = sum(math.comb(bits, i) for i in range(most + 1))
     return keys
 

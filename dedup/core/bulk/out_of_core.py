@@ -166,7 +166,7 @@ def _pairs(source: streams.Source, job: _Job, path: Path) -> tuple[Runs, _Stored
     starts = [WIDTH * i // (job.k + 1) for i in range(job.k + 2)]
     masks = np.array([(1 << high) - (1 << low) for low, high in pairwise(starts)], np.uint64)
     done, total = 0, len(stored.distinct) * len(masks)
-    with ThreadPoolExecutor(job.threads, "dedup-outside") as pool:
+    with ThreadPoolExecutor(job.threads, "dedup-out-of-core") as pool:
         for block, (low, high) in enumerate(pairwise(starts)):
             file = path / f"block-{block}"
             parts = _parts(stored.distinct, low, high, job, file)

@@ -21,7 +21,7 @@ __all__ = ["REFERENCE_MOST", "PairsBench", "bench_pairs", "permuted_pairs"]
 
 REFERENCE_MOST = 10_000_000  # more take minutes and several times the memory
 WIDTH = 64
-_PLANTED = 10  # one value in so many is a near-duplicate of another
+_PLANTED = 10  # one value in ten is a near-duplicate of another
 
 
 class PairsBench(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class PairsBench(msgspec.Struct, frozen=True):
 
 
 def bench_pairs(count: int, k: int = 3, threads: int | None = None) -> PairsBench:
-    """Find all pairs of so many fingerprints, a tenth of them near-duplicates of others.
+    """Find all pairs of a number of fingerprints, a tenth of them near-duplicates of others.
 
     Raises DedupError if the ways differ in what they find.
     """

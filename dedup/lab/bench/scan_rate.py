@@ -23,8 +23,8 @@ from dedup.model.errors import DedupError
 
 __all__ = ["ScanBench", "Way", "bench_scan", "write_warc"]
 
-DISTINCT = 1000  # generated pages; in more than so many, each one comes again in other words
-_COPIES = 5  # every so many-th page is a copy of the one before
+DISTINCT = 1000  # generated pages; beyond these, each one comes again in other words
+_COPIES = 5  # every fifth page is a copy of the one before
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ def bench_scan(
     rounds: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScanBench:
-    """Measure a scan of so many pages in so many files, with one process and with one a core."""
+    """Measure a scan of generated pages in a number of files, with one process and with one a core."""
     here = machine("crawl-dedup", "fastwarc")
     processes = sorted({1, here.cores})
     wall: dict[int, list[float]] = {n: [] for n in processes}

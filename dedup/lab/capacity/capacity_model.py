@@ -37,7 +37,7 @@ MOST_SETS = 64
 HARDLY_MORE = 1.15  # times the fewest machines
 LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
 LATENCY_PAGES = 20_000
-LOG_BEFORE_COMPACTION = 2  # a topic has up to so many times the records that stay
+LOG_BEFORE_COMPACTION = 2  # a topic has up to this many times the records that stay
 MONTH_HOURS = 730
 TIMEOUT_SECONDS = 0.5  # the client's usual one
 ANSWER_PROBE_US = 0.12  # of the answers in dedup.lab.capacity.costs: their search
@@ -140,7 +140,7 @@ class _Try(msgspec.Struct, frozen=True):
 
 
 def _least_shards(crawl: Crawl, room: float, costs: Costs) -> tuple[int | None, str]:
-    """Return the fewest shards that fit in so many bytes each, and what decides it."""
+    """Return the fewest shards that fit in this memory each, and what decides it."""
 
     def fits(shards: int) -> bool:
         each = -(-crawl.documents // shards)
@@ -213,7 +213,7 @@ def _cluster(
 
 
 def latency(shards: int, shard: Shard) -> FanOut:
-    """Return how long a page waits for so many shards that are as busy as this one, simulated.
+    """Return how long a page waits for a number of shards as busy as this one, simulated.
 
     Their times are those measured for RESERVE, with the search of their size in place of that of the
     measured one. Machines stand beside each other: the network between them is not in it.
@@ -237,14 +237,14 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
         yield f"A search takes {shard.probe_us:,.0f} us at k = {crawl.k}: a smaller k is cheaper."
     if shard.rebuild_seconds > 86_400:
         yield (
-            f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to make anew from the log: "
+            f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to rebuild from the log: "
             "keep a standing set, copy its folder, and raise the topic's delete.retention.ms to more."
         )
     every, stall = shard.snapshot_every_seconds, shard.stall_seconds - TIMEOUT_SECONDS
     if every is not None and stall > 0:
         share = min(1.0, found.shards * stall / every)
         yield (
-            f"A shard answers nobody for {shard.stall_seconds:,.0f} s while it copies its table for a "
+            f"A shard answers no request for {shard.stall_seconds:,.0f} s while it copies its table for a "
             f"snapshot, once in {every / 3600:,.0f} hours. With {found.shards:,} shards "
             f"up to {share:.1%} of the pages meet that; unless a copy answers, they are kept, unjudged."
         )

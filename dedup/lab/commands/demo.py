@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option
 from dedup.model.errors import DedupError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ __all__ = ["demo"]
     is_flag=True,
     help="Two spiders, a table service and a Kafka broker, of which some are killed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to serve it (any free port).")
 def demo(

@@ -101,7 +101,7 @@ def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
         ),
         ("  network", f"{size_text(shard.network_bytes_per_second)}/s", ""),
         ("  opens in", _seconds(shard.open_seconds), "from its snapshot"),
-        ("  made anew in", _seconds(shard.rebuild_seconds), "from the log"),
+        ("  rebuilt in", _seconds(shard.rebuild_seconds), "from the log"),
         (
             "a page's answer",
             f"{seen.p50 * 1e3:.2f} ms",

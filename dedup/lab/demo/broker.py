@@ -361,7 +361,7 @@ def _tail(path: Path) -> str:
 
 
 def brokers_answering(bootstrap: str) -> int:
-    """Return how many brokers the cluster says it has; 0 while nobody answers."""
+    """Return how many brokers the cluster says it has; 0 while none answers."""
     from aiokafka.admin import AIOKafkaAdminClient
 
     async def ask() -> int:
@@ -377,7 +377,7 @@ def brokers_answering(bootstrap: str) -> int:
     import logging
 
     logger = logging.getLogger("aiokafka")
-    before, logger.disabled = logger.disabled, True  # it says at length that nobody answers yet
+    before, logger.disabled = logger.disabled, True  # it says at length that no broker answers
     try:
         return asyncio.run(ask())
     finally:

@@ -21,7 +21,7 @@ STEP = 16  # pages between two calls of progress
 
 
 class GeneratedSet:
-    """The demo site with so many pages. Raises UsageError if they are fewer than it needs."""
+    """The demo site with a number of pages. Raises UsageError if they are fewer than it needs."""
 
     def __init__(self, pages: int, seed: int = 1) -> None:
         self.name = f"generated site, {pages} pages, seed {seed}"

@@ -183,4 +183,4 @@ class _Decompressed(io.RawIOBase):
         return count
 
     def _damaged(self, reason: str) -> DedupError:
-        return DedupError(f"{self._path}: {reason}; it is no whole zstd file, get it anew")
+        return DedupError(f"{self._path}: {reason}; it is no whole zstd file, fetch it again")

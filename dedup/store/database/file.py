@@ -172,7 +172,7 @@ class DocumentsFile:
         """Return the error that names this file and what is wrong with it."""
         return StoreDamaged(
             f"{self._path} is damaged: {reason}; restore it from a copy, or move its folder away "
-            "to begin anew"
+            "to start with an empty store"
         )
 
     def _entries(self, database: Any) -> int:

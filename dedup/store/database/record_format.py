@@ -168,13 +168,13 @@ def decode_state(record: bytes) -> State:
         raise ValueError("the state is no list")
     version = fields[0]
     if version != FORMAT:
-        # Opening never rewrites a store of another format: the way over is the text form.
+        # Opening never rewrites a store of another format: migrate with export and import.
         newer = isinstance(version, int) and version > FORMAT
         advice = (
-            "upgrade crawl-dedup; or take it over as text, with `dedup store export` of the release "
+            "upgrade crawl-dedup; or migrate it as text, with `dedup store export` of the release "
             "that wrote it and `dedup store import` of this one"
             if newer
-            else "take it over as text, with `dedup store export` of the release that wrote it and "
+            else "migrate it as text, with `dedup store export` of the release that wrote it and "
             "`dedup store import` of this one"
         )
         raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
@@ -196,7 +196,7 @@ def decode_offsets(record: bytes) -> dict[int, int]:
 
 
 def wrote(record: bytes, transaction: int) -> bool:
-    """Tell whether a transaction can have written a state; an unreadable one is nobody's."""
+    """Tell whether a transaction can have written a state; an unreadable one by none."""
     try:
         return decode_state(record).transaction in {0, transaction}
     except (ValueError, DedupError):  # an older state, its page in use again

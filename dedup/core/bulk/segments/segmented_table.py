@@ -27,12 +27,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Matches, ProbedMany
 from dedup.core.bulk.segments.folder import Folder
 from dedup.core.bulk.segments.merged_answers import alive, in_order, together, without
 from dedup.core.bulk.segments.segment import Segment
 from dedup.core.bulk.segments.value_pairs import Pairs, held, pair, table_of, take_out
 from dedup.core.integers import max_distance, number
+from dedup.core.matches import Matches, ProbedMany
 from dedup.core.numbers import Array, Numbers, many
 from dedup.core.read_write_lock import ReadWriteLock
 from dedup.core.table import Table, limit_number
@@ -41,9 +41,9 @@ from dedup.model.errors import UsageError
 __all__ = ["SegmentedStats", "SegmentedTable"]
 
 SEGMENT_DOCUMENTS = 4_000_000  # in the table when it is written by itself
-WAITING = 2  # so many times as many, and an insert waits for the disk
-RATIO = 3  # a segment smaller than so many times all newer ones is merged with them
-REMOVED_SHARE = 4  # when one document in so many is removed, all segments are merged
+WAITING = 2  # with this many times as many in memory an insert waits for the disk
+RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
+REMOVED_SHARE = 4  # when a quarter of the documents is removed, all segments are merged
 
 log = logging.getLogger("dedup.core.bulk.segments")
 

@@ -62,7 +62,7 @@ class CapacityBench(msgspec.Struct):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What the model says, and what was measured, of so many documents at k (None: at any)."""
+    """What the model says, and what was measured, of a number of documents at k (None: at any)."""
 
     what: str
     documents: int
@@ -194,7 +194,7 @@ def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
             )
     found += [
         Check(
-            "index made anew",
+            "index rebuilt",
             one.documents,
             one.k,
             "us of CPU a document",
@@ -278,7 +278,7 @@ def _short(number: float) -> str:
 def costs_of(result: CapacityBench) -> Costs:
     """Return this machine's constants; what was not measured stays as dedup.lab.capacity.costs has it.
 
-    Of several sizes the largest counts, of times to make an index anew the longest.
+    Of several sizes the largest counts, of the times to rebuild an index the longest.
     """
     costs = MEASURED
     given: dict[str, float] = {}

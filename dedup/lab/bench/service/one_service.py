@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Probes at full load, so many at once: rates by wall and CPU time, CPU of a request in us."""
+    """Probes at full load, a number of them at once: rates by wall and CPU time, CPU of a request in us."""
 
     name: str
     depth: int
@@ -270,7 +270,7 @@ async def _connected(
 
 
 async def _full(plan: Plan, depth: int, port: int, queries: list[bytes], count: int) -> None:
-    """Keep so many probes under way on each connection until all were answered."""
+    """Keep a number of probes under way on each connection until all were answered."""
     done = asyncio.Event()
     batches = [b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)]
     sent = answers = 0

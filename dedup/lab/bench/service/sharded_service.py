@@ -42,7 +42,7 @@ TICK_SECONDS = 0.0001  # between two sendings; counts as part of the time taken
 
 
 class ShardsPlan(msgspec.Struct, frozen=True):
-    """What is measured: probes at a rate, for so many seconds a round, and pages a round."""
+    """What is measured: probes at a rate, for some seconds a round, and pages a round."""
 
     documents: int
     distance: int
@@ -155,7 +155,7 @@ def bench_shards(
 
 
 def _shares(count: int) -> list[str]:
-    """Return the partitions in so many equal parts."""
+    """Return the partitions in equal parts."""
     bounds = [n * PARTITIONS // count for n in range(count + 1)]
     return [str(Share(frozenset(range(low, high)), PARTITIONS)) for low, high in pairwise(bounds)]
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option, json_option, quick_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.all_pairs import PairsBench
@@ -34,13 +35,11 @@ _FULL = 1 << 33
     show_default=True,
     help="Fingerprints of which all pairs are found; 0: none.",
 )
-@click.option(
-    "--distance", type=click.IntRange(0, 15), default=3, show_default=True, help="In bits."
-)
+@distance_option("In bits.", 3)
 @click.option("--threads", type=click.IntRange(1), help="Default: one a core.")
-@click.option("--quick", is_flag=True, help="A first look: 100,000 queries, 2^24 fingerprints.")
+@quick_option("100,000 queries, 2^24 fingerprints")
 @click.option("--full", is_flag=True, help="As long a stream as the paper's: 2^33.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.")
 def batch(
     queries: int,
     stored: int,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import quick_option
 from dedup.lab.commands.bench.bench_tables import numbers
 from dedup.model.errors import UsageError
 
@@ -51,7 +52,7 @@ PARTS = ("table", "store", "tree", "commands", "log")
     show_default=True,
     help="A store that is not full by then is measured as it is.",
 )
-@click.option("--quick", is_flag=True, help="A first look: 200,000 documents, 2,000 pages.")
+@quick_option("200,000 documents, 2,000 pages")
 @click.option(
     "--read",
     "read_files",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.crawl.benchmark_spider import Work
@@ -22,9 +23,7 @@ __all__ = ["crawl"]
     help="A folder of HTML pages to crawl (default: generated ones of 53 KB).",
 )
 @click.option("--count", type=click.IntRange(1), default=500, show_default=True, help="Pages.")
-@click.option(
-    "--rounds", type=click.IntRange(1), default=7, show_default=True, help="Crawls each way."
-)
+@rounds_option(7, "Crawls each way.")
 @click.option(
     "--work",
     type=click.Choice(["fetch", "parse", "follow"]),
@@ -33,8 +32,8 @@ __all__ = ["crawl"]
     help="What the spider does: nothing; an item with links; that, and requests for them.",
 )
 @click.option("--service", is_flag=True, help="With a table service in place of a store.")
-@click.option("--quick", is_flag=True, help="A first look: 60 pages, one round.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@quick_option("60 pages, one round")
+@json_option("Print one JSON object.")
 def crawl(
     folder: Path | None,
     count: int,
@@ -52,12 +51,7 @@ def crawl(
     result = bench_crawl(
         folder, count, rounds, work, service=service, progress=terminal.progress("crawls")
     )
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(result))
-    else:
-        terminal.out(_text(result))
+    terminal.out_result(result, lambda: _text(result), as_json=as_json)
 
 
 def _text(result: "CrawlBench") -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option, json_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.tables.crowds import CrowdsBench
@@ -17,9 +18,9 @@ __all__ = ["crowds"]
 @click.option(
     "--size", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Pairs."
 )
-@click.option("--distance", type=click.IntRange(0, 15), default=3, show_default=True, help="k.")
-@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Turns each.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@distance_option("k.", 3)
+@rounds_option(3)
+@json_option("Print one JSON object.")
 @click.option(
     "--page",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -39,28 +40,25 @@ def crowds(size: int, distance: int, rounds: int, as_json: bool, page: Path | No
     result = bench_crowds(size, distance, rounds, terminal.progress("crowds"))
     if page is not None:
         put(page, "figures", _page(result))
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(result))
-        return
-    terminal.out(
-        "\n".join(
-            [
-                f"{result.size:,} pairs, k = {result.k}; CPU time, medians of "
-                f"{terminal.count(result.rounds, 'round')}",
-                terminal.table(_PROBES, _probe_rows(result)),
-                "",
-                terminal.table(_CHANGES, _change_rows(result)),
-                "",
-                result.machine.text(),
-            ]
-        )
-    )
+    terminal.out_result(result, lambda: _text(result), as_json=as_json)
 
 
 _PROBES = ("crowd", "probed", "matches", "us a probe", "batched", "segment, batched")
 _CHANGES = ("crowd", "built/s", "inserted/s", "removed/s", "B each", "segment, B each")
+
+
+def _text(result: "CrowdsBench") -> str:
+    return "\n".join(
+        [
+            f"{result.size:,} pairs, k = {result.k}; CPU time, medians of "
+            f"{terminal.count(result.rounds, 'round')}",
+            terminal.table(_PROBES, _probe_rows(result)),
+            "",
+            terminal.table(_CHANGES, _change_rows(result)),
+            "",
+            result.machine.text(),
+        ]
+    )
 
 
 def _probe_rows(result: "CrowdsBench") -> list[tuple[str, ...]]:

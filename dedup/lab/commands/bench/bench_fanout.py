@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option, quick_option
 
 __all__ = ["fanout"]
 
@@ -17,7 +18,7 @@ __all__ = ["fanout"]
     show_default=True,
     help="Pages simulated for each number of shards and load.",
 )
-@click.option("--quick", is_flag=True, help="A first look: 10,000 pages.")
+@quick_option("10,000 pages")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
     "--plot",
@@ -31,7 +32,7 @@ __all__ = ["fanout"]
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A Markdown page whose figures are replaced, between the marks of fan-out.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, an object a case.")
+@json_option("Print a JSON list, an object a case.")
 def fanout(
     pages: int,
     quick: bool,
@@ -59,9 +60,4 @@ def fanout(
         plot(results, plot_file)
     if page_file is not None:
         put(page_file, "fan-out", page(results))
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(results))
-    else:
-        terminal.out(page(results))
+    terminal.out_result(results, lambda: page(results), as_json=as_json)

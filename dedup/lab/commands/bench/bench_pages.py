@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.pages import PagesBench
@@ -22,10 +23,10 @@ __all__ = ["pages"]
     "(default: generated ones of 53 KB).",
 )
 @click.option("--count", type=click.IntRange(1), default=40, show_default=True, help="Pages.")
-@click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Turns each.")
+@rounds_option(7)
 @click.option("--peers/--no-peers", default=True, show_default=True, help="Others beside ours.")
-@click.option("--quick", is_flag=True, help="A first look: 10 pages, one round.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@quick_option("10 pages, one round")
+@json_option("Print one JSON object.")
 def pages(
     source: Path | None, count: int, rounds: int, peers: bool, quick: bool, as_json: bool
 ) -> None:
@@ -39,12 +40,7 @@ def pages(
     if quick:
         count, rounds = 10, 1
     result = bench_pages(source, count, rounds, peers, terminal.progress("rounds"))
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(result))
-    else:
-        terminal.out(_text(result))
+    terminal.out_result(result, lambda: _text(result), as_json=as_json)
 
 
 def _text(result: "PagesBench") -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.scan_rate import ScanBench
@@ -15,9 +16,9 @@ __all__ = ["scan"]
 @click.command(epilog="Example: dedup bench scan --pages 20000 --rounds 5")
 @click.option("--pages", type=click.IntRange(1), default=10_000, show_default=True, help="In all.")
 @click.option("--files", type=click.IntRange(1), default=4, show_default=True, help="WARC files.")
-@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Turns each.")
-@click.option("--quick", is_flag=True, help="A first look: 500 pages, one round.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@rounds_option(3)
+@quick_option("500 pages, one round")
+@json_option("Print one JSON object.")
 def scan(pages: int, files: int, rounds: int, quick: bool, as_json: bool) -> None:
     """Scan generated WARC files of 53 KB pages, with one process and with one a core, in turns."""
     from dedup.lab.bench.scan_rate import bench_scan
@@ -25,12 +26,7 @@ def scan(pages: int, files: int, rounds: int, quick: bool, as_json: bool) -> Non
     if quick:
         pages, rounds = 500, 1
     result = bench_scan(pages, files, rounds, terminal.progress("rounds"))
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(result))
-    else:
-        terminal.out(_text(result))
+    terminal.out_result(result, lambda: _text(result), as_json=as_json)
 
 
 def _text(result: "ScanBench") -> str:

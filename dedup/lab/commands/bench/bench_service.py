@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option, json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.service.one_service import ServiceBench
@@ -17,7 +18,7 @@ __all__ = ["service"]
 @click.option(
     "--documents", type=click.IntRange(1), default=1_000_000, show_default=True, help="Stored."
 )
-@click.option("--distance", type=click.IntRange(0, 15), default=3, show_default=True, help="k.")
+@distance_option("k.", 3)
 @click.option(
     "--requests",
     type=click.IntRange(1000),
@@ -25,7 +26,7 @@ __all__ = ["service"]
     show_default=True,
     help="Single probes a round; pipelined ones are eight times as many.",
 )
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
+@rounds_option(5)
 @click.option(
     "--redis-benchmark/--no-redis-benchmark",
     default=True,
@@ -35,11 +36,11 @@ __all__ = ["service"]
 @click.option(
     "--shards",
     type=click.IntRange(2, 16),
-    help="Measure so many services that share the documents beside one that holds all of them, "
+    help="Measure a number of services that share the documents beside one that holds all of them, "
     "on a Kafka that is started for it.",
 )
-@click.option("--quick", is_flag=True, help="A first look: 100,000 documents, one round.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@quick_option("100,000 documents, one round")
+@json_option("Print one JSON object.")
 def service(
     documents: int,
     distance: int,
@@ -69,12 +70,7 @@ def service(
 
         sharded = bench_shards(ShardsPlan(documents, distance, shards, rounds), progress)
         result, text = sharded, _shards_text(sharded)
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(result))
-    else:
-        terminal.out(text)
+    terminal.out_result(result, lambda: text, as_json=as_json)
 
 
 def _text(result: "ServiceBench") -> str:

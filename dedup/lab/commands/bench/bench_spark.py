@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option, quick_option, rounds_option
 
 if TYPE_CHECKING:
     from dedup.lab.bench.spark import SparkBench
@@ -16,12 +17,12 @@ __all__ = ["spark"]
 @click.option(
     "--fingerprints", type=click.IntRange(1), default=1_000_000, show_default=True, help="In all."
 )
-@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True, help="Turns each.")
+@rounds_option(1)
 @click.option(
     "--threads", type=click.IntRange(1), default=2, show_default=True, help="Of local[N]."
 )
-@click.option("--quick", is_flag=True, help="A first look: 50,000 fingerprints, one round.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@quick_option("50,000 fingerprints, one round")
+@json_option("Print one JSON object.")
 def spark(fingerprints: int, rounds: int, threads: int, quick: bool, as_json: bool) -> None:
     """Judge the same generated fingerprints as `dedup scan` does and in Spark, and compare.
 
@@ -32,12 +33,7 @@ def spark(fingerprints: int, rounds: int, threads: int, quick: bool, as_json: bo
     if quick:
         fingerprints, rounds = 50_000, 1
     result = bench_spark(fingerprints, rounds, threads, terminal.progress("rounds"))
-    if as_json:
-        import msgspec
-
-        terminal.out_json(msgspec.to_builtins(result))
-    else:
-        terminal.out(_text(result))
+    terminal.out_result(result, lambda: _text(result), as_json=as_json)
 
 
 def _text(result: "SparkBench") -> str:

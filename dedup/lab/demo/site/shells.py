@@ -1,7 +1,7 @@
 """Dresses a page in its look: the bytes a crawler fetches.
 
 Rule: the main content of a page depends on its story alone; the clock, the counters, the
-advertisements and the tokens around it are drawn anew from the generator of each request.
+advertisements and the tokens around it are drawn from the generator of each request.
 """
 
 import json

@@ -10,7 +10,7 @@ from dedup.model.report.html import bars, facts, folded, link, page, section, ta
 from dedup.model.report.texts import count
 
 if TYPE_CHECKING:
-    from dedup.store.spread import Place, SpreadReport
+    from dedup.lab.spread.spread import Place, SpreadReport
 
 __all__ = ["store_page"]
 

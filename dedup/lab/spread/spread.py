@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.folder_lock import FolderLock
 from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, hex_fingerprint
 from dedup.store.database.documents import Documents
+from dedup.store.open_folder import locked_documents
 from dedup.store.verify import Progress
 
 __all__ = [
@@ -135,7 +135,7 @@ def expected_neighbours(count: int) -> npt.NDArray[np.float64]:
 
 
 def bucket_counts(values: Array, buckets: int = BUCKETS) -> Counts:
-    """Return how many values lie in each of so many equal parts of 0 .. 2**64 - 1.
+    """Return how many values lie in each of `count` equal parts of 0 .. 2**64 - 1.
 
     buckets  a power of two, 2 or more: the leading bits of a value say which part it lies in
     """
@@ -169,22 +169,15 @@ def neighbourhoods(
 def report_store(
     folder: Path, k: int | None = None, top: int = 10, progress: Progress | None = None
 ) -> SpreadReport:
-    """Look over the store in a folder; nobody may hold it meanwhile.
+    """Look over the store in a folder; no other process may have it open.
 
     k    of the neighbourhoods; the recipe's distance by default
     top  hot values, dense places and domains listed
 
     Raises UsageError (k), StoreLocked, StoreDamaged, and OSError.
     """
-    lock = FolderLock(folder / "lock", read_only=True)
-    try:
-        documents = Documents(folder / "documents.mdb", read_only=True)
-        try:
-            return _report(folder, documents, k, top, progress)
-        finally:
-            documents.close()
-    finally:
-        lock.close()
+    with locked_documents(folder) as documents:
+        return _report(folder, documents, k, top, progress)
 
 
 def _report(

@@ -11,26 +11,25 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.common_options import check_html, distance_option, html_option, json_option
 from dedup.cli.store.folders import Seen, check_documents, each
 
 if TYPE_CHECKING:
-    from dedup.store.spread import Place, SpreadReport
+    from dedup.lab.spread.spread import Place, SpreadReport
 
 __all__ = ["report"]
 
 BUCKETS_A_LINE = 64
-FEWEST_EXPECTED = 0.5  # a row of neighbours without any is shown if so many were to be expected
+FEWEST_EXPECTED = 0.5  # an empty row of neighbours is shown if this many were expected
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 @click.command(epilog="Example: dedup store report .scrapy/dedup --top 5")
 @click.argument("path", type=click.Path())
-@click.option(
-    "--distance", type=click.IntRange(0, 15), help="k of the neighbourhoods; the recipe's."
-)
+@distance_option("k of the neighbourhoods; the recipe's.")
 @click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows.")
-@click.option("--html", "page", metavar="FILE", help="Write one HTML page that shows all of it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@html_option
+@json_option()
 def report(path: str, distance: int | None, top: int, page: str | None, as_json: bool) -> None:
     """Show how the fingerprints of the stores at PATH are spread. Nothing is changed.
 
@@ -39,10 +38,9 @@ def report(path: str, distance: int | None, top: int, page: str | None, as_json:
     documents, the places where most lie within the distance, with example keys and why these pages
     were stored beside each other, and the domains with the most documents.
     """
-    from dedup.store.spread import SpreadReport, report_store
+    from dedup.lab.spread.spread import SpreadReport, report_store
 
-    if page == "-" and as_json:
-        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
+    check_html(page, as_json)
 
     def look(folder: Path) -> Seen:
         check_documents(folder)
@@ -53,7 +51,7 @@ def report(path: str, distance: int | None, top: int, page: str | None, as_json:
     stores, failed = each(path, look)
     reports = [msgspec.convert(s, SpreadReport) for s in stores if "error" not in s]
     if page is not None and reports:
-        from dedup.cli.store.spread_page import store_page
+        from dedup.lab.spread.spread_page import store_page
 
         with click.open_file(page, "wb") as file:
             file.write(store_page(reports).encode("utf-8", "replace"))

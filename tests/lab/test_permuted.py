@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup.core.bulk.permuted import CODECS, PermutedTables
 from dedup.core.table import Table
+from dedup.lab.permuted import CODECS, PermutedTables
 from dedup.model.errors import UsageError
 
 ALL = 2**64 - 1

@@ -105,7 +105,7 @@ class Answers:
         return matches
 
     def found(self, answer: Answer, count: int) -> Found:
-        """Return what a batch of so many probes found, which filled the answer."""
+        """Return what a batch of `count` probes found, which filled the answer."""
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
         offsets = as_array(answer.offsets[0], count + 1, np.dtype(np.uint64)).copy()
         matches = as_array(answer.matches[0], int(offsets[-1]), MATCH).copy()

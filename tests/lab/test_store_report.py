@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from dedup.cli import main
 from dedup.cli.terminal import Bar
-from dedup.model.recipes import recipe_of
-from dedup.model.values import Document, PageFingerprint
-from dedup.store import Store
-from dedup.store import spread as report_module
-from dedup.store.spread import (
+from dedup.lab.spread.spread import (
     bucket_counts,
     expected_neighbours,
     neighbour_counts,
     neighbourhoods,
     report_store,
 )
+from dedup.model.recipes import recipe_of
+from dedup.model.values import Document, PageFingerprint
+from dedup.store import Store
+from dedup.store import spread as report_module
 
 RECIPE = recipe_of()
 WORD = st.integers(0, 2**64 - 1)

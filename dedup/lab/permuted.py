@@ -135,7 +135,7 @@ class PermutedTables:
     def probe(self, value: int, limit: int | None = None) -> list[Match]:
         """Return the documents of all values within k, nearest first, then by document.
 
-        With a limit, at most so many (limit >= 1), the first of them.
+        At most `limit` of them (>= 1), the first ones.
         """
         _, documents, values, distances = self._probe([number(value, "value")], limit)
         columns = documents.tolist(), values.tolist(), distances.tolist()
