@@ -44,7 +44,7 @@ test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, unde
 	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
 		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
 	@$(BIN)/cmake --build build/native
-	@$(BIN)/python tests/support/make_corpus.py build/corpus
+	@$(BIN)/python tests/support make_corpus build/corpus
 	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
@@ -56,10 +56,10 @@ dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
 	$(BIN)/abi3audit --strict dist/*.whl
 
 test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
-	$(BIN)/python tests/support/installed.py $(TEST_FLAGS)
+	$(BIN)/python tests/support installed $(TEST_FLAGS)
 
 test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
-	$(BIN)/python tests/support/installed.py --every-python $(TEST_FLAGS)
+	$(BIN)/python tests/support installed --every-python $(TEST_FLAGS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
@@ -91,10 +91,10 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@echo build/docs/index.html
 
 soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
-	@$(BIN)/python tests/support/soak.py
+	@$(BIN)/python tests/support soak
 
 soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
-	@$(BIN)/python tests/support/soak_service.py
+	@$(BIN)/python tests/support soak_service
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

@@ -31,6 +31,8 @@ for name, same in (("steady", True), ("explore", False)):
     )
 settings.load_profile("steady")
 
+pytest_plugins = ["cpu_times"]
+
 FIGURES = pytest.StashKey[list[str]]()
 
 

@@ -5,7 +5,7 @@ import tempfile
 
 import numpy as np
 import pytest
-from test_batch import around, generate
+from fingerprint_values import around, generate
 
 from dedup.core.bulk import out_of_core as outside
 from dedup.core.bulk.external_sort import FAN, Runs

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installed import NAME, ROOT, build_sdist, build_wheel, environment_program, run, unpack
+from tools.installed import NAME, ROOT, build_sdist, build_wheel, environment_program, run, unpack
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 

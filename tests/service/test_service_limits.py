@@ -16,8 +16,8 @@ from pathlib import Path
 import fuzzing
 import pytest
 import redis
+from commands import insert, page, probe, reserve, spread
 from services import RECIPE, Serving
-from test_service import insert, page, probe, reserve, spread
 
 SHORT = {
     "greeting_seconds": 1.0,

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 import redis
+from commands import ONCE, TOKEN, insert, probe, reserve, spread
 from services import Serving, installed
-from test_service import ONCE, TOKEN, insert, probe, reserve, spread
 
 
 @pytest.mark.parametrize("option", ["--listen", "--http"])

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 import redis
-from logs import drained, inserts, log_config, read, write
+from commands import insert, page, probe, reserve, spread
+from log_services import VALUE, client, event, ready, serving, until, write_records
+from logs import drained, inserts, log_config, read, remade, write
 from network import Proxy
-from test_replica import remade
-from test_service import insert, page, probe, reserve, spread
-from test_service_kafka import VALUE, client, event, ready, serving, until, write_records
 
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log import replica

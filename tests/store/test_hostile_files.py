@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 import fuzzing
-import make_corpus
 import pytest
+from tools import make_corpus
 
 COUNTS = {
     "documents": 1_000,
