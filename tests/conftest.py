@@ -64,27 +64,28 @@ def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[str]:
-    """The address of a real Kafka; every test takes topics of its own there."""
-    from broker import any_broker
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Kafka, one for all processes of a run; each test has its own topics."""
+    from broker import shared_broker
 
-    with any_broker() as bootstrap:
-        yield bootstrap
+    folder = tmp_path_factory.getbasetemp()
+    with shared_broker(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def _one_broker() -> Iterator[Cluster]:
-    from broker import Cluster
+    from broker import own_brokers
 
-    with Cluster() as cluster:
+    with own_brokers(1) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def _three_brokers() -> Iterator[Cluster]:
-    from broker import Cluster
+    from broker import own_brokers
 
-    with Cluster(nodes=3) as cluster:
+    with own_brokers(3) as cluster:
         yield cluster
 
 

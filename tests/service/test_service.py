@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import redis
 from commands import ONCE, TOKEN, insert, page, probe, reserve, spread
-from services import RECIPE, Serving, installed
+from needing import program
+from services import RECIPE, Serving
 
 from dedup import Table
 
@@ -307,7 +308,7 @@ def test_another_recipe_is_an_error(client, ns):
 def test_redis_cli_works(serving):
     """redis-cli connects, asks for COMMAND DOCS, and shows answers."""
     done = subprocess.run(
-        [installed("redis-cli"), "-3", "-p", str(serving.port)],
+        [program("redis-cli"), "-3", "-p", str(serving.port)],
         input=b"PING\nHELLO 3\nCLIENT ID\nDEDUP.INFO\nSELECT 0\nECHO hello\nQUIT\n",
         capture_output=True,
         check=True,
@@ -324,7 +325,7 @@ def test_redis_benchmark_works(serving, client, ns):
     """redis-benchmark gets its answers: PING, and pipelined probes."""
     insert(client, ns, "http://a/1")
     command = [
-        installed("redis-benchmark"),
+        program("redis-benchmark"),
         "-p",
         str(serving.port),
         "-n",
