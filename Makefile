@@ -21,12 +21,11 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-endian \
-	test-wheel test-pythons dist lint format fuzz soak soak-service bench bench-spark bench-tables docs clean \
-	native-tests kafka
+	test-wheel test-pythons dist lint format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
@@ -34,35 +33,46 @@ demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dr
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
 
-test: preflight ## every promise and every part once: 6 minutes on two cores
-	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools native-tests kafka
-	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure --quiet
+test: preflight ## every promise and every part, once: 6 minutes on two cores
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
 	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
 
-test-long: preflight $(VENV)/test-tools test-native-long test-minimum test-spark ## what takes longer: simulations, kill loops, sizes, brokers in failure, Spark
-	$(PYTEST) -m long --ignore tests/spark $(TEST_FLAGS)
+test-long: preflight $(VENV)/test-tools ## simulations, kill loops, sizes, brokers in failure, Spark, least versions, the wheel
+	@$(MAKE) --no-print-directory test-native-long
+	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
+	@$(MAKE) --no-print-directory test-spark test-minimum
 
 preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile \
+	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist worksteal -m "not long" \
 		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py
 
-# Compiled with -O1: the tests run half as fast as with -O3, and compile in a third of the time.
-CMAKE_TESTS = $(BIN)/cmake -S native -G Ninja -DNDD_TESTS=ON -DCMAKE_BUILD_TYPE=None \
-	-DCMAKE_C_FLAGS="-O1 -g1" -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja"
+# -O1: compiled in half the time of -O3, and the tests run as fast under sanitizers.
+NATIVE_TESTS = $(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON -DNDD_SANITIZE=address,undefined \
+	-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g1" -DNDD_CORPUS="$(CURDIR)/build/corpus" \
+	-DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja"
 
-native-tests: $(VENV)/installed
-	@$(CMAKE_TESTS) -B build/native -DNDD_SANITIZE=address,undefined >/dev/null
-	@$(BIN)/cmake --build build/native
+test-native: $(VENV)/installed ## the C tests under sanitizers
+	@$(NATIVE_TESTS) -DNDD_QUICK=ON >/dev/null
+	@$(BIN)/cmake --build build/native -- --quiet
+	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure --quiet && echo "C tests passed"
+
+test-native-long: $(VENV)/test-tools ## with the thread rule, and a few seconds of fuzzing
+	@$(NATIVE_TESTS) -DNDD_QUICK=OFF >/dev/null
+	@$(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/python tests/support make_corpus build/corpus
+	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure \
+		-R 'test_threads|fuzz_'
 
-test-native: native-tests ## the C tests and a few seconds of fuzzing, under sanitizers
-	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
+# Kafka's jars, fetched by Maven into the user's cache folder, once.
+kafka: $(VENV)/installed
+	@if [ -z "$$KAFKA_BOOTSTRAP_SERVERS" ]; then \
+		$(BIN)/python -c 'from dedup.lab.demo.broker import find_jars, find_java; find_jars(find_java())' || true; fi
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import leftovers
 import pytest
 from hypothesis import HealthCheck, settings
+from sizes import examples
 
 if TYPE_CHECKING:
     from broker import Cluster
@@ -24,6 +25,7 @@ for name, same in (("steady", True), ("explore", False)):
     settings.register_profile(
         name,
         deadline=None,
+        max_examples=examples(100),
         derandomize=same,
         database=None,  # nothing is left for the next run
         print_blob=True,
@@ -55,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # a run in the background, whose children would ignore the Ctrl-C that tests send them
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that kill brokers, which take long to come back, are long."""
+    for item in items:
+        if {"one_broker", "three_brokers"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

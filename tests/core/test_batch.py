@@ -12,6 +12,7 @@ import pytest
 from fingerprint_values import around, generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.bulk import batch
 from dedup.core.bulk.batch import HIT, Queries
@@ -106,7 +107,7 @@ def test_each_pair_of_flips_is_found(k):
     others=st.lists(WORD, max_size=20),
     k=st.integers(0, 15),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_any_batch_is_exact(queries, masks, others, k):
     """For any queries, neighbours of them and other fingerprints, the result is that of a scan."""
     queries = np.array(queries, dtype=np.uint64)

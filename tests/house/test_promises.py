@@ -30,9 +30,12 @@ def quick_tests(tree: ast.Module) -> Iterator[str]:
     if any("pytestmark" in ast.unparse(node.targets[0]) and is_long(node) for node in marks):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if node.name.startswith("test_") and not any(map(is_long, node.decorator_list)):
-                yield node.name
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("test_")
+            and not any(map(is_long, node.decorator_list))
+        ):
+            yield node.name
 
 
 @pytest.fixture(scope="module")

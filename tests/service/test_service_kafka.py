@@ -198,6 +198,7 @@ def test_an_event_of_a_newer_version_ends_readiness(kafka, tmp_path):
             probe(at, "d", VALUE)
 
 
+@pytest.mark.long
 def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
     """Another log than before ends the start with status 1 and words; --rebuild takes it."""
     config, other = log_config(kafka), log_config(kafka)
