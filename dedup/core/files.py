@@ -1,31 +1,29 @@
-"""Whole-file replacement.
-
-    write beside -> flush to the disk -> put in place in one step -> flush the folder
-
-The rule kept here: whatever happens, a path holds all of the new content or all of the old.
-"""
+"""Files that are whole or not there: written beside, flushed to the disk, and put in place in one step."""
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["replace_file", "replacing", "sync_folder"]
+__all__ = ["replace_file", "sync_folder"]
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path in the same folder, for the block to write; then put it in place of `path`.
+def replace_file(path: Path, content: memoryview) -> None:
+    """Put content at a path so that the path always holds all of it, or all of the old content.
 
-    When the block has ended, the content is on the disk. If it raises, or anything else fails with
-    OSError, `path` holds the old content and nothing is left beside it.
+    When the call returns, it is on the disk. Raises OSError; then the path holds the old content.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
-        yield beside
-        fd = os.open(beside, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        fd = os.open(beside, flags, 0o666)
+    except OSError as error:
+        error.filename = os.fspath(path)  # which the caller knows
+        raise
+    try:
         try:
+            while content:
+                content = content[os.write(fd, content[: 1 << 30]) :]
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -36,25 +34,8 @@ def replacing(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
-def replace_file(path: Path, content: memoryview) -> None:
-    """Put content at a path, as replacing() does. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    with replacing(path) as beside:
-        try:
-            fd = os.open(beside, flags, 0o666)
-        except OSError as error:
-            error.filename = os.fspath(path)  # which the caller knows
-            raise
-        try:
-            while content:
-                content = content[os.write(fd, content[: 1 << 30]) :]
-        finally:
-            os.close(fd)
-
-
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder, new and removed ones, to the disk."""
+    """Flush what was put into a folder, or taken out of it, to the disk."""
     if os.name == "nt":  # a folder has no handle to flush there
         return
     fd = os.open(folder, os.O_RDONLY)

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from dedup.core.files import replacing
 from dedup.model.errors import UsageError
 from dedup.scan.values import Row
 
@@ -49,8 +48,13 @@ def publish(lines: Path, output: str) -> None:
     """Bring a file of JSON lines, which may move, to an output. Doing it once more changes nothing."""
     target = Path(output)
     if output.lower().endswith(".parquet"):
-        with replacing(target) as beside:
+        beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
             _write_parquet(lines, beside)
+            _flush(beside)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
     elif lines.exists():  # else an earlier attempt has moved it
         _flush(lines)
         lines.replace(target)

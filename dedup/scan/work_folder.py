@@ -21,7 +21,6 @@ from typing import IO, Literal, Self
 
 import msgspec
 
-from dedup.core.files import replace_file
 from dedup.model.errors import DedupError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
@@ -169,8 +168,9 @@ class Work:
             )
 
     def _write_job(self, job: Job, recipe: Recipe) -> None:
-        content = msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job)))
-        replace_file(self.folder / "job.json", memoryview(content))
+        beside = self.folder / "job.json.tmp"
+        beside.write_bytes(msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job))))
+        beside.replace(self.folder / "job.json")
 
     def _write_position(self, slot: int, position: Position) -> None:
         body = msgspec.json.encode(position)

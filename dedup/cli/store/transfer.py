@@ -5,6 +5,7 @@ a line is said with its number, and the line left out; what is wrong with the wh
 """
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ import click
 
 from dedup.cli import terminal
 from dedup.cli.store.folders import DOCUMENTS, Seen, check_documents, each, is_store, store_folders
-from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
 
@@ -136,8 +136,22 @@ def _whole(output: str) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
         return
-    with replacing(target) as beside, beside.open("xb") as file:
-        yield file
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    if os.name != "nt":  # a folder has no handle to flush there
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ The rules kept here:
 """
 
 import os
+import threading
 import time
 import zlib
 from collections import deque
@@ -29,7 +30,6 @@ import numpy.typing as npt
 
 from dedup.core.bulk import streams
 from dedup.core.bulk.streams import Source
-from dedup.core.files import replace_file
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, number, pointer, reach
 from dedup.core.pairs import cores
@@ -276,4 +276,13 @@ class Queries:
             os.fsync(output.fileno())
             written = output.tell()
         checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
-        replace_file(path, memoryview(msgspec.json.encode(checkpoint)))
+        beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
+        try:
+            with beside.open("wb") as file:
+                file.write(msgspec.json.encode(checkpoint))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
