@@ -28,7 +28,7 @@ demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dr
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
 
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
-	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
+	@$(BIN)/dedup demo --kafka --install $(DEMO_FLAGS)
 
 test: $(VENV)/test-tools test-native test-minimum test-spark ## every test, C and Python
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/spark/test_spark.py $(TEST_FLAGS)
