@@ -14,9 +14,10 @@ from pathlib import Path
 
 import hiredis
 
+from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.resp.connection import Connection
 from dedup.service.resp.port import Port
 
