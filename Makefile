@@ -31,7 +31,7 @@ demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dr
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
 
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
-	@$(BIN)/dedup demo --kafka $(DEMO_FLAGS)
+	@$(BIN)/dedup demo --kafka --install $(DEMO_FLAGS)
 
 test: preflight ## every promise and every part, once: 6 minutes on two cores
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
