@@ -4,6 +4,12 @@
  * This is the one place of scoring: the scan gathers facts about blocks, here they are judged.
  */
 #include "reading.h"
+#ifdef NDD_RESEARCH
+extern double q[64];
+#define Q(i, value) q[i]
+#else
+#define Q(i, value) value
+#endif
 
 enum {
     WEIGHT_LEAST = 2,
@@ -25,7 +31,7 @@ static int main_holds_the_text(const struct ndd_reader *reader) {
         const struct block *block = &reader->blocks.at[i];
         if ((block->context & IN_MAIN) && is_text(block)) inside += block->tokens;
     }
-    return inside >= MAIN_LEAST && inside * 100 >= reader->tokens.n * (uint64_t)MAIN_PERCENT;
+    return inside >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
 }
 
 /* A heading is worth what stands under it: as much as the next block that is none. */
@@ -44,6 +50,15 @@ static uint64_t tokens_kept(const struct ndd_reader *reader) {
         if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
     }
     return kept;
+}
+
+static uint64_t tokens_of(const struct ndd_reader *reader, uint32_t needed) {
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (in_content(block->context) && (block->context & needed) == needed) tokens += block->tokens;
+    }
+    return tokens;
 }
 
 /* The links outside the content go, as do those without a target; lists of links stay, they are what a
@@ -67,10 +82,19 @@ void blocks_weigh(struct ndd_reader *reader) {
         int keep = is_text(block) && (block->context & needed) == needed;
         block->weight = keep ? weight_of(block) : 0;
     }
+    if ((double)tokens_kept(reader) < Q(6, .3) * (double)tokens_of(reader, needed) || tokens_kept(reader) < KEPT_LEAST) {
+        for (size_t i = 0; i < reader->blocks.n; i++) {
+            struct block *block = &reader->blocks.at[i];
+            if (in_content(block->context) && (block->context & needed) == needed) block->weight = weight_of(block);
+        }
+    }
     weigh_headings(reader);
     repeats_leave(reader);
     if (tokens_kept(reader) < KEPT_LEAST) {
-        for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].weight = WEIGHT_MOST;
+        for (size_t i = 0; i < reader->blocks.n; i++) {
+            struct block *block = &reader->blocks.at[i];
+            if (Q(7, 1) == 0 || in_content(block->context)) block->weight = WEIGHT_MOST;
+        }
     }
     keep_links(reader, needed);
 }

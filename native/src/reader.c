@@ -37,6 +37,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;
+    reader->title = reader->canonical = 0;
     reader->text_bytes = reader->data_bytes = reader->invalid_bytes = 0;
     reader->directory = NULL;
     reader->directory_length = 0;
@@ -50,6 +51,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
 static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
     ndd_page made;
     if (reader->status == NDD_OK) {
+        hidden_settle(reader);
         blocks_weigh(reader);
         features_sum(reader, &made);
     }
@@ -98,9 +100,8 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->weight == 0) continue;
-        size_t end = i + 1 < reader->blocks.n ? block[1].first_word : reader->words_kept.n;
         show_weight(reader, block->weight);
-        show(reader, reader->words_kept.at + block->first_word, end - block->first_word - 1);
+        show(reader, reader->words_kept.at + block->first_word, block->end_word - block->first_word - 1);
         show(reader, (const uint8_t *)"\n", 1);
     }
     if (reader->status != NDD_OK) return reader->status;

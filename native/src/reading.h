@@ -5,10 +5,13 @@
  *     tags.c    a tag's name and attributes -> what they mean
  *     words.c   text -> tokens, gathered into blocks
  *     target.c  a link's href -> the bytes that stand for it
+ *     identity.c  title and canonical URL -> what the page says it is
+ *     hidden.c  whether what is hidden counts
  *     wrappers.c  which hints do not count, for nearly all of the page is inside
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
+ *     sketch.c  shingles -> how alike two texts are
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
  *     chunk.h   how several of them look at 16 bytes at a time, and at each where that is not known
@@ -25,7 +28,7 @@
  * contains all others is the outermost one; hints inside of it are marked apart, for its own may turn out
  * not to count (wrappers.c). Its number stands in the context from OUTERMOST_ONE up. */
 enum {
-    IN_SKIPPED = 1 << 0,  /* not visible: hidden, or an element whose content is not text */
+    IN_SKIPPED = 1 << 0,  /* no text: an element that holds none, or hidden within a line */
     IN_DROPPED = 1 << 1,  /* navigation, forms and the like */
     IN_MAIN = 1 << 2,     /* article or main */
     IN_HEADER = 1 << 3,
@@ -38,6 +41,7 @@ enum {
     IN_DROPPED_INSIDE = 1 << 8,
     IN_HEADER_INSIDE = 1 << 9,
     IN_COMMENTS_INSIDE = 1 << 10,
+    IN_HIDDEN = 1 << 11, /* hidden until a script or a click shows it (hidden.c) */
     OUTERMOST_ONE = 1 << 12,
     OUTERMOST_MOST = (1 << 20) - 1 /* this one and all behind it have one number */
 };
@@ -50,6 +54,8 @@ struct block {
     uint32_t context;   /* at its first token */
     uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
+    size_t end_word;
+    uint64_t first_byte; /* of text, as text_bytes counts */
 };
 
 struct link {
@@ -76,6 +82,9 @@ struct ndd_reader {
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
+    uint32_t words;     /* that a visitor sees (set by hidden.c) */
+    uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
+    uint32_t canonical;
     uint64_t text_bytes;
     uint64_t data_bytes;
     uint64_t invalid_bytes;
@@ -115,6 +124,14 @@ void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
 /* target.c: the hash of a link's target; 0 for none. */
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
+int canonical_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
+
+/* identity.c: the hash of a title's text, and of a declared canonical URL; 0 for none. */
+uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, size_t n);
+uint32_t identity_canonical(const struct ndd_reader *reader, const uint8_t *href, size_t n);
+
+/* hidden.c: leaves out the blocks that are hidden, or takes the mark off all of them. */
+void hidden_settle(struct ndd_reader *reader);
 
 /* blocks.c */
 void blocks_weigh(struct ndd_reader *reader);

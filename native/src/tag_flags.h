@@ -25,4 +25,7 @@ enum {
     TAG_PARAGRAPH = 1 << 19,
     TAG_SCRIPT = 1 << 20,
     TAG_FORM = 1 << 21,
+    TAG_OPTION = 1 << 22,
+    TAG_TITLE = 1 << 23,
+    TAG_REL = 1 << 24,
 };

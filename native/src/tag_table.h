@@ -5,7 +5,7 @@
 #define TAG_MULTIPLIER UINT64_C(0x90b20bb257e8455)
 
 static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {
-    [0] = {UINT64_C(0x00006e6f6974706f), 0x1}, /* option */
+    [0] = {UINT64_C(0x00006e6f6974706f), 0x400001}, /* option */
     [8] = {UINT64_C(0x006e6f6974636573), 0x1}, /* section */
     [21] = {UINT64_C(0x0000000000003668), 0x101}, /* h6 */
     [40] = {UINT64_C(0x0000000000726277), 0x2}, /* wbr */
@@ -16,7 +16,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [92] = {UINT64_C(0x0000686372616573), 0x1}, /* search */
     [95] = {UINT64_C(0x00006e656779656b), 0x2}, /* keygen */
     [133] = {UINT64_C(0x00000000006c6f63), 0x3}, /* col */
-    [142] = {UINT64_C(0x70756f726774706f), 0x1}, /* optgroup */
+    [142] = {UINT64_C(0x70756f726774706f), 0x400001}, /* optgroup */
     [188] = {UINT64_C(0x0000000000766964), 0x1}, /* div */
     [193] = {UINT64_C(0x000000000076616e), 0x21}, /* nav */
     [211] = {UINT64_C(0x0000000061657261), 0x2}, /* area */
@@ -25,7 +25,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [222] = {UINT64_C(0x0000000065736162), 0x2}, /* base */
     [232] = {UINT64_C(0x0000000000006c64), 0x40001}, /* dl */
     [243] = {UINT64_C(0x746573646c656966), 0x21}, /* fieldset */
-    [244] = {UINT64_C(0x000000656c746974), 0x8}, /* title */
+    [244] = {UINT64_C(0x000000656c746974), 0x800008}, /* title */
     [261] = {UINT64_C(0xcbd2345dfc4199f9), 0x1}, /* blockquote */
     [274] = {UINT64_C(0x006465626d656f6e), 0x8}, /* noembed */
     [304] = {UINT64_C(0x0000000000706d78), 0x8}, /* xmp */
@@ -66,7 +66,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [638] = {UINT64_C(0x0000006d61726170), 0x2}, /* param */
     [644] = {UINT64_C(0x0000000000007268), 0x3}, /* hr */
     [664] = {UINT64_C(0x70756f72676c6f63), 0x1}, /* colgroup */
-    [680] = {UINT64_C(0x000000006b6e696c), 0x2}, /* link */
+    [680] = {UINT64_C(0x000000006b6e696c), 0x1000002}, /* link */
     [688] = {UINT64_C(0x0000000000726964), 0x10001}, /* dir */
     [703] = {UINT64_C(0x000000006d726f66), 0x200021}, /* form */
     [719] = {UINT64_C(0x0000726564616568), 0x81}, /* header */

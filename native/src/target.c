@@ -101,8 +101,9 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
     return length;
 }
 
-int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
-    uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES];
+/* canonical: inside of what folder the target lies counts, not whether it is the page's own. */
+static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t n, int canonical, uint64_t *hash) {
+    uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES], joined[TARGET_BYTES];
     const uint8_t *target = href;
     size_t length = n;
     if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
@@ -127,7 +128,14 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
         target += 2;
         length -= 2;
     }
-    if (reader->directory_length > 1 && length >= reader->directory_length &&
+    if (canonical) {
+        if (length > 0 && target[0] != '/' && skip == 0 && reader->directory_length + length <= TARGET_BYTES) {
+            memcpy(joined, reader->directory, reader->directory_length);
+            memcpy(joined + reader->directory_length, target, length);
+            target = joined;
+            length += reader->directory_length;
+        }
+    } else if (reader->directory_length > 1 && length >= reader->directory_length &&
         memcmp(target, reader->directory, reader->directory_length) == 0) {
         target += reader->directory_length;
         length -= reader->directory_length;
@@ -138,4 +146,12 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
     }
     *hash = ndd_hash_token(target, length, reader->key);
     return 1;
+}
+
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+    return hash_of(reader, href, n, 0, hash);
+}
+
+int canonical_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+    return hash_of(reader, href, n, 1, hash);
 }

@@ -44,6 +44,7 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
     opened->first_token = (uint32_t)reader->tokens.n;
     opened->context = context;
     opened->first_word = reader->words_kept.n;
+    opened->first_byte = reader->text_bytes;
     reader->link_tokens = 0;
     reader->in_block = 1;
     return 1;
@@ -51,9 +52,9 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
 
 /* Adds a token of n bytes by its hash; 0 without memory. */
 static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, uint32_t context) {
-    reader->text_bytes += n;
     if (!ROOM(reader, reader->tokens, 1)) return 0;
     if (!reader->in_block && !open_block(reader, context)) return 0;
+    reader->text_bytes += n;
     reader->link_tokens += context / IN_LINK & 1;
     reader->tokens.at[reader->tokens.n++] = hash;
     return 1;
@@ -100,6 +101,7 @@ void words_end_block(struct ndd_reader *reader) {
     struct block *ended = &reader->blocks.at[reader->blocks.n - 1];
     ended->tokens = (uint32_t)reader->tokens.n - ended->first_token;
     ended->link_tokens = reader->link_tokens;
+    ended->end_word = reader->words_kept.n;
     reader->in_block = 0;
 }
 

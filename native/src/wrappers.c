@@ -7,6 +7,12 @@
  * outside, a notice about cookies say, which is the same on all pages of the site.
  */
 #include "reading.h"
+#ifdef NDD_RESEARCH
+extern double q[64];
+#define Q(i, value) q[i]
+#else
+#define Q(i, value) value
+#endif
 
 enum {
     OUTSIDE_MOST = 80,    /* tokens; with as many outside the content is there, whatever is inside */
@@ -62,8 +68,9 @@ static uint64_t text_outside(const struct ndd_reader *reader) {
 static int is_page(const struct ndd_reader *reader, const struct inside *inside, uint64_t outside,
                    uint32_t hints) {
     uint64_t percent = hints & (IN_FORM | IN_COMMENTS) ? PERCENT_USUAL : PERCENT_STRANGE;
+    if (hints & IN_COMMENTS && (double)inside->text > Q(4, 2) * (double)outside && (double)inside->tokens > Q(5, .5) * reader->words) return 1;
     return inside->text > outside && (hints & IN_FORM || outside < OUTSIDE_MOST) &&
-           inside->tokens * 100 > reader->tokens.n * percent;
+           inside->tokens * 100 > reader->words * percent;
 }
 
 /* Takes marks off: in one outermost element, or everywhere. */

@@ -44,6 +44,9 @@ TAGS = {
     "PARAGRAPH": "p",
     "SCRIPT": "script",
     "FORM": "form",
+    "OPTION": "option optgroup",
+    "TITLE": "title",
+    "REL": "link",
 }
 
 
