@@ -74,6 +74,38 @@ static void keep_links(struct ndd_reader *reader, uint32_t needed) {
     reader->links.n = links;
 }
 
+/* What stands from the last copyright sign to the end of the page. */
+static void leave_notice(struct ndd_reader *reader) {
+    uint64_t tail = 0;
+    for (size_t i = reader->blocks.n; i > 0; i--) {
+        struct block *block = &reader->blocks.at[i - 1];
+        if (block->weight == 0) continue;
+        tail += block->tokens;
+        if ((double)tail > Q(9, 100)) return;
+        if (!(block->context & IN_NOTICE)) continue;
+        if ((double)(tokens_kept(reader) - tail) < Q(10, 0)) return;
+        for (; i <= reader->blocks.n; i++) reader->blocks.at[i - 1].weight = 0;
+        return;
+    }
+}
+
+/* Short text between lists of links. */
+static void leave_between(struct ndd_reader *reader, uint32_t needed) {
+    int before = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        struct block *block = &reader->blocks.at[i];
+        int text = block->weight > 0, dense = !text && (mostly_links(block) || !in_content(block->context));
+        if (text && block->tokens <= Q(11, 0) && (before || Q(12,0) == 0) && !(block->context & IN_HEADING)) {
+            size_t j = i + 1;
+            int after = j < reader->blocks.n && reader->blocks.at[j].weight == 0;
+            if (j == reader->blocks.n) after = 1;
+            if (Q(12, 0) == 0 ? after || before : after) { block->weight = 0; continue; }
+        }
+        before = !text || i == 0;
+        (void)needed; (void)dense;
+    }
+}
+
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
@@ -82,18 +114,20 @@ void blocks_weigh(struct ndd_reader *reader) {
         int keep = is_text(block) && (block->context & needed) == needed;
         block->weight = keep ? weight_of(block) : 0;
     }
+    if (Q(11, 0) > 0) leave_between(reader, needed);
     if ((double)tokens_kept(reader) < Q(6, .3) * (double)tokens_of(reader, needed) || tokens_kept(reader) < KEPT_LEAST) {
         for (size_t i = 0; i < reader->blocks.n; i++) {
             struct block *block = &reader->blocks.at[i];
             if (in_content(block->context) && (block->context & needed) == needed) block->weight = weight_of(block);
         }
     }
+    if (Q(9, 100) > 0) leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);
-    if (tokens_kept(reader) < KEPT_LEAST) {
+    if (Q(7, 1) == 0 && tokens_kept(reader) < KEPT_LEAST) {
         for (size_t i = 0; i < reader->blocks.n; i++) {
             struct block *block = &reader->blocks.at[i];
-            if (Q(7, 1) == 0 || in_content(block->context)) block->weight = WEIGHT_MOST;
+            if (in_content(block->context)) block->weight = WEIGHT_MOST;
         }
     }
     keep_links(reader, needed);

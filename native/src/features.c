@@ -10,6 +10,12 @@
 #include "simhash.h"
 #include "sketch.h"
 
+#ifdef NDD_RESEARCH
+extern double q[64];
+#define Q(i, value) q[i]
+#else
+#define Q(i, value) value
+#endif
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
 
 /*
@@ -177,4 +183,7 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     page->text_bytes = reader->text_bytes;
     page->data_bytes = reader->data_bytes;
     page->invalid_bytes = reader->invalid_bytes;
+#ifdef NDD_RESEARCH
+    page->invalid_bytes = reader->words_nav;
+#endif
 }

@@ -58,6 +58,11 @@ void hidden_settle(struct ndd_reader *reader) {
         else leave_out(reader);
     }
     uint64_t words = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) words += reader->blocks.at[i].tokens;
+    uint64_t nav = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        words += reader->blocks.at[i].tokens;
+        if (reader->blocks.at[i].context & IN_NAV) nav += reader->blocks.at[i].tokens;
+    }
     reader->words = (uint32_t)words;
+    reader->words_nav = (uint32_t)nav;
 }

@@ -45,6 +45,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->token_length = 0;
     reader->run = 0;
     reader->in_block = 0;
+    reader->notice = 0;
     return NDD_OK;
 }
 

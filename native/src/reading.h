@@ -22,28 +22,20 @@
 #include "ndd.h"
 
 /* What holds at a place in the page; an element hands its context down to what it contains. The first
- * six in the order of the TAG_ flags that give them.
- *
- * dropped, header and comments are hints that what is inside is no main content. The element whose hint
- * contains all others is the outermost one; hints inside of it are marked apart, for its own may turn out
- * not to count (wrappers.c). Its number stands in the context from OUTERMOST_ONE up. */
+ * ones in the order of the TAG_ flags that give them. */
 enum {
     IN_SKIPPED = 1 << 0,  /* no text: an element that holds none, or hidden within a line */
-    IN_DROPPED = 1 << 1,  /* navigation, forms and the like */
+    IN_DROPPED = 1 << 1,  /* navigation and the like: never content */
     IN_MAIN = 1 << 2,     /* article or main */
-    IN_HEADER = 1 << 3,
+    IN_HEADER = 1 << 3,   /* no content unless in main */
     IN_HEADING = 1 << 4,
     IN_LINK = 1 << 5,
-    IN_ANY = (1 << 6) - 1,
-    IN_COMMENTS = 1 << 6,
-    IN_FORM = 1 << 7, /* the outermost one is a form */
-    IN_OUTERMOST = IN_DROPPED | IN_HEADER | IN_COMMENTS | IN_FORM,
-    IN_DROPPED_INSIDE = 1 << 8,
-    IN_HEADER_INSIDE = 1 << 9,
-    IN_COMMENTS_INSIDE = 1 << 10,
-    IN_HIDDEN = 1 << 11, /* hidden until a script or a click shows it (hidden.c) */
-    OUTERMOST_ONE = 1 << 12,
-    OUTERMOST_MOST = (1 << 20) - 1 /* this one and all behind it have one number */
+    IN_FORM = 1 << 6,     /* hints that it is no content, which may turn out not to count (wrappers.c): */
+    IN_ANY = (1 << 7) - 1,
+    IN_COMMENTS = 1 << 7,
+    IN_HIDDEN = 1 << 8,   /* until a script or a click shows it (hidden.c) */
+    IN_NAV = 1 << 9,      /* an element that says it is no content */
+    IN_NOTICE = 1 << 10   /* of a block: the sign of a copyright stands in it */
 };
 
 /* The text between two block-level tags. */
@@ -82,6 +74,7 @@ struct ndd_reader {
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
+    uint32_t words_nav;
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
     uint32_t canonical;
@@ -101,6 +94,7 @@ struct ndd_reader {
     uint32_t run;           /* characters in that run so far */
     uint32_t link_tokens;   /* of the last block so far */
     int in_block;           /* the last block is still open */
+    uint32_t notice;        /* IN_NOTICE if the next block begins with the sign */
 };
 
 /* scratch.c. ROOM makes room for so many more elements of a list; 0 and status set when there is
@@ -140,9 +134,8 @@ void blocks_weigh(struct ndd_reader *reader);
 void wrappers_open(struct ndd_reader *reader);
 
 static inline int in_content(uint32_t context) {
-    const uint32_t dropped = IN_DROPPED | IN_DROPPED_INSIDE | IN_COMMENTS | IN_COMMENTS_INSIDE;
-    if (context & dropped) return 0;
-    return !(context & (IN_HEADER | IN_HEADER_INSIDE)) || (context & IN_MAIN) != 0;
+    if (context & (IN_DROPPED | IN_FORM | IN_COMMENTS)) return 0;
+    return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 
 static inline int mostly_links(const struct block *block) {

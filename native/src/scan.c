@@ -27,7 +27,6 @@ struct scan {
     struct ndd_reader *reader;
     const uint8_t *end;
     uint32_t depth;
-    uint32_t outermost; /* elements with a hint that stand in none, so far */
     uint32_t too_deep; /* open elements that found no room */
     struct element stack[STACK_DEPTH];
 };
@@ -71,29 +70,18 @@ static void implied_ends(struct scan *scan, uint32_t flags) {
 
 _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DROPPED &&
                TAG_MAIN / TAG_SKIP == IN_MAIN && TAG_HEADER / TAG_SKIP == IN_HEADER &&
-               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK,
+               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK && TAG_FORM / TAG_SKIP == IN_FORM,
                "marks of a context stand in the order of the flags of tags");
 
-static uint32_t context_of(struct scan *scan, uint32_t flags, const struct attributes *attributes) {
+static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct attributes *attributes) {
     uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
+    if (flags & TAG_NAV) context |= IN_NAV;
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
         if (attributes->hidden) context |= flags & TAG_BLOCK ? IN_HIDDEN : IN_SKIPPED;
         if (attributes->dropped) context |= IN_DROPPED;
         if (attributes->main) context |= IN_MAIN;
         if (attributes->comments && flags & TAG_BLOCK) context |= IN_COMMENTS;
-    }
-    uint32_t hints = context & IN_OUTERMOST;
-    if (hints == 0 || outer & IN_SKIPPED) return outer | context;
-    if (outer & IN_OUTERMOST) {
-        context &= ~hints;
-        if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
-        if (hints & IN_HEADER) context |= IN_HEADER_INSIDE;
-        if (hints & IN_COMMENTS) context |= IN_COMMENTS_INSIDE;
-    } else {
-        if (flags & TAG_FORM) context |= IN_FORM;
-        if (scan->outermost < OUTERMOST_MOST) scan->outermost++;
-        context |= scan->outermost * OUTERMOST_ONE;
     }
     return outer | context;
 }
@@ -137,7 +125,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
         int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & (TAG_SCRIPT | TAG_REL);
-        attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS_INSIDE) != 0;
+        attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS) != 0;
         after = tag_attributes(p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
@@ -266,7 +254,6 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.end = html + n;
     scan.depth = 0;
     scan.too_deep = 0;
-    scan.outermost = 0;
     const uint8_t *at = html;
     reader->context = 0;
     while (at < scan.end && reader->status == NDD_OK) {

@@ -17,15 +17,9 @@ void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]) {
         uint32_t least = sketch->least[i];
         if (least == SKETCH_EMPTY) continue;
         kept++;
-        bytes[2 + (least & 0xff) / 8] ^= (uint8_t)(1 << least % 8);
+        bytes[1 + (least & 0xff) / 8] ^= (uint8_t)(1 << least % 8);
     }
     bytes[0] = (uint8_t)kept;
-    bytes[1] = (uint8_t)(kept >> 8);
-}
-
-static uint32_t kept_by(const uint8_t *sketch) {
-    uint32_t kept = (uint32_t)sketch[0] | (uint32_t)sketch[1] << 8;
-    return kept < SKETCH_PLACES ? kept : SKETCH_PLACES;
 }
 
 /* Shingles a place, by the share of places that keep none; half a place stands for none at all. */
@@ -40,10 +34,10 @@ static double load_of(uint32_t kept) {
  * the same; how many places these are follows from the load of both and from J, so J is found in rounds.
  */
 double ndd_similarity(const uint8_t a[NDD_SKETCH_BYTES], const uint8_t b[NDD_SKETCH_BYTES]) {
-    uint32_t kept_a = kept_by(a), kept_b = kept_by(b);
+    uint32_t kept_a = a[0], kept_b = b[0];
     if (kept_a == 0 || kept_b == 0) return kept_a == kept_b;
     int differ = 0;
-    for (size_t i = 2; i < NDD_SKETCH_BYTES; i += 8) differ += count_bits(load8_le(a + i) ^ load8_le(b + i));
+    for (size_t i = 1; i < NDD_SKETCH_BYTES; i += 8) differ += count_bits(load8_le(a + i) ^ load8_le(b + i));
     double apart = kept_a > kept_b ? kept_a - kept_b : kept_b - kept_a;
     double most = 2.0 * differ / BITS;
     double alone = -(BITS / 2) * log(1 - (most < 0.97 ? most : 0.97));

@@ -20,7 +20,7 @@
 
 #include "ndd.h"
 
-#define SKETCH_PLACES 384
+#define SKETCH_PLACES 255
 #define SKETCH_EMPTY UINT32_C(0xffffffff)
 
 struct sketch {
@@ -37,8 +37,7 @@ static inline void sketch_add(struct sketch *sketch, uint64_t shingle) {
     *least = low < *least ? low : *least;
 }
 
-/* The bytes of a sketch: how many places keep something, 2 bytes, the lower first; then 256 bits, bit b
- * at bit b % 8 of byte 2 + b / 8. */
+/* The bytes of a sketch: how many places keep something, then 256 bits, bit b at bit b % 8 of byte 1 + b / 8. */
 void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]);
 
 #endif

@@ -17,6 +17,8 @@
 /* Tokens are hashed where they stand, with 16 bytes to spare behind them. */
 #define TOKEN_BYTES 128
 
+#define COPYRIGHT_SIGN 0xa9
+
 /* For an ASCII byte that belongs to words its lower case, for any other byte 0. */
 static const uint8_t ascii_word[256] = {
     ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6',
@@ -42,7 +44,8 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
     struct block *opened = &reader->blocks.at[reader->blocks.n++];
     memset(opened, 0, sizeof *opened);
     opened->first_token = (uint32_t)reader->tokens.n;
-    opened->context = context;
+    opened->context = context | reader->notice;
+    reader->notice = 0;
     opened->first_word = reader->words_kept.n;
     opened->first_byte = reader->text_bytes;
     reader->link_tokens = 0;
@@ -97,6 +100,7 @@ void words_break(struct ndd_reader *reader) {
 
 void words_end_block(struct ndd_reader *reader) {
     words_break(reader);
+    reader->notice = 0;
     if (!reader->in_block) return;
     struct block *ended = &reader->blocks.at[reader->blocks.n - 1];
     ended->tokens = (uint32_t)reader->tokens.n - ended->first_token;
@@ -132,6 +136,10 @@ static inline void add_character(struct ndd_reader *reader, struct character cha
     default: /* a byte that is no character takes 1; none else does that comes here */
         reader->invalid_bytes += character.taken == 1;
         words_break(reader);
+        if (character.lower == COPYRIGHT_SIGN) {
+            if (reader->in_block) reader->blocks.at[reader->blocks.n - 1].context |= IN_NOTICE;
+            else reader->notice = IN_NOTICE;
+        }
     }
 }
 
