@@ -1,22 +1,21 @@
 /*
  * Which blocks are main content, and what their words weigh (docs/fingerprint-spec.md, "Blocks").
  *
- * This is the one place of scoring: the scan gathers facts about blocks, here they are judged.
+ * This is the one place of scoring: the scan gathers facts about blocks, here they are judged. A weight
+ * only says how much a word counts in value; the sketch takes all kept words alike, so that a long
+ * licence never outweighs a short table of facts.
  */
 #include "reading.h"
-#ifdef NDD_RESEARCH
-extern double q[64];
-#define Q(i, value) q[i]
-#else
-#define Q(i, value) value
-#endif
 
 enum {
     WEIGHT_LEAST = 2,
     WEIGHT_MOST = 30,
-    KEPT_LEAST = 20,     /* fewer kept tokens: the page counts whole */
+    KEPT_LEAST = 20,     /* fewer kept tokens, */
+    KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
     MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
-    MAIN_PERCENT = 15    /* and in percent of all tokens */
+    MAIN_PERCENT = 15,   /* and in percent of all tokens */
+    LABEL_MOST = 8,      /* tokens of a text between two blocks left out that is none of its own */
+    NOTICE_MOST = 100    /* tokens from the last copyright sign to the page's end */
 };
 
 static uint32_t weight_of(const struct block *block) {
@@ -34,13 +33,27 @@ static int main_holds_the_text(const struct ndd_reader *reader) {
     return inside >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
 }
 
-/* A heading is worth what stands under it: as much as the next block that is none. */
-static void weigh_headings(struct ndd_reader *reader) {
-    uint32_t below = WEIGHT_LEAST;
-    for (size_t i = reader->blocks.n; i > 0; i--) {
-        struct block *block = &reader->blocks.at[i - 1];
-        if (!(block->context & IN_HEADING)) below = block->weight > 0 ? block->weight : WEIGHT_LEAST;
-        else if (block->weight > 0) block->weight = below;
+static int stands_where(const struct block *block, uint32_t needed) {
+    return in_content(block->context) && (block->context & needed) == needed;
+}
+
+/* Keeps the text of the content, and with_links its lists of links, too. */
+static void keep(struct ndd_reader *reader, uint32_t needed, int with_links) {
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        struct block *block = &reader->blocks.at[i];
+        int kept = stands_where(block, needed) && (with_links || !mostly_links(block));
+        block->weight = kept ? weight_of(block) : 0;
+    }
+}
+
+/* A few words between two lists of links, or at an end of them, are of the lists: a label, a separator. */
+static void leave_labels(struct ndd_reader *reader) {
+    struct block *blocks = reader->blocks.at;
+    size_t n = reader->blocks.n;
+    for (size_t i = 0; i < n; i++) {
+        if (blocks[i].weight == 0 || blocks[i].tokens > LABEL_MOST || blocks[i].context & IN_HEADING) continue;
+        int before = i == 0 || blocks[i - 1].weight == 0, after = i + 1 == n || blocks[i + 1].weight == 0;
+        if (before && after) blocks[i].weight = 0;
     }
 }
 
@@ -52,83 +65,45 @@ static uint64_t tokens_kept(const struct ndd_reader *reader) {
     return kept;
 }
 
-static uint64_t tokens_of(const struct ndd_reader *reader, uint32_t needed) {
-    uint64_t tokens = 0;
+static int is_list_of_links(const struct ndd_reader *reader, uint32_t needed) {
+    uint64_t kept = tokens_kept(reader), content = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (in_content(block->context) && (block->context & needed) == needed) tokens += block->tokens;
+        if (stands_where(&reader->blocks.at[i], needed)) content += reader->blocks.at[i].tokens;
     }
-    return tokens;
+    return kept < KEPT_LEAST || kept * 100 < content * KEPT_PERCENT;
 }
 
-/* The links outside the content go, as do those without a target; lists of links stay, they are what a
- * listing is. */
-static void keep_links(struct ndd_reader *reader, uint32_t needed) {
-    size_t links = 0;
-    for (size_t i = 0; i < reader->links.n; i++) {
-        const struct link *link = &reader->links.at[i];
-        uint64_t hash;
-        if (!in_content(link->context) || (link->context & needed) != needed) continue;
-        if (target_hash(reader, link->href, link->length, &hash)) reader->links.at[links++].hash = hash;
-    }
-    reader->links.n = links;
-}
-
-/* What stands from the last copyright sign to the end of the page. */
+/* What little stands from the last copyright sign on: whose page it is, and under which licence. */
 static void leave_notice(struct ndd_reader *reader) {
-    uint64_t tail = 0;
+    uint64_t tokens = 0;
     for (size_t i = reader->blocks.n; i > 0; i--) {
-        struct block *block = &reader->blocks.at[i - 1];
+        const struct block *block = &reader->blocks.at[i - 1];
         if (block->weight == 0) continue;
-        tail += block->tokens;
-        if ((double)tail > Q(9, 100)) return;
+        tokens += block->tokens;
+        if (tokens > NOTICE_MOST) return;
         if (!(block->context & IN_NOTICE)) continue;
-        if ((double)(tokens_kept(reader) - tail) < Q(10, 0)) return;
         for (; i <= reader->blocks.n; i++) reader->blocks.at[i - 1].weight = 0;
         return;
     }
 }
 
-/* Short text between lists of links. */
-static void leave_between(struct ndd_reader *reader, uint32_t needed) {
-    int before = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        struct block *block = &reader->blocks.at[i];
-        int text = block->weight > 0, dense = !text && (mostly_links(block) || !in_content(block->context));
-        if (text && block->tokens <= Q(11, 0) && (before || Q(12,0) == 0) && !(block->context & IN_HEADING)) {
-            size_t j = i + 1;
-            int after = j < reader->blocks.n && reader->blocks.at[j].weight == 0;
-            if (j == reader->blocks.n) after = 1;
-            if (Q(12, 0) == 0 ? after || before : after) { block->weight = 0; continue; }
-        }
-        before = !text || i == 0;
-        (void)needed; (void)dense;
+/* A heading is worth what stands under it: as much as the next block that is none. */
+static void weigh_headings(struct ndd_reader *reader) {
+    uint32_t below = WEIGHT_LEAST;
+    for (size_t i = reader->blocks.n; i > 0; i--) {
+        struct block *block = &reader->blocks.at[i - 1];
+        if (!(block->context & IN_HEADING)) below = block->weight > 0 ? block->weight : WEIGHT_LEAST;
+        else if (block->weight > 0) block->weight = below;
     }
 }
 
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        struct block *block = &reader->blocks.at[i];
-        int keep = is_text(block) && (block->context & needed) == needed;
-        block->weight = keep ? weight_of(block) : 0;
-    }
-    if (Q(11, 0) > 0) leave_between(reader, needed);
-    if ((double)tokens_kept(reader) < Q(6, .3) * (double)tokens_of(reader, needed) || tokens_kept(reader) < KEPT_LEAST) {
-        for (size_t i = 0; i < reader->blocks.n; i++) {
-            struct block *block = &reader->blocks.at[i];
-            if (in_content(block->context) && (block->context & needed) == needed) block->weight = weight_of(block);
-        }
-    }
-    if (Q(9, 100) > 0) leave_notice(reader);
+    keep(reader, needed, 0);
+    leave_labels(reader);
+    if (is_list_of_links(reader, needed)) keep(reader, needed, 1);
+    leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);
-    if (Q(7, 1) == 0 && tokens_kept(reader) < KEPT_LEAST) {
-        for (size_t i = 0; i < reader->blocks.n; i++) {
-            struct block *block = &reader->blocks.at[i];
-            if (in_content(block->context)) block->weight = WEIGHT_MOST;
-        }
-    }
-    keep_links(reader, needed);
 }

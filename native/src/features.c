@@ -10,12 +10,6 @@
 #include "simhash.h"
 #include "sketch.h"
 
-#ifdef NDD_RESEARCH
-extern double q[64];
-#define Q(i, value) q[i]
-#else
-#define Q(i, value) value
-#endif
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
 
 /*
@@ -114,22 +108,6 @@ static void sum_words(struct ndd_reader *reader, size_t kept, ndd_page *page) {
     reader->status = ndd_simhash_weighted(round.hashes + 1, sums + 1, round.next - 1, &page->value);
 }
 
-/* Adds those that wait, round after round. */
-static int rounds_end(struct ndd_reader *reader, struct round *shared) {
-    while (shared->waiting > 0) {
-        size_t n = shared->waiting;
-        if (!round_begin(reader, shared, n)) return 0;
-        struct round round = *shared;
-        for (size_t i = 0; i < n; i++) {
-            uint32_t other;
-            round_add(&round, round.waits[i], &other);
-            round.waiting += other;
-        }
-        *shared = round;
-    }
-    return 1;
-}
-
 static void sum_shingles(struct ndd_reader *reader, ndd_page *page) {
     struct sketch sketch;
     uint64_t first = 0, second = 0;
@@ -151,22 +129,6 @@ static void sum_shingles(struct ndd_reader *reader, ndd_page *page) {
     sketch_end(&sketch, page->sketch);
 }
 
-static void sum_links(struct ndd_reader *reader, ndd_page *page) {
-    struct round round;
-    size_t n = reader->links.n;
-    reader->set.n = reader->waits.n = 0;
-    if (!ROOM(reader, reader->set, n + 2) || !ROOM(reader, reader->waits, n + 1)) return;
-    if (!first_round(reader, &round, n, reader->set.at, reader->waits.at)) return;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t other;
-        round_add(&round, reader->links.at[i].hash, &other);
-        round.waiting += other;
-    }
-    if (!rounds_end(reader, &round)) return;
-    page->link_count = round.next - 1;
-    page->links = ndd_simhash(round.hashes + 1, round.next - 1);
-}
-
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
     size_t kept = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
@@ -175,7 +137,6 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
     sum_shingles(reader, page);
-    if (reader->status == NDD_OK) sum_links(reader, page);
     page->title = reader->title;
     page->canonical = reader->canonical;
     page->words = reader->words;
@@ -183,7 +144,4 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     page->text_bytes = reader->text_bytes;
     page->data_bytes = reader->data_bytes;
     page->invalid_bytes = reader->invalid_bytes;
-#ifdef NDD_RESEARCH
-    page->invalid_bytes = reader->words_nav;
-#endif
 }

@@ -9,12 +9,6 @@
 #include <string.h>
 
 #include "reading.h"
-#ifdef NDD_RESEARCH
-extern double q[64];
-#define Q(i, value) q[i]
-#else
-#define Q(i, value) value
-#endif
 
 static uint64_t text_of(const struct ndd_reader *reader, uint32_t hidden) {
     uint64_t text = 0;
@@ -27,11 +21,10 @@ static uint64_t text_of(const struct ndd_reader *reader, uint32_t hidden) {
 
 static void show_all(struct ndd_reader *reader) {
     for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].context &= ~(uint32_t)IN_HIDDEN;
-    for (size_t i = 0; i < reader->links.n; i++) reader->links.at[i].context &= ~(uint32_t)IN_HIDDEN;
 }
 
 static void leave_out(struct ndd_reader *reader) {
-    size_t kept = 0, links = 0;
+    size_t kept = 0;
     uint64_t text_bytes = reader->text_bytes;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
@@ -43,10 +36,6 @@ static void leave_out(struct ndd_reader *reader) {
         }
     }
     reader->blocks.n = kept;
-    for (size_t i = 0; i < reader->links.n; i++) {
-        if (!(reader->links.at[i].context & IN_HIDDEN)) reader->links.at[links++] = reader->links.at[i];
-    }
-    reader->links.n = links;
 }
 
 void hidden_settle(struct ndd_reader *reader) {
@@ -54,15 +43,10 @@ void hidden_settle(struct ndd_reader *reader) {
     for (size_t i = 0; i < reader->blocks.n; i++) any |= reader->blocks.at[i].context;
     if (any & IN_HIDDEN) {
         uint64_t hidden = text_of(reader, IN_HIDDEN), seen = text_of(reader, 0);
-        if ((double)hidden > Q(0, 1) * (double)seen && (double)hidden > Q(1, .5) * (double)reader->tokens.n && (double)hidden > Q(2,0)) show_all(reader);
+        if (hidden > seen && 2 * hidden > reader->tokens.n) show_all(reader);
         else leave_out(reader);
     }
     uint64_t words = 0;
-    uint64_t nav = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        words += reader->blocks.at[i].tokens;
-        if (reader->blocks.at[i].context & IN_NAV) nav += reader->blocks.at[i].tokens;
-    }
+    for (size_t i = 0; i < reader->blocks.n; i++) words += reader->blocks.at[i].tokens;
     reader->words = (uint32_t)words;
-    reader->words_nav = (uint32_t)nav;
 }

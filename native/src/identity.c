@@ -48,5 +48,5 @@ uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, si
 
 uint32_t identity_canonical(const struct ndd_reader *reader, const uint8_t *href, size_t n) {
     uint64_t hash;
-    return canonical_hash(reader, href, n, &hash) ? upper_half(hash) : 0;
+    return target_hash(reader, href, n, &hash) ? upper_half(hash) : 0;
 }

@@ -7,7 +7,7 @@
 #define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
-    return "words-0-3";
+    return "words-0-4";
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {
@@ -33,7 +33,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     if (reader == NULL || page == NULL || (bytes == NULL && n > 0)) return NDD_BAD_ARGUMENT;
     if (n > PAGE_MOST) return NDD_TOO_LARGE;
     scratch_trim(reader);
-    reader->tokens.n = reader->blocks.n = reader->links.n = 0;
+    reader->tokens.n = reader->blocks.n = 0;
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;

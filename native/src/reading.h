@@ -4,10 +4,10 @@
  *     scan.c    bytes -> tags and text; keeps the stack of open elements and their context
  *     tags.c    a tag's name and attributes -> what they mean
  *     words.c   text -> tokens, gathered into blocks
- *     target.c  a link's href -> the bytes that stand for it
  *     identity.c  title and canonical URL -> what the page says it is
+ *     target.c  a URL -> the bytes that stand for it
  *     hidden.c  whether what is hidden counts
- *     wrappers.c  which hints do not count, for nearly all of the page is inside
+ *     wrappers.c  which hints do not count, for most of the text is inside
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
@@ -34,8 +34,7 @@ enum {
     IN_ANY = (1 << 7) - 1,
     IN_COMMENTS = 1 << 7,
     IN_HIDDEN = 1 << 8,   /* until a script or a click shows it (hidden.c) */
-    IN_NAV = 1 << 9,      /* an element that says it is no content */
-    IN_NOTICE = 1 << 10   /* of a block: the sign of a copyright stands in it */
+    IN_NOTICE = 1 << 9    /* of a block: the sign of a copyright stands in it */
 };
 
 /* The text between two block-level tags. */
@@ -50,15 +49,6 @@ struct block {
     uint64_t first_byte; /* of text, as text_bytes counts */
 };
 
-struct link {
-    union {
-        const uint8_t *href; /* in the page */
-        uint64_t hash;       /* of its target, once it is known to count (set by blocks.c) */
-    };
-    uint32_t length; /* of href */
-    uint32_t context;
-};
-
 #define LIST(type) struct { type *at; size_t n, room; }
 
 struct ndd_reader {
@@ -66,7 +56,6 @@ struct ndd_reader {
     ndd_status status; /* the first failure; after it nothing more is gathered */
     LIST(uint64_t) tokens;
     LIST(struct block) blocks;
-    LIST(struct link) links;
     LIST(uint64_t) set;         /* scratch of features.c and repeats.c */
     LIST(uint32_t) set_weights; /* scratch of features.c */
     LIST(uint32_t) slots;       /* scratch of features.c */
@@ -74,7 +63,6 @@ struct ndd_reader {
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
-    uint32_t words_nav;
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
     uint32_t canonical;
@@ -116,9 +104,8 @@ void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
 void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
-/* target.c: the hash of a link's target; 0 for none. */
+/* target.c: the hash of what a URL leads to; 0 for nothing. */
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
-int canonical_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
 
 /* identity.c: the hash of a title's text, and of a declared canonical URL; 0 for none. */
 uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, size_t n);

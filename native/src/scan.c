@@ -76,7 +76,6 @@ _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DR
 static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct attributes *attributes) {
     uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
-    if (flags & TAG_NAV) context |= IN_NAV;
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
         if (attributes->hidden) context |= flags & TAG_BLOCK ? IN_HIDDEN : IN_SKIPPED;
         if (attributes->dropped) context |= IN_DROPPED;
@@ -150,13 +149,6 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     uint32_t context = context_of(scan, flags, &attributes);
-    int is_link = (flags & TAG_LINK) && attributes.href != NULL && !(context & IN_SKIPPED);
-    if (is_link && ROOM(reader, reader->links, 1)) {
-        struct link *link = &reader->links.at[reader->links.n++];
-        link->href = attributes.href;
-        link->length = (uint32_t)attributes.href_length;
-        link->context = context;
-    }
     if (scan->depth == STACK_DEPTH) {
         scan->too_deep++;
         return after;

@@ -28,5 +28,4 @@ enum {
     TAG_OPTION = 1 << 22,
     TAG_TITLE = 1 << 23,
     TAG_REL = 1 << 24,
-    TAG_NAV = 1 << 25,
 };

@@ -18,7 +18,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [133] = {UINT64_C(0x00000000006c6f63), 0x3}, /* col */
     [142] = {UINT64_C(0x70756f726774706f), 0x400001}, /* optgroup */
     [188] = {UINT64_C(0x0000000000766964), 0x1}, /* div */
-    [193] = {UINT64_C(0x000000000076616e), 0x2000021}, /* nav */
+    [193] = {UINT64_C(0x000000000076616e), 0x21}, /* nav */
     [211] = {UINT64_C(0x0000000061657261), 0x2}, /* area */
     [216] = {UINT64_C(0xbe8729becdccf1a5), 0x8}, /* plaintext */
     [219] = {UINT64_C(0x0000006c6562616c), 0x24}, /* label */
@@ -49,7 +49,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [511] = {UINT64_C(0x0000006b63617274), 0x2}, /* track */
     [520] = {UINT64_C(0x0000656d61726669), 0xc}, /* iframe */
     [541] = {UINT64_C(0x0000000079646f62), 0x801}, /* body */
-    [566] = {UINT64_C(0x00007265746f6f66), 0x2000021}, /* footer */
+    [566] = {UINT64_C(0x00007265746f6f66), 0x21}, /* footer */
     [568] = {UINT64_C(0x6574616c706d6574), 0x14}, /* template */
     [572] = {UINT64_C(0x73656d6172666f6e), 0x8}, /* noframes */
     [583] = {UINT64_C(0x0000000064616568), 0x800}, /* head */
@@ -71,12 +71,12 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [703] = {UINT64_C(0x000000006d726f66), 0x401}, /* form */
     [719] = {UINT64_C(0x0000726564616568), 0x81}, /* header */
     [759] = {UINT64_C(0x0000646e6567656c), 0x1}, /* legend */
-    [764] = {UINT64_C(0x0000006564697361), 0x2000021}, /* aside */
+    [764] = {UINT64_C(0x0000006564697361), 0x21}, /* aside */
     [818] = {UINT64_C(0x00006e6f74747562), 0x24}, /* button */
     [823] = {UINT64_C(0x0000000000003168), 0x101}, /* h1 */
     [845] = {UINT64_C(0x0000000000657270), 0x1}, /* pre */
     [847] = {UINT64_C(0x0000000000006c75), 0x20001}, /* ul */
-    [856] = {UINT64_C(0x00000000756e656d), 0x2020021}, /* menu */
+    [856] = {UINT64_C(0x00000000756e656d), 0x20021}, /* menu */
     [867] = {UINT64_C(0x0000000000003268), 0x101}, /* h2 */
     [879] = {UINT64_C(0x000000746f6f6674), 0x8001}, /* tfoot */
     [882] = {UINT64_C(0x007972616d6d7573), 0x1}, /* summary */

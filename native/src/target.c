@@ -1,7 +1,7 @@
 /*
- * A link target (docs/fingerprint-spec.md, "Links"): its path and query, without what changes from
- * visit to visit. Host, fragment, session and tracking parameters go; a target inside the page's own
- * folder counts relative to it.
+ * What a canonical URL leads to (docs/fingerprint-spec.md, "Identity"): its path and query, without what
+ * changes from visit to visit. Host, fragment, session and tracking parameters go; a relative one is
+ * completed with the page's own folder.
  */
 #include <string.h>
 
@@ -101,8 +101,7 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
     return length;
 }
 
-/* canonical: inside of what folder the target lies counts, not whether it is the page's own. */
-static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t n, int canonical, uint64_t *hash) {
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
     uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES], joined[TARGET_BYTES];
     const uint8_t *target = href;
     size_t length = n;
@@ -128,17 +127,12 @@ static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t 
         target += 2;
         length -= 2;
     }
-    if (canonical) {
-        if (length > 0 && target[0] != '/' && skip == 0 && reader->directory_length + length <= TARGET_BYTES) {
-            memcpy(joined, reader->directory, reader->directory_length);
-            memcpy(joined + reader->directory_length, target, length);
-            target = joined;
-            length += reader->directory_length;
-        }
-    } else if (reader->directory_length > 1 && length >= reader->directory_length &&
-        memcmp(target, reader->directory, reader->directory_length) == 0) {
-        target += reader->directory_length;
-        length -= reader->directory_length;
+    int relative = skip == 0 && (length == 0 || (target[0] != '/' && target[0] != '?'));
+    if (relative && reader->directory_length + length <= TARGET_BYTES && reader->directory_length > 0) {
+        memcpy(joined, reader->directory, reader->directory_length);
+        memcpy(joined + reader->directory_length, target, length);
+        target = joined;
+        length += reader->directory_length;
     }
     if (find_near(target, target + length, '?') != NULL || find_near(target, target + length, ';') != NULL) {
         length = without_volatile(target, length, kept);
@@ -146,12 +140,4 @@ static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t 
     }
     *hash = ndd_hash_token(target, length, reader->key);
     return 1;
-}
-
-int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
-    return hash_of(reader, href, n, 0, hash);
-}
-
-int canonical_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
-    return hash_of(reader, href, n, 1, hash);
 }

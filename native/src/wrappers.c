@@ -33,5 +33,4 @@ void wrappers_open(struct ndd_reader *reader) {
     }
     if (open == 0) return;
     for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].context &= ~open;
-    for (size_t i = 0; i < reader->links.n; i++) reader->links.at[i].context &= ~open;
 }

@@ -47,7 +47,6 @@ TAGS = {
     "OPTION": "option optgroup",
     "TITLE": "title",
     "REL": "link",
-    "NAV": "nav menu aside footer",
 }
 
 
