@@ -1,61 +1,64 @@
 """Recipes: everything that decides a fingerprint, under an id.
 
 How a page becomes a fingerprint stands in the native core and in docs/fingerprint-spec.md; the
-distances that make two fingerprints near-duplicates stand here. A change to either is a new id.
+distances and similarities that make two pages near-duplicates stand here. A change to either is a new id.
 A secret keys the hashes and becomes part of the id, so that fingerprints made with different
 secrets never meet.
 """
 
 from hashlib import blake2b
-from typing import Any
-
 import msgspec
 
 from dedup.model.errors import RecipeMismatch, UsageError
 
-__all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
+__all__ = ["NEVER", "NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
-NEWEST = "words-0-3"
-_RETIRED = ("words-0-1", "words-0-2")
+NEWEST = "words-0-4"
+NEVER = 2.0  # a similarity that no two texts have
+_RETIRED = ("words-0-1", "words-0-2", "words-0-3")
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How pages are fingerprinted and when two are near-duplicates. Distances are in bits.
+    """How pages are fingerprinted and when two are near-duplicates. Distances are in bits,
+    similarities are estimated Jaccard similarities of the 3-token shingles, 0 to 1.
 
-    id              for example "words-0-3"; with a secret "words-0-3.3f2a9c1e", where the digits
+    id              for example "words-0-4"; with a secret "words-0-4.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given
-    distance        k: greatest distance of value
-    total_distance  greatest sum of the distances of value and check
-    min_features    a page with fewer features is exempt ("short")
-    guard_links     the listing guard looks at pages with this many links or more
-    guard_features  and at most this many features a link: with more, it is read for its text
-    guard_distance  links further apart than this are new links
+    distance            k: greatest distance of value
+    similarity          least similarity of two texts of one site (registrable domain)
+    similarity_elsewhere  and of two sites, whose pages share no template
+    similarity_short    and of one site, where a page has fewer than min_features
+    min_features        a page with fewer is judged inside its site only
+    short_features      a page with fewer than this is exempt ("short")
+    read_eighths        a page of which fewer eighths of the words were read is exempt ("unread")
     """
 
     id: str
     key: tuple[int, int] | None = (0, 0)
-    distance: int = 7
-    total_distance: int = 18
+    distance: int = 8
+    similarity: float = 0.875
+    similarity_elsewhere: float = 0.75
+    similarity_short: float = 0.9
     min_features: int = 20
-    guard_links: int = 8
-    guard_features: int = 24
-    guard_distance: int = 16
+    short_features: int = 8
+    read_eighths: int = 1
 
-    def guarded(self, features: Any, link_count: Any) -> Any:
-        """Whether the listing guard looks at a page with these numbers of features and links.
+    def least_similarity(self, features: int, same_site: bool) -> float:
+        """Return the similarity from which two pages are near-duplicates; above 1 for never.
 
-        Numbers, or arrays of them of the same shape.
+        features is that of the page with fewer.
         """
-        enough = link_count >= self.guard_links
-        return enough & (features <= self.guard_features * link_count)
+        if features >= self.min_features:
+            return self.similarity if same_site else self.similarity_elsewhere
+        return self.similarity_short if same_site and features >= self.short_features else NEVER
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:
     """Return the recipe with an id (default: the newest), keyed by a secret if one is given.
 
-    An id that names its secret can be looked up without it, for its distances.
+    An id that names its secret can be looked up without it, for its rule.
 
     Raises RecipeMismatch when the id is unknown or the secret is not the one the id names, and
     UsageError for an empty secret, or one that is no text.

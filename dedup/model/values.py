@@ -22,19 +22,21 @@ def hex_fingerprint(value: int) -> str:
 class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     """What a page's content comes to (docs/fingerprint-spec.md).
 
-    value       64-bit simhash of the weighted words of the main content; the one the tables hold
-    check       64-bit simhash of its 3-token shingles, which confirms a candidate
-    links       64-bit simhash of its link targets, for the listing guard
-    features    number of distinct words behind value
-    link_count  number of distinct targets behind links
-    recipe      id of the recipe that made all of them
+    value      64-bit simhash of the weighted words of the main content; the one the tables hold
+    sketch     33 bytes over its 3-token shingles: how alike two texts are (dedup.fingerprint.similarity)
+    title      32-bit hash of its title, 0 without one
+    canonical  32-bit hash of the canonical URL that it declares, 0 for none
+    features   number of distinct words behind value
+    unread     too little of the page was read for it to be judged
+    recipe     id of the recipe that made all of them
     """
 
     value: int
-    check: int
-    links: int
+    sketch: bytes
+    title: int
+    canonical: int
     features: int
-    link_count: int
+    unread: bool
     recipe: str
 
 

@@ -12,6 +12,9 @@
 #define character_of portable_character_of
 #define character_reference portable_character_reference
 #define features_sum portable_features_sum
+#define hidden_settle portable_hidden_settle
+#define identity_canonical portable_identity_canonical
+#define identity_title portable_identity_title
 #define ndd_distance portable_distance
 #define ndd_hash_fnv1 portable_hash_fnv1
 #define ndd_hash_fnv1a portable_hash_fnv1a
@@ -26,21 +29,25 @@
 #define ndd_reader_words portable_reader_words
 #define ndd_recipe portable_recipe
 #define ndd_seems_utf8 portable_seems_utf8
+#define ndd_similarities portable_similarities
+#define ndd_similarity portable_similarity
 #define ndd_simhash portable_simhash
 #define ndd_simhash_weighted portable_simhash_weighted
 #define ndd_unicode_version portable_unicode_version
-#define reader_link portable_reader_link
 #define reader_scan portable_reader_scan
 #define repeats_leave portable_repeats_leave
 #define scratch_drop portable_scratch_drop
 #define scratch_grow portable_scratch_grow
 #define scratch_trim portable_scratch_trim
 #define simhash_ways portable_simhash_ways
+#define sketch_end portable_sketch_end
 #define tag_attributes portable_tag_attributes
 #define tag_long_name portable_tag_long_name
+#define target_hash portable_target_hash
 #define words_break portable_words_break
 #define words_end_block portable_words_end_block
 #define words_html portable_words_html
 #define words_plain portable_words_plain
+#define wrappers_open portable_wrappers_open
 
 #endif

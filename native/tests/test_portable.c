@@ -36,7 +36,7 @@ static const char *const pieces[] = {
     "comments", "Disqus", "livefyre", "respond ", "discussion", "role=main", "role=\"navigation x\"", "hidden", "style='",
     "display : none;", "aria-hidden=\"true\"", "data-a-very-long-attribute-name=\"\"", "data-\x02\x03=", "type=application/json",
     "href=\"/a/b?sid=1&amp;x=2#f\"", "href='http://host/path;jsessionid=3/x?utm_a=1&b'", "href=\" ./x\n\"", "href=//h?q",
-    "=", "\"", "'", ">", "/", "/>", "<meta charset=", "<META CHARSET ='", "utf-8", "UTF8'", "latin1>", "charset=utf-8", "encoding=x", "\x1b$B"};
+    "=", "\"", "'", ">", "/", "/>", "<title>", "</title>", "<link rel=canonical ", "<link rel=canonical href=/x>", "\xc2\xa9", "<meta charset=", "<META CHARSET ='", "utf-8", "UTF8'", "latin1>", "charset=utf-8", "encoding=x", "\x1b$B"};
 
 /* A page of random pieces in memory of exactly its size, so that a read past its end is seen. */
 static uint8_t *make_page(size_t *n) {
@@ -63,7 +63,7 @@ static uint8_t *make_page(size_t *n) {
 static void test_pages(void) {
     ndd_reader *reader, *portable;
     CHECK(ndd_reader_open(&reader) == NDD_OK && portable_reader_open(&portable) == NDD_OK);
-    uint64_t features = 0, links = 0, data = 0, plain = 0;
+    uint64_t features = 0, canonical = 0, titles = 0, data = 0, plain = 0;
     for (int i = 0; i < 20000; i++) {
         size_t n;
         uint8_t *html = make_page(&n);
@@ -74,7 +74,8 @@ static void test_pages(void) {
         CHECK(portable_read_html(portable, html, n, NULL, 0, key, &other) == NDD_OK);
         CHECK(memcmp(&one, &other, sizeof one) == 0);
         features += one.features;
-        links += one.link_count;
+        canonical += one.canonical != 0;
+        titles += one.title != 0;
         data += one.data_bytes;
         CHECK(ndd_read_text(reader, html, n, key, &one) == NDD_OK);
         CHECK(portable_read_text(portable, html, n, key, &other) == NDD_OK);
@@ -84,7 +85,7 @@ static void test_pages(void) {
         free(html);
     }
     CHECK(plain > 1000 && plain < 19000);
-    CHECK(features > 100000 && links > 1000 && data > 0); /* the pages were about something */
+    CHECK(features > 100000 && canonical > 50 && titles > 50 && data > 0); /* the pages were about something */
     ndd_reader_close(reader);
     portable_reader_close(portable);
 }

@@ -29,6 +29,10 @@ def word(digits: str) -> str:
     return f"UINT64_C(0x{digits})"
 
 
+def sketch(digits: str) -> str:
+    return ",".join(map(str, bytes.fromhex(digits)))
+
+
 def array(type_: str, name: str, rows: list[str]) -> str:
     return f"static const {type_} {name}[] = {{\n    " + ",\n    ".join(rows) + "};"
 
@@ -39,10 +43,10 @@ def directory(url: str | None) -> bytes | None:
 
 def page_row(vector: dict, content: bytes, url: str | None) -> str:
     numbers = [
-        f"{{{word(vector[f'{prefix}value'])}, {word(vector[f'{prefix}check'])}, "
-        f"{word(vector.get(f'{prefix}links', '0'))}, {vector['features']}, "
-        f"{vector.get('link_count', 0)}, {vector.get('text_bytes', 0)}, "
-        f"{vector.get('data_bytes', 0)}, 0}}"  # all golden pages are UTF-8
+        f"{{{word(vector[f'{prefix}value'])}, {{{sketch(vector[f'{prefix}sketch'])}}}, "
+        f"0x{vector.get(f'{prefix}title', '0')}, 0x{vector.get(f'{prefix}canonical', '0')}, "
+        f"{vector['features']}, {vector.get('words', 0)}, {vector.get('words_read', 0)}, "
+        f"{vector.get('text_bytes', 0)}, {vector.get('data_bytes', 0)}, 0}}"  # golden pages are UTF-8
         for prefix in ("", "keyed_")
     ]
     return f"{{{blob(content)}, {blob(directory(url))}, {', '.join(numbers)}}}"
@@ -59,7 +63,7 @@ def simhash_row(vector: dict) -> str:
 
 def target_row(vector: dict) -> str:
     target = vector["target"]
-    page = f'<a href="{vector["href"]}">x</a>'.encode()
+    page = f'<link rel=canonical href="{vector["href"]}">'.encode()
     wanted = None if target is None else target.encode()
     return f"{{{blob(page)}, {blob(vector['directory'].encode())}, {blob(wanted)}}}"
 

@@ -27,11 +27,12 @@ TAGS = {
     "label template",
     "RAW": "script style textarea title iframe xmp noembed noframes plaintext",
     "SKIP": "template svg select object canvas audio video",
-    "DROP": "nav menu aside footer form fieldset button label dialog",
+    "DROP": "nav menu aside footer button label dialog",
     "MAIN": "article main",
     "HEADER": "header",
     "HEADING": "h1 h2 h3 h4 h5 h6",
     "LINK": "a",
+    "FORM": "form fieldset",
     "ROOT": "html body head",
     "CELL": "td th caption",
     "ROW": "tr",
@@ -43,7 +44,9 @@ TAGS = {
     "TERMS": "dl",
     "PARAGRAPH": "p",
     "SCRIPT": "script",
-    "FORM": "form",
+    "OPTION": "option optgroup",
+    "TITLE": "title",
+    "REL": "link",
 }
 
 

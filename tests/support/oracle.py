@@ -8,6 +8,7 @@ The rule kept here: clear before fast. Unicode properties are those of the runni
 specification's are of version 15.1.0, so compare on characters that are older than both (STABLE).
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,7 +50,7 @@ def rows_of(title: str) -> dict[str, list[str]]:
 
 TAGS = {group: set(names) for group, names in rows_of("Tags").items()}
 WORDS = rows_of("Attributes")
-VOLATILE = words_of(section("Links").split("ends in `*` here:")[1].split("A target may")[0])
+VOLATILE = words_of(section("Identity").split("ends in `*` here:")[1].split("A target may")[0])
 SPACELESS = [
     range(int(first, 16), int(last, 16) + 1)
     for first, last in re.findall(r"`([0-9A-F]{4,5})-([0-9A-F]{4,5})`", section("Tokens"))
@@ -160,6 +161,7 @@ def pairs(run: list[Piece]) -> Iterator[Token]:
 def blocks_of(pieces: Iterable[Piece]) -> list[list[Token]]:
     """Return the blocks of a page, each with its tokens; none is empty."""
     blocks: list[list[Token]] = [[]]
+    notice = False
     run: list[Piece] = []
     kind = "separator"
     for piece in [*pieces, END_BLOCK]:
@@ -172,8 +174,13 @@ def blocks_of(pieces: Iterable[Piece]) -> list[list[Token]]:
         kind = now
         if now != "separator":
             run.append(piece)
+        notice |= piece.text == "\N{COPYRIGHT SIGN}"
         if piece == END_BLOCK:
+            if notice and blocks[-1]:
+                first = blocks[-1][0]
+                blocks[-1][0] = first._replace(context=first.context | {"notice"})
             blocks.append([])
+            notice = False
     return [block for block in blocks if block]
 
 
@@ -206,7 +213,7 @@ def reference(text: str, at: int, in_attribute: bool) -> tuple[str, int]:
     return (html5[name], end) if name else ("", at)
 
 
-# ------------------------------------------------------------------------------------------ links
+# --------------------------------------------------------------------------------------- identity
 
 
 def volatile(parameter: bytes) -> bool:
@@ -218,8 +225,30 @@ def volatile(parameter: bytes) -> bool:
     )
 
 
-def target_of(href: bytes, directory: bytes = b"/") -> bytes | None:
-    """Return what stands for a link's target, None if it has none."""
+def upper_half(hash_: int) -> int:
+    """Return 32 bits of a hash that are not 0."""
+    return hash_ >> 32 or 1
+
+
+def title_of(content: bytes, key: Key = (0, 0)) -> int:
+    """Return the hash of a title, 0 if it has no text."""
+    title, at = b"", 0
+    text = content.decode("latin-1")
+    while at < len(text) and len(title) <= 1016:
+        stands_for, end = reference(text, at, False) if text[at] == "&" else ("", at)
+        if not stands_for:
+            end = at + (2 if content.startswith(b"\xc2\xa0", at) else 1)
+        parts = [one.encode() for one in stands_for] or [content[at:end]]
+        for part in parts:
+            white = part == b"\xc2\xa0" or (len(part) == 1 and part <= b" ")
+            title += part if not white else b" " if title and title[-1:] != b" " else b""
+        at = end
+    title = title.removesuffix(b" ")
+    return upper_half(token_hash(title, key)) if title else 0
+
+
+def target_of(href: bytes, directory: bytes = b"") -> bytes | None:
+    """Return what stands for a URL's target, None if it has none."""
     text, data, at = href.decode("latin-1"), b"", 0  # a character for each byte
     while at < len(text) and len(data) <= 2040:
         stands_for, end = reference(text, at, True) if text[at] == "&" else ("", at)
@@ -235,10 +264,11 @@ def target_of(href: bytes, directory: bytes = b"/") -> bytes | None:
         if scheme[0].lower() not in (b"http:", b"https:"):
             return None
         data = data[scheme.end() :]
+    relative = scheme is None and not data.startswith(b"//")
     data = re.sub(rb"\A//[^/?]*", b"", data)
     data = re.sub(rb"\A(\./)+", b"", data)
-    if directory != b"/":
-        data = data.removeprefix(directory)
+    if relative and data[:1] not in (b"/", b"?") and len(directory) + len(data) <= 2048:
+        data = directory + data
     path, _, query = data.partition(b"?")
     path = re.sub(rb";[^;/]*", lambda part: b"" if volatile(part[0][1:]) else part[0], path)
     kept = [part for part in query.split(b"&") if part and not volatile(part)]
@@ -309,6 +339,9 @@ class StartTag:
             )
         )
 
+    def canonical(self) -> bool:
+        return any("canonical" in re.split(f"[{SPACE}]", lower(rel)) for rel in self.values("rel"))
+
     def json(self) -> bool:
         return any(
             kind == "application/json"
@@ -343,17 +376,6 @@ def in_any(name: str, groups: str) -> bool:
     return any(name in TAGS[group] for group in groups.split())
 
 
-HINTS = {"dropped", "comments", "header"}
-OWN = {"own dropped", "own comments", "own header"}
-COMMENTS = {"own comments", "inner comments"}
-PLACES = ("own", "inner")
-
-
-def outermost_of(context: Context) -> str:
-    """Return "in" and the number of the outermost element; "" if there is none."""
-    return next((mark for mark in context if mark.startswith("in ")), "")
-
-
 class Element(NamedTuple):
     """An open element."""
 
@@ -368,6 +390,7 @@ IMPLIED = {
     "ROW": "TABLE SKIP",
     "GROUP": "TABLE SKIP",
     "LINK": "BLOCK SKIP",
+    "OPTION": "BLOCK SKIP",
 }
 
 
@@ -390,11 +413,13 @@ class Page:
 
     text: str
     pieces: list[Piece] = field(default_factory=list)
-    links: list[tuple[bytes, Context]] = field(default_factory=list)
+    directory: bytes = b""
+    key: Key = (0, 0)
+    title: int = 0
+    canonical: int = 0
     data_bytes: int = 0
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
-    outermost: int = 0
 
     @property
     def context(self) -> Context:
@@ -464,7 +489,14 @@ class Page:
             end = len(self.text) if close is None else close.start()
             if tag.has("SCRIPT") and tag.json():
                 self.data_bytes += len(raw(self.text[tag.end : end]))
+            if tag.has("TITLE") and not self.title and "skipped" not in self.context:
+                self.title = title_of(raw(self.text[tag.end : end]), self.key)
             return end if close is None else find(">", self.text, close.end()).end()
+        href = tag.values("href")
+        if tag.has("REL") and tag.canonical() and href and not self.canonical:
+            target = target_of(raw(href[0]), self.directory)
+            if target is not None and "skipped" not in self.context:
+                self.canonical = upper_half(token_hash(target, self.key))
         if tag.has("VOID") or (tag.closed and ("skipped" in self.context or tag.has("SKIP"))):
             return tag.end
         if tag.has("BLOCK"):
@@ -474,9 +506,6 @@ class Page:
             if group is not None:
                 self.close(lambda name: in_any(name, group), IMPLIED[group])
         context = self.context | self.marks(tag)
-        href = tag.values("href")
-        if tag.has("LINK") and href and "skipped" not in context:
-            self.links.append((raw(href[0]), context))
         if len(self.stack) == 512:
             self.without_room += 1
         else:
@@ -485,25 +514,18 @@ class Page:
 
     def marks(self, tag: StartTag) -> set[str]:
         groups = {"skipped": "SKIP", "dropped": "DROP"}
-        groups |= {mark: mark.upper() for mark in ("main", "header", "heading", "link")}
+        groups |= {mark: mark.upper() for mark in ("main", "header", "heading", "link", "form")}
         marks = {mark for mark, group in groups.items() if tag.has(group)}
         if not tag.has("ROOT"):
             if tag.hidden():
-                marks.add("skipped")
+                marks.add("hidden" if tag.has("BLOCK") else "skipped")
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
-            if tag.says("comment words", "class", "id"):
+            if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
                 marks.add("comments")
             if tag.says("main roles", "role"):
                 marks.add("main")
-        hints = marks & HINTS
-        if not hints or "skipped" in self.context:
-            return marks
-        if outermost_of(self.context):
-            return marks - hints | {f"inner {hint}" for hint in hints}
-        self.outermost = min(self.outermost + 1, 2**20 - 1)
-        form = {"own form"} if tag.has("FORM") else set()
-        return marks - hints | {f"own {hint}" for hint in hints} | form | {f"in {self.outermost}"}
+        return marks
 
     def end(self, name: str) -> None:
         self.ends(name)
@@ -529,22 +551,26 @@ class Reading(NamedTuple):
     """What a page comes to."""
 
     value: int
-    check: int
-    links: int
+    sketch: bytes
+    title: int
+    canonical: int
     features: int
-    link_count: int
+    words: int
+    words_read: int
     text_bytes: int
     data_bytes: int
     blocks: list[Block]
 
 
-def is_content(context: Context, void: AbstractSet[str] = frozenset()) -> bool:
-    """Whether a context is content without the void hints ("in 3 own dropped": those in element 3)."""
-    where = outermost_of(context)
-    hints = {mark for mark in context if mark not in void and f"{where} {mark}" not in void}
-    if any(f"{place} {hint}" in hints for place in PLACES for hint in ("dropped", "comments")):
+Blocks = list[list[Token]]
+
+
+def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool:
+    """Whether a block stands in content, where the void hints do not count."""
+    context = block[0].context - void
+    if context & {"dropped", "form", "comments"}:
         return False
-    return "main" in context or not any(f"{place} header" in hints for place in PLACES)
+    return "main" in context or "header" not in context
 
 
 def is_text(block: list[Token]) -> bool:
@@ -555,80 +581,106 @@ def count(blocks: Iterable[list[Token]]) -> int:
     return sum(map(len, blocks))
 
 
-def hints_without_meaning(blocks: list[list[Token]]) -> set[str]:
-    """Return the hints that do not count, for is_content() (specification, "Wrappers")."""
-    texts = [block for block in blocks if is_text(block)]
-    held: dict[str, list[list[Token]]] = {}
-    for block in blocks:
-        if where := outermost_of(block[0].context):
-            held.setdefault(where, []).append(block)
+def visible(blocks: Blocks) -> Blocks:
+    """Return what counts as visible (specification, "Hidden content")."""
+    texts = [block for block in blocks if is_text(block) and is_content(block)]
+    hidden = count(block for block in texts if "hidden" in block[0].context)
+    if hidden > count(texts) - hidden and 2 * hidden > count(blocks):
+        return blocks
+    return [block for block in blocks if "hidden" not in block[0].context]
+
+
+def hints_without_meaning(blocks: Blocks) -> set[str]:
+    """Return the hints that do not count (specification, "Wrappers")."""
     void: set[str] = set()
-    outside = count(block for block in texts if is_content(block[0].context))
-
-    def inside(those: list[list[Token]], without: set[str]) -> int:
-        shut = [b for b in those if is_text(b) and not is_content(b[0].context, void)]
-        return count(block for block in shut if is_content(block[0].context, void | without))
-
-    def more_than(those: list[list[Token]], share: float) -> bool:
-        return count(those) > share * count(blocks)
-
-    if held:
-        where = max(held, key=lambda where: count(held[where]))
-        those, own = held[where], {f"{where} {hint}" for hint in OWN}
-        context, within = those[-1][0].context, inside(those, own)
-        few = outside < 80
-        fits = (
-            ("own form" in context and more_than(those, 0.5))
-            or ("own comments" in context and more_than(those, 0.5) and few)
-            or (more_than(those, 0.75) and few)
-        )
-        if within > outside and fits:
-            void |= own
-            outside += within
-    commented = [
-        block
-        for block in blocks
-        if any(
-            mark in COMMENTS and f"{outermost_of(block[0].context)} {mark}" not in void
-            for mark in block[0].context
-        )
-    ]
-    if more_than(commented, 0.5) and inside(commented, COMMENTS) > outside and outside < 80:
-        void |= COMMENTS
+    for hints in ({"form"}, {"comments"}, {"form", "comments"}):
+        now = count(block for block in blocks if is_text(block) and is_content(block, void))
+        more = count(block for block in blocks if is_text(block) and is_content(block, void | hints))
+        if more - now > 2 * now:
+            void |= hints
     return void
 
 
-def judge(blocks: list[list[Token]], void: set[str]) -> tuple[list[tuple[int, list[Token]]], bool]:
-    """Return the kept blocks with their weights, and whether only what is inside counts."""
-    kept = [block for block in blocks if is_text(block) and is_content(block[0].context, void)]
-    inside = [block for block in kept if "main" in block[0].context]
-    inside_tokens, all_tokens = sum(map(len, inside)), sum(map(len, blocks))
-    only_inside = inside_tokens >= 80 and 100 * inside_tokens >= 15 * all_tokens
-    if only_inside:
-        kept = inside
-    kept_ones = set(map(id, kept))
+def without_labels(blocks: Blocks, kept: set[int]) -> set[int]:
+    """Return those kept, by their numbers, less what is a label between lists of links."""
+    return {
+        i
+        for i in kept
+        if len(blocks[i]) > 8
+        or "heading" in blocks[i][0].context
+        or i - 1 in kept
+        or i + 1 in kept
+    }
+
+
+def without_notice(blocks: Blocks, kept: set[int]) -> set[int]:
+    """Return those kept less what stands from the last copyright sign on."""
+    signs = [i for i in kept if "notice" in blocks[i][0].context]
+    if not signs or count(blocks[i] for i in kept if i >= max(signs)) > 100:
+        return kept
+    return {i for i in kept if i < max(signs)}
+
+
+def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
+    """Return the kept blocks with their weights."""
+    void = hints_without_meaning(blocks)
+    content = {i for i, block in enumerate(blocks) if is_content(block, void)}
+    texts = {i for i in content if is_text(blocks[i])}
+    inside = count(blocks[i] for i in texts if "main" in blocks[i][0].context)
+    if inside >= 80 and 100 * inside >= 15 * count(blocks):
+        content = {i for i in content if "main" in blocks[i][0].context}
+    kept = without_labels(blocks, texts & content)
+    tokens = count(blocks[i] for i in kept)
+    if tokens < 20 or 100 * tokens < 30 * count(blocks[i] for i in content):
+        kept = content
+    kept = without_notice(blocks, kept)
     judged: list[tuple[int, list[Token]]] = []
     said: set[tuple[bytes, ...]] = set()
-    for i, block in enumerate(blocks):
-        words = tuple(token.data for token in block)
-        if id(block) not in kept_ones or (len(words) >= 4 and words in said):
+    for i in sorted(kept):
+        words = tuple(token.data for token in blocks[i])
+        if len(words) >= 4 and words in said:
             continue
-        weighed = block
-        if "heading" in block[0].context:
-            bodies = (b for b in blocks[i:] if "heading" not in b[0].context)
-            weighed = next(bodies, [])
-        length = len(weighed) if id(weighed) in kept_ones else 0
-        judged.append((min(max(length, 2), 30), block))
+        weighed: int | None = i
+        if "heading" in blocks[i][0].context:
+            bodies = (j for j in range(i, len(blocks)) if "heading" not in blocks[j][0].context)
+            weighed = next(bodies, None)
+        length = len(blocks[weighed]) if weighed in kept else 0  # type: ignore[index]
+        judged.append((min(max(length, 2), 30), blocks[i]))
         said.add(words)
-    if sum(len(block) for _, block in judged) < 20:
-        return [(30, block) for block in blocks], only_inside
-    return judged, only_inside
+    return judged
+
+
+def sketch_of(shingles: Iterable[int]) -> bytes:
+    """Return the sketch of shingle hashes (specification, "Sketch")."""
+    least: dict[int, int] = {}
+    for shingle in shingles:
+        place, low = (shingle >> 32) * 255 >> 32, shingle & (2**32 - 1)
+        if low != 2**32 - 1:
+            least[place] = min(low, least.get(place, low))
+    bits = 0
+    for low in least.values():
+        bits ^= 1 << low % 256
+    return bytes([len(least)]) + bits.to_bytes(32, "little")
+
+
+def similarity(a: bytes, b: bytes) -> float:
+    """Return the similarity that two sketches tell (specification, "Similarity")."""
+    if not a[0] or not b[0]:
+        return float(a[0] == b[0])
+    differ = (int.from_bytes(a[1:], "little") ^ int.from_bytes(b[1:], "little")).bit_count()
+    alone = max(-128 * math.log(1 - min(2 * differ / 256, 0.97)), abs(a[0] - b[0]))
+    common = (a[0] + b[0] - alone) / 2
+    load = sum(math.log(255 / max(255 - sketch[0], 0.5)) for sketch in (a, b))
+    found = 1.0
+    for _ in range(5):
+        found = min(1, common / (255 * (1 - math.exp(-load / (1 + found)))))
+    return math.floor(found * 10000 + 0.5) / 10000 if common > 0 else 0.0
 
 
 def fingerprint_blocks(
     blocks: Iterable[tuple[int, Sequence[str]]], key: Key = (0, 0)
-) -> tuple[int, int, int]:
-    """Return value, check and features of blocks (weight, tokens)."""
+) -> tuple[int, bytes, int]:
+    """Return value, sketch and features of blocks (weight, tokens)."""
     weights: dict[int, int] = {}
     sequence = []
     for weight, tokens in blocks:
@@ -639,39 +691,38 @@ def fingerprint_blocks(
     if 0 < len(sequence) < 3:
         sequence += [0] * (3 - len(sequence))
     threes = zip(sequence, sequence[1:], sequence[2:], strict=False)
-    shingles = {shingle_hash(*three) for three in threes}
     value = simhash(list(weights), list(weights.values()))
-    return value, simhash(list(shingles)), len(weights)
+    return value, sketch_of(shingle_hash(*three) for three in threes), len(weights)
 
 
-def finish(page: Page, directory: bytes, key: Key) -> Reading:
-    blocks = blocks_of(page.pieces)
-    void = hints_without_meaning(blocks)
-    judged, only_inside = judge(blocks, void)
-    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judged]
-    value, check, features = fingerprint_blocks(kept, key)
-    targets = {
-        target_of(href, directory)
-        for href, context in page.links
-        if is_content(context, void) and ("main" in context or not only_inside)
-    }
-    links = {token_hash(target, key) for target in targets if target is not None}
-    text_bytes = sum(len(token.data) for block in blocks for token in block)
+def finish(page: Page) -> Reading:
+    blocks = visible(blocks_of(page.pieces))
+    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judge(blocks)]
+    value, sketch, features = fingerprint_blocks(kept, page.key)
     return Reading(
-        value, check, simhash(list(links)), features, len(links), text_bytes, page.data_bytes, kept
+        value,
+        sketch,
+        page.title,
+        page.canonical,
+        features,
+        count(blocks),
+        sum(len(block.tokens) for block in kept),
+        sum(len(token.data) for block in blocks for token in block),
+        page.data_bytes,
+        kept,
     )
 
 
-def read_html(html: bytes, directory: bytes = b"/", key: Key = (0, 0)) -> Reading:
-    """Return what a page of UTF-8 bytes comes to; directory as the specification's Links says."""
-    page = Page(html.decode("utf-8", "surrogateescape"))
+def read_html(html: bytes, directory: bytes = b"", key: Key = (0, 0)) -> Reading:
+    """Return what a page of UTF-8 bytes comes to; directory as the specification's Identity says."""
+    page = Page(html.decode("utf-8", "surrogateescape"), directory=directory, key=key)
     page.scan()
-    return finish(page, directory, key)
+    return finish(page)
 
 
 def read_text(text: str, key: Key = (0, 0)) -> Reading:
     """Return what plain text comes to."""
-    return finish(Page("", [Piece(one) for one in text]), b"/", key)
+    return finish(Page("", [Piece(one) for one in text], key=key))
 
 
 def stable() -> str:

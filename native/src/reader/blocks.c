@@ -1,16 +1,21 @@
 /*
  * Which blocks are main content, and what their words weigh (docs/fingerprint-spec.md, "Blocks").
  *
- * This is the one place of scoring: the scan gathers facts about blocks, here they are judged.
+ * This is the one place of scoring: the scan gathers facts about blocks, here they are judged. A weight
+ * only says how much a word counts in value; the sketch takes all kept words alike, so that a long
+ * licence never outweighs a short table of facts.
  */
 #include "reader/reading.h"
 
 enum {
     WEIGHT_LEAST = 2,
     WEIGHT_MOST = 30,
-    KEPT_LEAST = 20,     /* fewer kept tokens: the page counts whole */
+    KEPT_LEAST = 20,     /* fewer kept tokens, */
+    KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
     MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
-    MAIN_PERCENT = 15    /* and in percent of all tokens */
+    MAIN_PERCENT = 15,   /* and in percent of all tokens */
+    LABEL_MOST = 8,      /* tokens of a text between two blocks left out that is none of its own */
+    NOTICE_MOST = 100    /* tokens from the last copyright sign to the page's end */
 };
 
 static uint32_t weight_of(const struct block *block) {
@@ -25,7 +30,61 @@ static int main_holds_the_text(const struct ndd_reader *reader) {
         const struct block *block = &reader->blocks.at[i];
         if ((block->context & IN_MAIN) && is_text(block)) inside += block->tokens;
     }
-    return inside >= MAIN_LEAST && inside * 100 >= reader->tokens.n * (uint64_t)MAIN_PERCENT;
+    return inside >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
+}
+
+static int stands_where(const struct block *block, uint32_t needed) {
+    return in_content(block->context) && (block->context & needed) == needed;
+}
+
+/* Keeps the text of the content, and with_links its lists of links, too. */
+static void keep(struct ndd_reader *reader, uint32_t needed, int with_links) {
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        struct block *block = &reader->blocks.at[i];
+        int kept = stands_where(block, needed) && (with_links || !mostly_links(block));
+        block->weight = kept ? weight_of(block) : 0;
+    }
+}
+
+/* A few words between two lists of links, or at an end of them, are of the lists: a label, a separator. */
+static void leave_labels(struct ndd_reader *reader) {
+    struct block *blocks = reader->blocks.at;
+    size_t n = reader->blocks.n;
+    for (size_t i = 0; i < n; i++) {
+        if (blocks[i].weight == 0 || blocks[i].tokens > LABEL_MOST || blocks[i].context & IN_HEADING) continue;
+        int before = i == 0 || blocks[i - 1].weight == 0, after = i + 1 == n || blocks[i + 1].weight == 0;
+        if (before && after) blocks[i].weight = 0;
+    }
+}
+
+static uint64_t tokens_kept(const struct ndd_reader *reader) {
+    uint64_t kept = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
+    }
+    return kept;
+}
+
+static int is_list_of_links(const struct ndd_reader *reader, uint32_t needed) {
+    uint64_t kept = tokens_kept(reader), content = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        if (stands_where(&reader->blocks.at[i], needed)) content += reader->blocks.at[i].tokens;
+    }
+    return kept < KEPT_LEAST || kept * 100 < content * KEPT_PERCENT;
+}
+
+/* What little stands from the last copyright sign on: whose page it is, and under which licence. */
+static void leave_notice(struct ndd_reader *reader) {
+    uint64_t tokens = 0;
+    for (size_t i = reader->blocks.n; i > 0; i--) {
+        const struct block *block = &reader->blocks.at[i - 1];
+        if (block->weight == 0) continue;
+        tokens += block->tokens;
+        if (tokens > NOTICE_MOST) return;
+        if (!(block->context & IN_NOTICE)) continue;
+        for (; i <= reader->blocks.n; i++) reader->blocks.at[i - 1].weight = 0;
+        return;
+    }
 }
 
 /* A heading is worth what stands under it: as much as the next block that is none. */
@@ -38,39 +97,13 @@ static void weigh_headings(struct ndd_reader *reader) {
     }
 }
 
-static uint64_t tokens_kept(const struct ndd_reader *reader) {
-    uint64_t kept = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
-    }
-    return kept;
-}
-
-/* The links outside the content go, as do those without a target; lists of links stay, they are what a
- * listing is. */
-static void keep_links(struct ndd_reader *reader, uint32_t needed) {
-    size_t links = 0;
-    for (size_t i = 0; i < reader->links.n; i++) {
-        const struct link *link = &reader->links.at[i];
-        uint64_t hash;
-        if (!in_content(link->context) || (link->context & needed) != needed) continue;
-        if (target_hash(reader, link->href, link->length, &hash)) reader->links.at[links++].hash = hash;
-    }
-    reader->links.n = links;
-}
-
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        struct block *block = &reader->blocks.at[i];
-        int keep = is_text(block) && (block->context & needed) == needed;
-        block->weight = keep ? weight_of(block) : 0;
-    }
+    keep(reader, needed, 0);
+    leave_labels(reader);
+    if (is_list_of_links(reader, needed)) keep(reader, needed, 1);
+    leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);
-    if (tokens_kept(reader) < KEPT_LEAST) {
-        for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].weight = WEIGHT_MOST;
-    }
-    keep_links(reader, needed);
 }

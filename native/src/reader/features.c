@@ -1,5 +1,5 @@
 /*
- * Tokens of the kept blocks become features, and features a page's three fingerprints
+ * Tokens of the kept blocks become features and shingles, and these a page's value and sketch
  * (docs/fingerprint-spec.md, "Fingerprints").
  */
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "hash/hash.h"
 #include "reader/reading.h"
 #include "hash/simhash.h"
+#include "hash/sketch.h"
 
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
 
@@ -107,60 +108,25 @@ static void sum_words(struct ndd_reader *reader, size_t kept, ndd_page *page) {
     reader->status = ndd_simhash_weighted(round.hashes + 1, sums + 1, round.next - 1, &page->value);
 }
 
-/* Adds those that wait, round after round. */
-static int rounds_end(struct ndd_reader *reader, struct round *shared) {
-    while (shared->waiting > 0) {
-        size_t n = shared->waiting;
-        if (!round_begin(reader, shared, n)) return 0;
-        struct round round = *shared;
-        for (size_t i = 0; i < n; i++) {
-            uint32_t other;
-            round_add(&round, round.waits[i], &other);
-            round.waiting += other;
-        }
-        *shared = round;
-    }
-    return 1;
-}
-
-/* The distinct shingles of the kept tokens take the place of all tokens, whose last use this is. */
-static void sum_shingles(struct ndd_reader *reader, size_t kept, ndd_page *page) {
-    struct round round;
+static void sum_shingles(struct ndd_reader *reader, ndd_page *page) {
+    struct sketch sketch;
     uint64_t first = 0, second = 0;
     size_t seen = 0;
-    if (!first_round(reader, &round, kept, reader->tokens.at, reader->waits.at)) return;
+    sketch_begin(&sketch);
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->weight == 0) continue;
         const uint64_t *token = reader->tokens.at + block->first_token;
         for (uint32_t j = 0; j < block->tokens; j++) {
-            uint32_t other = 0;
             uint64_t third = token[j];
-            if (++seen >= 3) round_add(&round, hash_shingle(first, second, third), &other);
-            round.waiting += other;
+            if (++seen >= 3) sketch_add(&sketch, hash_shingle(first, second, third));
             first = second;
             second = third;
         }
     }
-    if (seen == 1) page->check = hash_shingle(second, 0, 0); /* too few for a run of three */
-    else if (seen == 2) page->check = hash_shingle(first, second, 0);
-    else if (seen > 2 && rounds_end(reader, &round)) page->check = ndd_simhash(round.hashes + 1, round.next - 1);
-}
-
-static void sum_links(struct ndd_reader *reader, ndd_page *page) {
-    struct round round;
-    size_t n = reader->links.n;
-    reader->set.n = reader->waits.n = 0;
-    if (!ROOM(reader, reader->set, n + 2) || !ROOM(reader, reader->waits, n + 1)) return;
-    if (!first_round(reader, &round, n, reader->set.at, reader->waits.at)) return;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t other;
-        round_add(&round, reader->links.at[i].hash, &other);
-        round.waiting += other;
-    }
-    if (!rounds_end(reader, &round)) return;
-    page->link_count = round.next - 1;
-    page->links = ndd_simhash(round.hashes + 1, round.next - 1);
+    if (seen == 1) sketch_add(&sketch, hash_shingle(second, 0, 0)); /* too few for a run of three */
+    else if (seen == 2) sketch_add(&sketch, hash_shingle(first, second, 0));
+    sketch_end(&sketch, page->sketch);
 }
 
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
@@ -170,8 +136,11 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     }
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
-    if (reader->status == NDD_OK) sum_shingles(reader, kept, page);
-    if (reader->status == NDD_OK) sum_links(reader, page);
+    sum_shingles(reader, page);
+    page->title = reader->title;
+    page->canonical = reader->canonical;
+    page->words = reader->words;
+    page->words_read = (uint32_t)kept;
     page->text_bytes = reader->text_bytes;
     page->data_bytes = reader->data_bytes;
     page->invalid_bytes = reader->invalid_bytes;

@@ -7,7 +7,7 @@
 #define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
-    return "words-0-3";
+    return "words-0-4";
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {
@@ -33,10 +33,11 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     if (reader == NULL || page == NULL || (bytes == NULL && n > 0)) return NDD_BAD_ARGUMENT;
     if (n > PAGE_MOST) return NDD_TOO_LARGE;
     scratch_trim(reader);
-    reader->tokens.n = reader->blocks.n = reader->links.n = 0;
+    reader->tokens.n = reader->blocks.n = 0;
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;
+    reader->title = reader->canonical = 0;
     reader->text_bytes = reader->data_bytes = reader->invalid_bytes = 0;
     reader->directory = NULL;
     reader->directory_length = 0;
@@ -44,12 +45,14 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->token_length = 0;
     reader->run = 0;
     reader->in_block = 0;
+    reader->notice = 0;
     return NDD_OK;
 }
 
 static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
     ndd_page made;
     if (reader->status == NDD_OK) {
+        hidden_settle(reader);
         blocks_weigh(reader);
         features_sum(reader, &made);
     }
@@ -98,9 +101,8 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->weight == 0) continue;
-        size_t end = i + 1 < reader->blocks.n ? block[1].first_word : reader->words_kept.n;
         show_weight(reader, block->weight);
-        show(reader, reader->words_kept.at + block->first_word, end - block->first_word - 1);
+        show(reader, reader->words_kept.at + block->first_word, block->end_word - block->first_word - 1);
         show(reader, (const uint8_t *)"\n", 1);
     }
     if (reader->status != NDD_OK) return reader->status;

@@ -4,11 +4,14 @@
  *     scan.c    bytes -> tags and text; keeps the stack of open elements and their context
  *     tags.c    a tag's name and attributes -> what they mean
  *     words.c   text -> tokens, gathered into blocks
- *     target.c  a link's href -> the bytes that stand for it
- *     wrappers.c  which hints do not count, for nearly all of the page is inside
+ *     identity.c  title and canonical URL -> what the page says it is
+ *     target.c  a URL -> the bytes that stand for it
+ *     hidden.c  whether what is hidden counts
+ *     wrappers.c  which hints do not count, for most of the text is inside
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
+ *     sketch.c  shingles -> how alike two texts are
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
  *     chunk.h   how several of them look at 16 bytes at a time, and at each where that is not known
@@ -19,27 +22,19 @@
 #include "ndd.h"
 
 /* What holds at a place in the page; an element hands its context down to what it contains. The first
- * six in the order of the TAG_ flags that give them.
- *
- * dropped, header and comments are hints that what is inside is no main content. The element whose hint
- * contains all others is the outermost one; hints inside of it are marked apart, for its own may turn out
- * not to count (wrappers.c). Its number stands in the context from OUTERMOST_ONE up. */
+ * ones in the order of the TAG_ flags that give them. */
 enum {
-    IN_SKIPPED = 1 << 0,  /* not visible: hidden, or an element whose content is not text */
-    IN_DROPPED = 1 << 1,  /* navigation, forms and the like */
+    IN_SKIPPED = 1 << 0,  /* no text: an element that holds none, or hidden within a line */
+    IN_DROPPED = 1 << 1,  /* navigation and the like: never content */
     IN_MAIN = 1 << 2,     /* article or main */
-    IN_HEADER = 1 << 3,
+    IN_HEADER = 1 << 3,   /* no content unless in main */
     IN_HEADING = 1 << 4,
     IN_LINK = 1 << 5,
-    IN_ANY = (1 << 6) - 1,
-    IN_COMMENTS = 1 << 6,
-    IN_FORM = 1 << 7, /* the outermost one is a form */
-    IN_OUTERMOST = IN_DROPPED | IN_HEADER | IN_COMMENTS | IN_FORM,
-    IN_DROPPED_INSIDE = 1 << 8,
-    IN_HEADER_INSIDE = 1 << 9,
-    IN_COMMENTS_INSIDE = 1 << 10,
-    OUTERMOST_ONE = 1 << 12,
-    OUTERMOST_MOST = (1 << 20) - 1 /* this one and all behind it have one number */
+    IN_FORM = 1 << 6,     /* hints that it is no content, which may turn out not to count (wrappers.c): */
+    IN_ANY = (1 << 7) - 1,
+    IN_COMMENTS = 1 << 7,
+    IN_HIDDEN = 1 << 8,   /* until a script or a click shows it (hidden.c) */
+    IN_NOTICE = 1 << 9    /* of a block: the sign of a copyright stands in it */
 };
 
 /* The text between two block-level tags. */
@@ -50,15 +45,8 @@ struct block {
     uint32_t context;   /* at its first token */
     uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
-};
-
-struct link {
-    union {
-        const uint8_t *href; /* in the page */
-        uint64_t hash;       /* of its target, once it is known to count (set by blocks.c) */
-    };
-    uint32_t length; /* of href */
-    uint32_t context;
+    size_t end_word;
+    uint64_t first_byte; /* of text, as text_bytes counts */
 };
 
 #define LIST(type) struct { type *at; size_t n, room; }
@@ -68,7 +56,6 @@ struct ndd_reader {
     ndd_status status; /* the first failure; after it nothing more is gathered */
     LIST(uint64_t) tokens;
     LIST(struct block) blocks;
-    LIST(struct link) links;
     LIST(uint64_t) set;         /* scratch of features.c and repeats.c */
     LIST(uint32_t) set_weights; /* scratch of features.c */
     LIST(uint32_t) slots;       /* scratch of features.c */
@@ -76,6 +63,9 @@ struct ndd_reader {
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
+    uint32_t words;     /* that a visitor sees (set by hidden.c) */
+    uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
+    uint32_t canonical;
     uint64_t text_bytes;
     uint64_t data_bytes;
     uint64_t invalid_bytes;
@@ -92,6 +82,7 @@ struct ndd_reader {
     uint32_t run;           /* characters in that run so far */
     uint32_t link_tokens;   /* of the last block so far */
     int in_block;           /* the last block is still open */
+    uint32_t notice;        /* IN_NOTICE if the next block begins with the sign */
 };
 
 /* scratch.c. ROOM makes room for so many more elements of a list; 0 and status set when there is
@@ -113,8 +104,15 @@ void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
 void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
-/* target.c: the hash of a link's target; 0 for none. */
+/* target.c: the hash of what a URL leads to; 0 for nothing. */
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
+
+/* identity.c: the hash of a title's text, and of a declared canonical URL; 0 for none. */
+uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, size_t n);
+uint32_t identity_canonical(const struct ndd_reader *reader, const uint8_t *href, size_t n);
+
+/* hidden.c: leaves out the blocks that are hidden, or takes the mark off all of them. */
+void hidden_settle(struct ndd_reader *reader);
 
 /* blocks.c */
 void blocks_weigh(struct ndd_reader *reader);
@@ -123,9 +121,8 @@ void blocks_weigh(struct ndd_reader *reader);
 void wrappers_open(struct ndd_reader *reader);
 
 static inline int in_content(uint32_t context) {
-    const uint32_t dropped = IN_DROPPED | IN_DROPPED_INSIDE | IN_COMMENTS | IN_COMMENTS_INSIDE;
-    if (context & dropped) return 0;
-    return !(context & (IN_HEADER | IN_HEADER_INSIDE)) || (context & IN_MAIN) != 0;
+    if (context & (IN_DROPPED | IN_FORM | IN_COMMENTS)) return 0;
+    return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 
 static inline int mostly_links(const struct block *block) {

@@ -27,7 +27,6 @@ struct scan {
     struct ndd_reader *reader;
     const uint8_t *end;
     uint32_t depth;
-    uint32_t outermost; /* elements with a hint that stand in none, so far */
     uint32_t too_deep; /* open elements that found no room */
     struct element stack[STACK_DEPTH];
 };
@@ -59,40 +58,29 @@ static void close_implied(struct scan *scan, uint32_t wanted, uint32_t fence) {
 /* A start tag may end elements that HTML lets stand open. */
 static void implied_ends(struct scan *scan, uint32_t flags) {
     if (flags & TAG_BLOCK) close_implied(scan, TAG_PARAGRAPH, TAG_BLOCK);
-    if (!(flags & (TAG_ITEM | TAG_TERM | TAG_CELL | TAG_ROW | TAG_GROUP | TAG_LINK))) return;
+    if (!(flags & (TAG_ITEM | TAG_TERM | TAG_CELL | TAG_ROW | TAG_GROUP | TAG_LINK | TAG_OPTION))) return;
     if (flags & TAG_ITEM) close_implied(scan, TAG_ITEM, TAG_LIST | TAG_CELL | TAG_TABLE);
     else if (flags & TAG_TERM) close_implied(scan, TAG_TERM, TAG_TERMS | TAG_CELL | TAG_TABLE);
     else if (flags & TAG_CELL) close_implied(scan, TAG_CELL, TAG_ROW | TAG_TABLE);
     else if (flags & TAG_ROW) close_implied(scan, TAG_ROW, TAG_TABLE);
     else if (flags & TAG_GROUP) close_implied(scan, TAG_GROUP, TAG_TABLE);
     else if (flags & TAG_LINK) close_implied(scan, TAG_LINK, TAG_BLOCK);
+    else if (flags & TAG_OPTION) close_implied(scan, TAG_OPTION, TAG_BLOCK);
 }
 
 _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DROPPED &&
                TAG_MAIN / TAG_SKIP == IN_MAIN && TAG_HEADER / TAG_SKIP == IN_HEADER &&
-               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK,
+               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK && TAG_FORM / TAG_SKIP == IN_FORM,
                "marks of a context stand in the order of the flags of tags");
 
-static uint32_t context_of(struct scan *scan, uint32_t flags, const struct attributes *attributes) {
+static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct attributes *attributes) {
     uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
-        if (attributes->hidden) context |= IN_SKIPPED;
+        if (attributes->hidden) context |= flags & TAG_BLOCK ? IN_HIDDEN : IN_SKIPPED;
         if (attributes->dropped) context |= IN_DROPPED;
         if (attributes->main) context |= IN_MAIN;
-        if (attributes->comments) context |= IN_COMMENTS;
-    }
-    uint32_t hints = context & IN_OUTERMOST;
-    if (hints == 0 || outer & IN_SKIPPED) return outer | context;
-    if (outer & IN_OUTERMOST) {
-        context &= ~hints;
-        if (hints & IN_DROPPED) context |= IN_DROPPED_INSIDE;
-        if (hints & IN_HEADER) context |= IN_HEADER_INSIDE;
-        if (hints & IN_COMMENTS) context |= IN_COMMENTS_INSIDE;
-    } else {
-        if (flags & TAG_FORM) context |= IN_FORM;
-        if (scan->outermost < OUTERMOST_MOST) scan->outermost++;
-        context |= scan->outermost * OUTERMOST_ONE;
+        if (attributes->comments && flags & TAG_BLOCK) context |= IN_COMMENTS;
     }
     return outer | context;
 }
@@ -130,13 +118,13 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    struct attributes attributes = {0, 0, 0, 0, 0, 0, NULL, 0};
+    struct attributes attributes = {0, 0, 0, 0, 0, 0, 0, NULL, 0};
     const uint8_t *after = p + 1;
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
-        int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & TAG_SCRIPT;
-        attributes.comments = (context & IN_COMMENTS_INSIDE) != 0;
+        int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & (TAG_SCRIPT | TAG_REL);
+        attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS) != 0;
         after = tag_attributes(p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
@@ -148,19 +136,19 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         words_break(reader);
         const uint8_t *next = raw_end(scan, after, name, &content_end);
         if ((flags & TAG_SCRIPT) && attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
+        if ((flags & TAG_TITLE) && reader->title == 0 && !(reader->context & IN_SKIPPED)) {
+            reader->title = identity_title(reader, after, (size_t)(content_end - after));
+        }
         return next;
+    }
+    if ((flags & TAG_REL) && attributes.canonical && attributes.href != NULL && reader->canonical == 0 &&
+        !(reader->context & IN_SKIPPED)) {
+        reader->canonical = identity_canonical(reader, attributes.href, attributes.href_length);
     }
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     uint32_t context = context_of(scan, flags, &attributes);
-    int is_link = (flags & TAG_LINK) && attributes.href != NULL && !(context & IN_SKIPPED);
-    if (is_link && ROOM(reader, reader->links, 1)) {
-        struct link *link = &reader->links.at[reader->links.n++];
-        link->href = attributes.href;
-        link->length = (uint32_t)attributes.href_length;
-        link->context = context;
-    }
     if (scan->depth == STACK_DEPTH) {
         scan->too_deep++;
         return after;
@@ -258,7 +246,6 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.end = html + n;
     scan.depth = 0;
     scan.too_deep = 0;
-    scan.outermost = 0;
     const uint8_t *at = html;
     reader->context = 0;
     while (at < scan.end && reader->status == NDD_OK) {

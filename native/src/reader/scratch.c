@@ -25,7 +25,6 @@ int scratch_grow(struct ndd_reader *reader, void *list, size_t element, size_t m
 static size_t scratch_bytes(const struct ndd_reader *reader) {
     return reader->tokens.room * sizeof *reader->tokens.at +
            reader->blocks.room * sizeof *reader->blocks.at +
-           reader->links.room * sizeof *reader->links.at +
            reader->set.room * sizeof *reader->set.at +
            reader->set_weights.room * sizeof *reader->set_weights.at +
            reader->slots.room * sizeof *reader->slots.at +
@@ -38,7 +37,6 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
 void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->tokens);
     DROP(reader->blocks);
-    DROP(reader->links);
     DROP(reader->set);
     DROP(reader->set_weights);
     DROP(reader->slots);

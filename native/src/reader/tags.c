@@ -39,6 +39,18 @@ static int has_word(const uint8_t *value, size_t n, const char *const *words) {
     return 0;
 }
 
+/* Whether one of the pieces between spaces is the word. */
+static int has_token(const uint8_t *value, size_t n, const char *word) {
+    size_t i = 0;
+    while (i < n) {
+        while (i < n && is_html_space(value[i])) i++;
+        size_t start = i;
+        while (i < n && !is_html_space(value[i])) i++;
+        if (equals(value + start, i - start, word)) return 1;
+    }
+    return 0;
+}
+
 static const char *const comment_words[] = {"comment", "comments", "disqus", "reply", "replies",
                                             "respond", "discussion", "livefyre", NULL};
 /* has_word(value, n, comment_words). Nearly every class and id is asked, and hardly any says yes: so
@@ -113,6 +125,9 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
     switch (n) {
     case 2:
         if (!found->comments && equals(name, n, "id") && has_comment_word(value, length, end)) found->comments = 1;
+        break;
+    case 3:
+        if (equals(name, n, "rel") && has_token(value, length, "canonical")) found->canonical = 1;
         break;
     case 4:
         switch (small4(name)) {

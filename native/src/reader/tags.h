@@ -30,6 +30,7 @@ static inline uint32_t tag_flags(uint64_t name) {
 
 /* What the attributes of a start tag said. */
 struct attributes {
+    int canonical; /* rel has the word canonical (for link) */
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
     int dropped;   /* a role of navigation */
     int comments;  /* a class or id word of comments */

@@ -1,7 +1,7 @@
 /*
- * A link target (docs/fingerprint-spec.md, "Links"): its path and query, without what changes from
- * visit to visit. Host, fragment, session and tracking parameters go; a target inside the page's own
- * folder counts relative to it.
+ * What a canonical URL leads to (docs/fingerprint-spec.md, "Identity"): its path and query, without what
+ * changes from visit to visit. Host, fragment, session and tracking parameters go; a relative one is
+ * completed with the page's own folder.
  */
 #include <string.h>
 
@@ -102,7 +102,7 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
 }
 
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
-    uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES];
+    uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES], joined[TARGET_BYTES];
     const uint8_t *target = href;
     size_t length = n;
     if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
@@ -127,10 +127,12 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
         target += 2;
         length -= 2;
     }
-    if (reader->directory_length > 1 && length >= reader->directory_length &&
-        memcmp(target, reader->directory, reader->directory_length) == 0) {
-        target += reader->directory_length;
-        length -= reader->directory_length;
+    int relative = skip == 0 && (length == 0 || (target[0] != '/' && target[0] != '?'));
+    if (relative && reader->directory_length + length <= TARGET_BYTES && reader->directory_length > 0) {
+        memcpy(joined, reader->directory, reader->directory_length);
+        memcpy(joined + reader->directory_length, target, length);
+        target = joined;
+        length += reader->directory_length;
     }
     if (find_near(target, target + length, '?') != NULL || find_near(target, target + length, ';') != NULL) {
         length = without_volatile(target, length, kept);

@@ -17,6 +17,8 @@
 /* Tokens are hashed where they stand, with 16 bytes to spare behind them. */
 #define TOKEN_BYTES 128
 
+#define COPYRIGHT_SIGN 0xa9
+
 /* For an ASCII byte that belongs to words its lower case, for any other byte 0. */
 static const uint8_t ascii_word[256] = {
     ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6',
@@ -42,8 +44,10 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
     struct block *opened = &reader->blocks.at[reader->blocks.n++];
     memset(opened, 0, sizeof *opened);
     opened->first_token = (uint32_t)reader->tokens.n;
-    opened->context = context;
+    opened->context = context | reader->notice;
+    reader->notice = 0;
     opened->first_word = reader->words_kept.n;
+    opened->first_byte = reader->text_bytes;
     reader->link_tokens = 0;
     reader->in_block = 1;
     return 1;
@@ -51,9 +55,9 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
 
 /* Adds a token of n bytes by its hash; 0 without memory. */
 static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, uint32_t context) {
-    reader->text_bytes += n;
     if (!ROOM(reader, reader->tokens, 1)) return 0;
     if (!reader->in_block && !open_block(reader, context)) return 0;
+    reader->text_bytes += n;
     reader->link_tokens += context / IN_LINK & 1;
     reader->tokens.at[reader->tokens.n++] = hash;
     return 1;
@@ -96,10 +100,12 @@ void words_break(struct ndd_reader *reader) {
 
 void words_end_block(struct ndd_reader *reader) {
     words_break(reader);
+    reader->notice = 0;
     if (!reader->in_block) return;
     struct block *ended = &reader->blocks.at[reader->blocks.n - 1];
     ended->tokens = (uint32_t)reader->tokens.n - ended->first_token;
     ended->link_tokens = reader->link_tokens;
+    ended->end_word = reader->words_kept.n;
     reader->in_block = 0;
 }
 
@@ -130,6 +136,10 @@ static inline void add_character(struct ndd_reader *reader, struct character cha
     default: /* a byte that is no character takes 1; none else does that comes here */
         reader->invalid_bytes += character.taken == 1;
         words_break(reader);
+        if (character.lower == COPYRIGHT_SIGN) {
+            if (reader->in_block) reader->blocks.at[reader->blocks.n - 1].context |= IN_NOTICE;
+            else reader->notice = IN_NOTICE;
+        }
     }
 }
 

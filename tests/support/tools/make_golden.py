@@ -11,7 +11,7 @@ from typing import Any
 
 import oracle
 
-RECIPE = "words-0-3"
+RECIPE = "words-0-4"
 SECRETS = ("a secret of this crawl", "Geheimnis ä 秘密")
 TOKENS = (
     *("", "a", "the", "naïve", "中文", "0123456", "01234567", "012345678", "0123456789abcdef"),
@@ -19,6 +19,7 @@ TOKENS = (
 )
 SHINGLES = (("the", "quick", "brown"), ("brown", "quick", "the"), ("the", "quick"), ("the",))
 ONE = 0x123456789ABCDEF0
+COUNTS = ("features", "words", "words_read", "text_bytes", "data_bytes")
 SIMHASHES: tuple[tuple[str, list[int], list[float] | None], ...] = (
     ("none", [], None),
     ("100 times `deadbeef`", [0xDEADBEEF] * 100, None),
@@ -48,9 +49,10 @@ TEXTS = (
 )
 PAGES = {  # file -> its URL and that URL's directory
     "english.html": ("https://news.example/2026/harbour.html", b"/2026/"),
-    **dict.fromkeys(("chinese.html", "arabic.html", "thai.html", "russian.html"), (None, b"/")),
+    **dict.fromkeys(("chinese.html", "arabic.html", "thai.html", "russian.html"), (None, b"")),
     "listing.html": ("https://shop.example/shop/rope/index.html?page=2", b"/shop/rope/"),
-    **dict.fromkeys(("short.html", "markup.html", "webforms.html", "forum.html"), (None, b"/")),
+    **dict.fromkeys(("short.html", "markup.html", "webforms.html", "forum.html"), (None, b"")),
+    **dict.fromkeys(("product.html", "hidden.html"), (None, b"")),
 }
 CHARACTERS = {
     "unicode": "15.1.0",
@@ -81,10 +83,19 @@ def text_vector(text: str, key: oracle.Key) -> dict[str, Any]:
         "text": text,
         "tokens": [word for block in public.blocks for word in block.tokens],
         "value": hexadecimal(public.value),
-        "check": hexadecimal(public.check),
+        "sketch": public.sketch.hex(),
         "features": public.features,
         "keyed_value": hexadecimal(keyed.value),
-        "keyed_check": hexadecimal(keyed.check),
+        "keyed_sketch": keyed.sketch.hex(),
+    }
+
+
+def hashes_of(page: oracle.Reading) -> dict[str, str]:
+    return {
+        "value": hexadecimal(page.value),
+        "sketch": page.sketch.hex(),
+        "title": f"{page.title:08x}",
+        "canonical": f"{page.canonical:08x}",
     }
 
 
@@ -93,14 +104,12 @@ def page_vector(name: str, key: oracle.Key) -> dict[str, Any]:
     html = (oracle.GOLDEN / name).read_bytes()
     public = oracle.read_html(html, directory)
     keyed = oracle.read_html(html, directory, key)
-    hashes = {name: hexadecimal(getattr(public, name)) for name in ("value", "check", "links")}
-    counts = ("features", "link_count", "text_bytes", "data_bytes")
     return {
         "file": name,
         "url": url,
-        **hashes,
-        **{count: getattr(public, count) for count in counts},
-        **{f"keyed_{one}": hexadecimal(getattr(keyed, one)) for one in hashes},
+        **hashes_of(public),
+        **{count: getattr(public, count) for count in COUNTS},
+        **{f"keyed_{name}": digits for name, digits in hashes_of(keyed).items()},
         "blocks": [[block.weight, " ".join(block.tokens)] for block in public.blocks],
     }
 
@@ -162,8 +171,7 @@ def section(vectors: dict[str, Any]) -> str:
     """Return the specification's section of golden vectors."""
     secret, pages = vectors["secrets"][0], vectors["pages"]
     urls = [page["url"] for page in pages if page["url"]]
-    counts = ("features", "link_count", "text_bytes", "data_bytes")
-    hashes = ("value", "check", "links")
+    hashes = ("value", "title", "canonical")
     lines = [
         "## Golden vectors",
         "",
@@ -191,27 +199,29 @@ def section(vectors: dict[str, Any]) -> str:
         if len(v["href"]) < 100
     ]
     rows.append(["`/` and 3000 times `a`", "its first 2041 bytes"])
-    lines += ["**Link targets**, where the page's directory is `/docs/`", ""]
+    lines += ["**Targets**, where the page's directory is `/docs/`", ""]
     lines += table("`href`", "target", rows=rows)
     rows = [
         [
             *(quoted(v["text"]), " ".join(map(code, v["tokens"])), str(v["features"])),
-            *(code(v["value"]), code(v["check"])),
+            *(code(v["value"]), code(v["sketch"])),
         ]
         for v in vectors["texts"]
     ]
-    lines += ["**Plain texts**; the links of each are `0000000000000000`", ""]
-    lines += table("text", "tokens", "`features`", "`value`", "`check`", rows=rows)
+    lines += ["**Plain texts**, without title and canonical URL", ""]
+    lines += table("text", "tokens", "`features`", "`value`", "`sketch`", rows=rows)
     lines += [
         f"**Pages** of `tests/golden/`. The URL of `english.html` is `{urls[0]}`, that of `listing.html`",
         f"`{urls[1]}`; the others have none. Their blocks stand in `golden.json`.",
         "",
     ]
     rows = [
-        [code(page["file"]), *(code(page[h]) for h in hashes), *(str(page[c]) for c in counts)]
+        [code(page["file"]), *(code(page[h]) for h in hashes), *(str(page[c]) for c in COUNTS)]
         for page in pages
     ]
-    lines += table("page", *map(code, (*hashes, *counts)), rows=rows)
+    lines += table("page", *map(code, (*hashes, *COUNTS)), rows=rows)
+    rows = [[code(page["file"]), code(page["sketch"])] for page in pages]
+    lines += table("page", "`sketch`", rows=rows)
     rows = [[code(page["file"]), *(code(page[f"keyed_{h}"]) for h in hashes)] for page in pages]
     lines += table("page, keyed", *map(code, hashes), rows=rows)
     characters = vectors["characters"]
