@@ -22,8 +22,7 @@ from dedup.core.fingerprint import (
 )
 from dedup.core.pairs import find_all, find_clusters
 from dedup.core.table import Match, Table
-from dedup.detector import Detector
-from dedup.detector.opening import open, open_async
+from dedup.detector import AsyncDetector, Detector, open, open_async
 from dedup.model.errors import (
     DedupError,
     EventInvalid,
@@ -40,6 +39,7 @@ from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
 __version__ = _version("crawl-dedup")
 
 __all__ = [
+    "AsyncDetector",
     "DedupError",
     "Design",
     "Detector",

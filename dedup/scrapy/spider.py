@@ -117,24 +117,28 @@ class _Output:
             and noted.get("status") == "near_duplicate"
             and "explored" not in noted
         )
-        self._own: frozenset[str] = frozenset()
-        self._comes_again = False
-        if self._token is None or response.request is None:
-            return
-        try:
-            self._own = own_urls(response.request, response)
-        except Exception as error:
-            session.counts.fault(error, f"{response} is parsed, but not remembered")
-            session.end(self._token, accepted=False)
+        self._response = response
+        self._asked_again = False
 
     def __enter__(self) -> Self:
         return self
 
     def passes(self, yielded: Request) -> bool:
         """Whether a request goes on to the engine."""
-        if yielded.dont_filter and yielded.url in self._own:
-            self._comes_again = True  # a retry; a mere link to itself is filtered by Scrapy
+        if yielded.dont_filter and not self._asked_again:  # Scrapy filters a mere link to itself
+            self._asked_again = self._is_own(yielded)
         return not self._follows_nothing
 
+    def _is_own(self, yielded: Request) -> bool:
+        """Whether a request is for the page itself: a retry."""
+        request = self._response.request
+        if self._token is None or request is None:
+            return False
+        try:
+            return yielded.url in own_urls(request, self._response)
+        except Exception as error:
+            self._session.counts.fault(error, f"{request} is parsed, but not remembered")
+            return True
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._session.end(self._token, accepted=kind is None and not self._comes_again)
+        self._session.end(self._token, accepted=kind is None and not self._asked_again)

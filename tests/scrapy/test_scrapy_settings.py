@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.utils.conf import build_component_list
 
-import dedup.detector.detector
+import dedup
 from dedup.model.errors import UsageError
 from dedup.scrapy import Addon, CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.settings import EXEMPTIONS, Config
@@ -292,9 +292,7 @@ def project(site, tmp_path_factory):
     (folder / "project.py").write_text(SETTINGS)
     (folder / "spiders.py").write_text(SPIDER.format(url=site.url))
     for namespace in ("twins", "default"):
-        with dedup.detector.detector.open(
-            folder / ".scrapy" / "dedup", namespace=namespace
-        ) as detector:
+        with dedup.open(folder / ".scrapy" / "dedup", namespace=namespace) as detector:
             page = detector.fingerprint(article(1).body)
             detector.insert(detector.reserve(page, "http://127.0.0.1/original"))
     return folder

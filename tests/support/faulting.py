@@ -43,8 +43,10 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
-    "dedup.detector.detector": "open site_of agreed_recipe same_recipe check_namespace",
-    "dedup.scrapy.embedded": "check_namespace",
+    "dedup.detector.detector": "site_of",
+    "dedup.detector.opening": "agreed_recipe",
+    "dedup.model.policy": "check_namespace",
+    "dedup.scrapy.embedded": "open_embedded",
     "dedup.scrapy.downloader": "forget_copied mark_own",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
@@ -57,7 +59,7 @@ FUNCTIONS = {
     "dedup.store.store": "load_table save_table same_recipe agreed_recipe check_namespace",
 }
 CLASSES = {
-    "dedup.detector.detector": "Detector",
+    "dedup.detector.detector": "EmbeddedDetector",
     "dedup.detector.reservations": "Reservations",
     "dedup.store.documents": "Documents",
     "dedup.store.file": "DocumentsFile",

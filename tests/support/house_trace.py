@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -52,7 +53,9 @@ def page_trace() -> PageTrace:
 
 def heavy_imports(module: str = "dedup.scrapy") -> list[str]:
     """Return which heavy libraries importing a module loads."""
-    code = f"import json, sys, {module}; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    code = (
+        f"import json, sys, {module}; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     found: list[str] = json.loads(done.stdout)
     return found
@@ -93,7 +96,7 @@ class _Calls:
     def summed(self) -> PageTrace:
         files = [file for file, _ in self.names]
         left, returns = {files[0]} if files else set(), 0
-        for before, file in zip(files, files[1:], strict=False):
+        for before, file in pairwise(files):
             returns += file != before and file in left
             left.add(file)
         return PageTrace(len(files), len(left), returns)

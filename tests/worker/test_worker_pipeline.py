@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pagestream
 import pytest
+from dedup.worker.judge import EmbeddedJudge, Reader
 
 import dedup
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.batch import Batch, Reading
-from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.pipeline import Events, Pipeline, Refused
 from dedup.worker.records import Output, Record
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
 from dedup.service.log.dead_letters import letters
