@@ -130,10 +130,10 @@ class _Running:
         except RuntimeError:  # the loop is closed
             coroutine.close()
             raise _closed() from None
-        self._waiting.add(future)
-        if self._over:
-            future.cancel()
         try:
+            self._waiting.add(future)
+            if self._over:
+                future.cancel()
             return future.result()
         except CancelledError:  # by close(), in another thread
             raise _closed() from None
