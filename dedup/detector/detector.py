@@ -20,7 +20,7 @@ from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdi
 from dedup.detector.interface import Detector
 from dedup.detector.open_stores import Accepted, OpenStore, give_back
 from dedup.detector.reservations import Ending
-from dedup.detector.rules import guarded, near_duplicates, with_a_say
+from dedup.detector.rules import deciding_here, guarded, near_duplicates
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Policy
@@ -29,6 +29,8 @@ from dedup.model.values import Document, Neighbour, PageFingerprint, Status, Ver
 from dedup.store import Applied, give_up, give_up_more
 
 __all__ = ["EmbeddedDetector"]
+
+_NONE: list[Neighbour] = []
 
 
 class EmbeddedDetector(Detector):
@@ -81,10 +83,8 @@ class EmbeddedDetector(Detector):
 
     def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page. See Detector.probe()."""
-        if page.recipe != self.recipe.id:
-            same_recipe(self.recipe.id, page.recipe)
         with self._shared.lock:
-            self._check_open()
+            self._check_open(page)
             found = self._store.near(page.value, self.policy.distance)
         return near_duplicates(page, domain or "", None, found, self.policy)
 
@@ -136,10 +136,10 @@ class EmbeddedDetector(Detector):
 
         Raises UsageError, too, for a token that was used for something else.
         """
-        same_recipe(self.recipe.id, page.recipe)
         domain = site_of(key, url, domain)
+        k = self.policy.distance
         with self._shared.lock:
-            self._check_open()
+            self._check_open(page)
             now = self._clock()
             if token is not None and (held := self._taken(token, key, page)) is not None:
                 return held
@@ -149,8 +149,12 @@ class EmbeddedDetector(Detector):
                 return Verdict("exempt", "short", key, None, None, None, page, None, domain)
             if home and (key in self._store or self._reservations.holds(key, now)):
                 return self._accept("refetch", "", key, page, domain, now, token, home)
-            inserted = self._stored(page, domain, key)
-            in_flight = self._in_flight(page, domain, key, now, home)
+            inserted = in_flight = _NONE
+            if found := self._store.near(page.value, k):
+                inserted = near_duplicates(page, domain, key, found, self.policy)
+            if held_near := self._reservations.near(page.value, k, now):
+                counting = deciding_here(key, home, held_near)
+                in_flight = near_duplicates(page, domain, key, counting, self.policy)
             if not inserted and not in_flight:
                 return self._accept("unique", "", key, page, domain, now, token, home)
             if guard:
@@ -330,19 +334,10 @@ class EmbeddedDetector(Detector):
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
-    def _stored(self, page: PageFingerprint, domain: str, key: str) -> list[Neighbour]:
-        found = self._store.near(page.value, self.policy.distance)
-        return near_duplicates(page, domain, key, found, self.policy) if found else []
-
-    def _in_flight(
-        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
-    ) -> list[Neighbour]:
-        found = self._reservations.near(page.value, self.policy.distance, now)
-        if not found:
-            return []
-        return near_duplicates(page, domain, key, with_a_say(key, home, found), self.policy)
-
-    def _check_open(self) -> None:
+    def _check_open(self, page: PageFingerprint | None = None) -> None:
+        """Raise if the detector is closed, or a page that is judged is of another recipe."""
+        if page is not None and page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
         if self._closed:
             raise UsageError("the detector is closed")
         if self._shared.left:

@@ -13,6 +13,7 @@ from scrapy.utils.conf import build_component_list
 
 import dedup
 from dedup.model.errors import UsageError
+from dedup.model.policy import Options
 from dedup.scrapy import Addon, CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.settings import EXEMPTIONS, Config
 
@@ -25,22 +26,24 @@ def test_defaults():
     """Without a setting: drop, the recipe's distances, global scope, one second of waiting."""
     assert config() == Config(
         mode="drop",
-        distance=None,
-        total_distance=None,
-        min_features=None,
-        scope="global",
+        options=Options(
+            distance=None,
+            total_distance=None,
+            min_features=None,
+            scope="global",
+            timeout_seconds=0.5,
+            reservation_seconds=600.0,
+            secret=None,
+        ),
         namespace=None,
         path=Path(".scrapy/dedup"),
         service=(),
-        timeout_seconds=0.5,
         kafka=None,
         wait_seconds=1.0,
-        reservation_seconds=600.0,
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
         explore=0.0,
         report=None,
-        secret=None,
     )
 
 
@@ -158,12 +161,13 @@ RIGHT = [
 @pytest.mark.parametrize(("name", "value", "field", "read"), RIGHT)
 def test_right_setting(name, value, field, read):
     """A setting means the same as text (-s on the command line) and as a Python value."""
-    assert getattr(config(**{"DEDUP_EXEMPT": ["short"], name: value}), field) == read
+    found = config(**{"DEDUP_EXEMPT": ["short"], name: value})
+    assert getattr(found if hasattr(found, field) else found.options, field) == read
 
 
 def test_empty_pages_are_never_judged():
     """Without the exemption "short" a page still needs one word to be compared."""
-    assert config(DEDUP_EXEMPT=[]).min_features == 1
+    assert config(DEDUP_EXEMPT=[]).options.min_features == 1
 
 
 def test_kafka():

@@ -47,10 +47,9 @@ FUNCTIONS = {
     "dedup.detector.opening": "agreed_recipe",
     "dedup.model.policy": "check_namespace",
     "dedup.scrapy.embedded": "open_embedded",
-    "dedup.scrapy.downloader": "forget_copied mark_own",
+    "dedup.scrapy.middlewares": "forget_copied mark_own own_urls",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
-    "dedup.scrapy.spider": "own_urls",
     "dedup.store.documents": (
         "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
     ),
@@ -250,9 +249,8 @@ def _counted(owner: type, name: str) -> None:
 
 def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
-    from dedup.scrapy.downloader import DownloaderMiddleware
+    from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
     from dedup.scrapy.session import Session
-    from dedup.scrapy.spider import _Output
     from dedup.store import Store
 
     _marked(Session, "_open", "opening")
