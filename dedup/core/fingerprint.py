@@ -4,31 +4,36 @@ The rule kept here: bytes go to the core as they are wherever that is right. A p
 when it is not UTF-8, and then once (dedup.core.encodings). numpy is not needed here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from dedup.core.encodings import as_utf8, guessed_utf8
 from dedup.core.integers import number
 from dedup.core.native import check, ffi, lib
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of
+from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 from dedup.model.values import PageFingerprint
 
 __all__ = [
+    "SKETCH_BYTES",
     "Block",
     "PageReading",
     "distance",
     "fingerprint",
     "fingerprint_text",
-    "identity",
     "keyed_recipe",
     "main_words",
     "near_duplicate",
     "read_page",
+    "similarities",
     "similarity",
 ]
+
+
+SKETCH_BYTES: int = lib.NDD_SKETCH_BYTES
 
 
 class PageReading(NamedTuple):
@@ -122,16 +127,17 @@ def main_words(
 
 
 def near_duplicate(a: PageFingerprint, b: PageFingerprint, *, same_site: bool = True) -> bool:
-    """Whether two pages are near-duplicates by their recipe's rule.
+    """Whether two pages' texts are near-duplicates by their recipe's rule.
 
     same_site says whether both are of one registrable domain. Raises RecipeMismatch when the
-    fingerprints follow different recipes.
+    fingerprints follow different recipes, UsageError for a sketch of another length.
     """
     same_recipe(a.recipe, b.recipe)
-    recipe = recipe_of(a.recipe)
-    if a.unread or b.unread or distance(a.value, b.value) > recipe.distance:
+    policy = Options().policy(recipe_of(a.recipe))
+    if a.unread or b.unread or distance(a.value, b.value) > policy.distance:
         return False
-    return similarity(a, b) >= recipe.least_similarity(min(a.features, b.features), same_site)
+    least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
+    return similarity(a, b) >= least
 
 
 def similarity(a: PageFingerprint, b: PageFingerprint) -> float:
@@ -142,27 +148,23 @@ def similarity(a: PageFingerprint, b: PageFingerprint) -> float:
     the fingerprints follow different recipes, UsageError for a sketch of another length.
     """
     same_recipe(a.recipe, b.recipe)
-    for page in (a, b):
-        if len(page.sketch) != lib.NDD_SKETCH_BYTES:
-            raise UsageError(
-                f"a sketch has {len(page.sketch)} bytes; it must have {lib.NDD_SKETCH_BYTES}"
-            )
-    return float(lib.ndd_similarity(a.sketch, b.sketch))
+    return similarities(a.sketch, [b.sketch])[0]
 
 
-def identity(a: PageFingerprint, b: PageFingerprint) -> Literal["same", "other", "unknown"]:
-    """Return what two pages of one site say themselves: that they are the same, or another, page.
+def similarities(sketch: bytes, others: Sequence[bytes]) -> list[float]:
+    """Return the similarity() of a sketch with each of others.
 
-    Another title, or another canonical URL where both declare one, is another page.
+    Raises UsageError for a sketch of another length than SKETCH_BYTES.
     """
-    said = [
-        (mine, theirs)
-        for mine, theirs in ((a.title, b.title), (a.canonical, b.canonical))
-        if mine and theirs
-    ]
-    if any(mine != theirs for mine, theirs in said):
-        return "other"
-    return "same" if said else "unknown"
+    if not others:
+        return []
+    joined = b"".join(others)
+    if len(sketch) != SKETCH_BYTES or len(joined) != SKETCH_BYTES * len(others):
+        lengths = {len(each) for each in (sketch, *others)} - {SKETCH_BYTES}
+        raise UsageError(f"a sketch has {lengths or 'odd'} bytes; it must have {SKETCH_BYTES}")
+    found = ffi.new("double[]", len(others))
+    lib.ndd_similarities(sketch, joined, len(others), found)
+    return list(found)
 
 
 def distance(a: int, b: int) -> int:
@@ -248,9 +250,8 @@ def _page(page: Any, recipe: Recipe) -> PageFingerprint:
     return PageFingerprint(
         page.value,
         bytes(ffi.buffer(page.sketch)),
-        page.title,
-        page.canonical,
+        page.title << 32 | page.canonical,
         page.features,
-        page.words_read * 8 < page.words * recipe.read_eighths,
         recipe.id,
+        page.words_read * 8 < page.words * recipe.read_eighths,
     )

@@ -20,12 +20,19 @@ from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdi
 from dedup.detector.interface import Detector
 from dedup.detector.open_stores import Accepted, OpenStore, give_back
 from dedup.detector.reservations import Ending
-from dedup.detector.rules import deciding_here, guarded, near_duplicates
+from dedup.detector.rules import deciding_here, near_duplicates, not_other
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import Document, Neighbour, PageFingerprint, Status, Verdict
+from dedup.model.values import (
+    Document,
+    Neighbour,
+    PageFingerprint,
+    Status,
+    Verdict,
+    kept_verdict,
+)
 from dedup.store import Applied, give_up, give_up_more
 
 __all__ = ["EmbeddedDetector"]
@@ -91,13 +98,13 @@ class EmbeddedDetector(Detector):
     def probe_many(
         self,
         values: Numbers,
-        checks: Sequence[int],
+        sketches: Sequence[bytes],
         recipe: str,
         *,
         domain: str | None = None,
         limit: int | None = None,
     ) -> dict[int, list[Neighbour]]:
-        """Probe pages given by value and check, as probe() does; return neighbours by index.
+        """Probe pages given by value and sketch, as probe() does; return neighbours by index.
 
         Pages without any are left out of the dictionary. Raises as probe() does, and TooMany (a
         UsageError) if more than `limit` documents were to be looked at.
@@ -109,7 +116,7 @@ class EmbeddedDetector(Detector):
             near = self._store.near_many(array, self.policy.distance, limit)
         found: dict[int, list[Neighbour]] = {}
         for i, documents in near.items():
-            page = PageFingerprint(int(array[i]), checks[i], 0, 2**32 - 1, 0, recipe)
+            page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
             if neighbours := near_duplicates(page, domain or "", None, documents, self.policy):
                 found[i] = neighbours
         return found
@@ -143,10 +150,12 @@ class EmbeddedDetector(Detector):
             now = self._clock()
             if token is not None and (held := self._taken(token, key, page)) is not None:
                 return held
+            if page.unread:
+                return kept_verdict("unread", page, key, domain)
             if exempt:
                 return self._accept("exempt", exempt, key, page, domain, now, token, home)
             if page.features < self.policy.min_features:
-                return Verdict("exempt", "short", key, None, None, None, page, None, domain)
+                return kept_verdict("short", page, key, domain)
             if home and (key in self._store or self._reservations.holds(key, now)):
                 return self._accept("refetch", "", key, page, domain, now, token, home)
             inserted = in_flight = _NONE
@@ -158,13 +167,14 @@ class EmbeddedDetector(Detector):
             if not inserted and not in_flight:
                 return self._accept("unique", "", key, page, domain, now, token, home)
             if guard:
-                inserted = guarded(page, inserted, self.recipe)
-                in_flight = guarded(page, in_flight, self.recipe)
+                inserted, in_flight = not_other(inserted), not_other(in_flight)
             if not inserted and not in_flight:
-                return self._accept("exempt", "new_links", key, page, domain, now, token, home)
+                return self._accept("exempt", "other_title", key, page, domain, now, token, home)
         status: Status = "near_duplicate" if inserted else "pending"
         of = (inserted or in_flight)[0]
-        return Verdict(status, "", key, of.key, of.distance, of.check_distance, page, None, domain)
+        return Verdict(
+            status, "", key, of.key, of.distance, of.similarity, of.identity, page, None, domain
+        )
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last. They are one transaction, unless some of them are near each other."""
@@ -181,9 +191,9 @@ class EmbeddedDetector(Detector):
     ) -> tuple[Applied, int]:
         """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
 
-        An event ends those with the same key, value and check, whoever sent it. Returns the counts,
-        and how many of the documents had an inserted near-duplicate of another key and nothing new
-        among their links: pages that raced, at other services say, or were kept by other reasons.
+        An event ends those with the same key, value and sketch, whoever sent it. Returns the counts,
+        and how many of the documents had an inserted near-duplicate of another key that is not
+        another page by its own word: pages that raced, at other services say, or were kept by other reasons.
         With judge=False that is not looked into, and 0.
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
@@ -193,7 +203,7 @@ class EmbeddedDetector(Detector):
             counts, documents = apply_changes(self._shared, changes, offsets)
             if not judge:
                 return counts, 0
-            return counts, count_late(self._shared, documents, self.recipe, self.policy)
+            return counts, count_late(self._shared, documents, self.policy)
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition of the log that was applied; {}: none was."""
@@ -254,7 +264,16 @@ class EmbeddedDetector(Detector):
         seen = held.judged
         assert isinstance(seen, Seen)
         return Verdict(
-            seen.status, seen.reason, held.key, None, None, None, held.page, token, held.domain
+            seen.status,
+            seen.reason,
+            held.key,
+            None,
+            None,
+            None,
+            None,
+            held.page,
+            token,
+            held.domain,
         )
 
     def ending(self, token: str) -> Ending | None:
@@ -332,7 +351,7 @@ class EmbeddedDetector(Detector):
             token=token,
             home=home,
         )
-        return Verdict(status, reason, key, None, None, None, page, token, domain)
+        return Verdict(status, reason, key, None, None, None, None, page, token, domain)
 
     def _check_open(self, page: PageFingerprint | None = None) -> None:
         """Raise if the detector is closed, or a page that is judged is of another recipe."""

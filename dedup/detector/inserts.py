@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dedup.detector.open_stores import OpenStore
-from dedup.detector.rules import guarded, near_duplicates
+from dedup.detector.rules import near_duplicates, not_other
 from dedup.model.errors import UsageError
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
@@ -49,9 +49,7 @@ def insert_verdicts(
             _insert_batch(shared, batch)
             batch = []
         due = _is_due(shared, verdict, recipe)
-        late.append(
-            due and verdict.status == "unique" and _is_late(shared, verdict, recipe, policy)
-        )
+        late.append(due and verdict.status == "unique" and _is_late(shared, verdict, policy))
         if due:
             batch.append(verdict)
     _insert_batch(shared, batch)
@@ -77,17 +75,15 @@ def apply_changes(
     return counts, last
 
 
-def count_late(
-    shared: OpenStore, documents: Sequence[Document], recipe: Recipe, policy: Policy
-) -> int:
-    """Return how many documents have a near-duplicate of another key, and no links that are new."""
+def count_late(shared: OpenStore, documents: Sequence[Document], policy: Policy) -> int:
+    """Return how many documents have a near-duplicate of another key that is not another page by title."""
     if not documents:
         return 0
     values = np.array([document.page.value for document in documents], np.uint64)
     late = 0
     for i, found in shared.store.near_many(values, policy.distance).items():
         page, domain, key = documents[i].page, documents[i].domain, documents[i].key
-        late += bool(guarded(page, near_duplicates(page, domain, key, found, policy), recipe))
+        late += bool(not_other(near_duplicates(page, domain, key, found, policy)))
     return late
 
 
@@ -100,7 +96,7 @@ def _is_due(shared: OpenStore, verdict: Verdict, recipe: Recipe) -> bool:
         )
     if page.recipe != recipe.id:
         same_recipe(recipe.id, page.recipe)
-    if (page.value | page.check | page.links) >> 64:  # a negative number leaves -1
+    if (page.value | page.identity) >> 64:  # a negative number leaves -1
         raise UsageError(f"{page} is not allowed: fingerprints are 0 to 2**64 - 1")
     held = shared.reservations.get(token)
     if held is not None and (held.key, held.page) != (verdict.key, page):
@@ -122,7 +118,7 @@ def _are_near(verdict: Verdict, batch: list[Verdict], k: int) -> bool:
     )
 
 
-def _is_late(shared: OpenStore, verdict: Verdict, recipe: Recipe, policy: Policy) -> bool:
+def _is_late(shared: OpenStore, verdict: Verdict, policy: Policy) -> bool:
     """Whether a near-duplicate of a page that was unique has been inserted since."""
     page = verdict.page
     held = shared.reservations.get(verdict.token or "")
@@ -137,7 +133,7 @@ def _is_late(shared: OpenStore, verdict: Verdict, recipe: Recipe, policy: Policy
         return False
     found = shared.store.near(page.value, policy.distance)
     alike = near_duplicates(page, verdict.domain, verdict.key, found, policy)
-    return bool(guarded(page, alike, recipe))
+    return bool(not_other(alike))
 
 
 def _insert_batch(shared: OpenStore, batch: list[Verdict]) -> None:

@@ -63,9 +63,9 @@ class Detector(_Fingerprints):
 
     @abstractmethod
     def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+        """Return the stored near-duplicates of a page, the most similar first, at most 1000.
 
-        Nearest is by distance, then check_distance, then key. In the scope "site" only documents
+        Of equally similar ones the nearest by distance comes first, then the smallest key. In the scope "site" only documents
         of the given domain count; without one, none do.
         Raises RecipeMismatch, StoreDamaged, and ServiceUnavailable.
         """
@@ -87,9 +87,10 @@ class Detector(_Fingerprints):
         url     the URL that gives the registrable domain; without one in it, the key is taken for one
         domain  the registrable domain itself, if it is known and not ""
         exempt  a reason that keeps the page without being judged; it is reserved all the same
-        guard   False turns the listing guard off
+        guard   whether a page whose near-duplicates are all other pages of its site by their own word
+                (title, canonical URL) is kept as exempt, "other_title"
 
-        A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
+        A verdict with a token (unique, refetch, exempt but not short or unread) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
         with exempt="in_flight". A reservation whose answer does not come in time is released.
 

@@ -1,23 +1,23 @@
 """The rules of the verdict: which of the pages nearby count. Values in, values out.
 
-    within k -> both distances, lengths, scope -> near-duplicates -> the listing guard -> matches
-    in flight -> those that are decided here
+    within k -> scope -> similarity of the texts -> near-duplicates -> identity -> matches
+    in flight -> those whose word counts
 
-Two pages are near-duplicates when the distance of their values is at most `distance`, that and the
-distance of their checks together at most `total_distance`, and neither has fewer than
-`min_features` features; in the scope "site" they also share a registrable domain.
+Two pages are near-duplicates when the distance of their values is at most the policy's, and the
+estimated similarity of their texts at least what the policy asks for pages of one registrable domain,
+of two, or of few words; in the scope "site" they also share a registrable domain.
 
 The rule kept here: whatever is left out leaves a page without a match, and so keeps it.
 """
 
 from collections.abc import Iterable
 
+from dedup.core.fingerprint import similarities
 from dedup.detector.reservations import Reservation
 from dedup.model.policy import Policy
-from dedup.model.recipes import Recipe
-from dedup.model.values import Document, Neighbour, PageFingerprint
+from dedup.model.values import Document, Identity, Neighbour, PageFingerprint, identity_of
 
-__all__ = ["deciding_here", "guarded", "near_duplicates"]
+__all__ = ["deciding_here", "near_duplicates", "not_other"]
 
 
 def near_duplicates(
@@ -27,41 +27,43 @@ def near_duplicates(
     found: Iterable[tuple[Document | Reservation, int]],
     policy: Policy,
 ) -> list[Neighbour]:
-    """Of what was found within k, with distances in bits, return the near-duplicates under a policy.
+    """Return the near-duplicates among what was found within k, with distances in bits.
 
-    Nearest first: by distance, then check_distance, then key. What bears the page's own key is
+    The most similar first, then the nearest, then the smallest key. What bears the page's own key is
     itself, and left out; in the scope "site" so is what is not of the given domain, and everything
     where that is "".
     """
     if page.features < policy.min_features:
         return []
+    others = [
+        (other, distance)
+        for other, distance in found
+        if other.key != key and (policy.scope == "global" or (domain and other.domain == domain))
+    ]
+    alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
     neighbours = []
-    for other, distance in found:
-        check_distance = (page.check ^ other.page.check).bit_count()
-        if (
-            other.key != key
-            and distance + check_distance <= policy.total_distance
-            and other.page.features >= policy.min_features
-            and (policy.scope == "global" or (domain and other.domain == domain))
-        ):
-            links_distance = (page.links ^ other.page.links).bit_count()
-            neighbours.append(
-                Neighbour(other.key, distance, check_distance, links_distance, other.domain)
-            )
-    return sorted(neighbours, key=lambda n: (n.distance, n.check_distance, n.key))
+    for (other, distance), similarity in zip(others, alike, strict=True):
+        same_site = bool(domain) and other.domain == domain
+        fewer = min(page.features, other.page.features)
+        if similarity >= policy.least_similarity(fewer, same_site=same_site):
+            identity: Identity = "unknown"
+            if same_site:
+                identity = identity_of(page.identity, other.page.identity)
+                if distance == 0 and similarity == 1 and identity == "other":
+                    identity = "unknown"  # word for word the same: its own word counts for nothing
+            neighbours.append(Neighbour(other.key, distance, similarity, identity, other.domain))
+    return sorted(neighbours, key=lambda n: (-n.similarity, n.distance, n.key))
 
 
-def guarded(page: PageFingerprint, neighbours: list[Neighbour], recipe: Recipe) -> list[Neighbour]:
-    """The listing guard: of a page with enough links, those with other ones do not count."""
-    if not recipe.guarded(page.features, page.link_count):
-        return neighbours
-    return [n for n in neighbours if n.links_distance <= recipe.guard_distance]
+def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:
+    """Leave out the pages of this site that say, as this page does, that they are another page."""
+    return [n for n in neighbours if n.identity != "other"]
 
 
 def deciding_here(
     key: str, home: bool, found: Iterable[tuple[Reservation, int]]
 ) -> list[tuple[Reservation, int]]:
-    """Of the pages in flight near a page with this key, return those that it has to wait for.
+    """Of the pages in flight near a page with this key, return those that may hold it up.
 
     Between two in flight the home of the smaller key decides (dedup.wire.shards); a page that was
     accepted counts at its own. In a store that is the home of every key that is all of them.

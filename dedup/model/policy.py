@@ -21,28 +21,50 @@ from dedup.model.names import check_namespace
 from dedup.model.recipes import Recipe, recipe_of
 
 __all__ = [
+    "NEVER",
     "RESERVATION_SECONDS",
     "TIMEOUT_SECONDS",
     "OpenOptions",
     "Options",
     "Policy",
     "Scope",
+    "Similarity",
 ]
 
 Scope = Literal["global", "site"]
+Preset = Literal["careful", "paper"]
+Similarity = float | Preset
+
+PAPER_DISTANCE = 3  # of Manku, Jain and Das Sarma (WWW 2007)
+NEVER = 2.0  # a similarity that no two texts have
 
 RESERVATION_SECONDS = 600.0
 TIMEOUT_SECONDS = 0.5
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """When two pages are near-duplicates, and how long a page may be in flight."""
+    """When two pages are near-duplicates, and how long a page may be in flight.
+
+    The numbers are those of Recipe, which describes them.
+    """
 
     distance: int
-    total_distance: int
+    similarity: float
+    similarity_across: float
+    similarity_short: float
     min_features: int
+    full_features: int
     scope: Scope
     reservation_seconds: float
+
+    def least_similarity(self, features: int, *, same_site: bool) -> float:
+        """Return the similarity from which two pages are near-duplicates, NEVER for none.
+
+        features is that of the page with fewer.
+        """
+        if features >= self.full_features:
+            return self.similarity if same_site else self.similarity_across
+        return self.similarity_short if same_site and features >= self.min_features else NEVER
 
 
 class OpenOptions(TypedDict, total=False):
@@ -50,7 +72,7 @@ class OpenOptions(TypedDict, total=False):
 
     namespace: str
     distance: int | None
-    total_distance: int | None
+    similarity: Similarity | None
     min_features: int | None
     scope: Scope
     secret: str | None
@@ -65,7 +87,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace            pages of one namespace are compared with each other
     distance             greatest Hamming distance of value, 0 to 15 bits; None: the recipe's
-    total_distance       greatest sum of the distances of value and check, 0 to 128 bits
+    similarity           least similarity of two texts, 0 to 1, of one site or of two; or "careful",
+                         the recipe's, or "paper": k = 3, and the simhash alone decides
     min_features         pages with fewer features are exempt
     scope                "global", or "site": only pages of the same registrable domain match
     secret               keys the recipe
@@ -77,7 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: str = "default"
     distance: int | None = None
-    total_distance: int | None = None
+    similarity: Similarity | None = None
     min_features: int | None = None
     scope: Scope = "global"
     secret: str | None = None
@@ -90,7 +113,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """Raise UsageError naming the option that is outside what is allowed."""
         check_namespace(self.namespace)
         _check_number("distance", self.distance, 0, 15, "bits")
-        _check_number("total_distance", self.total_distance, 0, 128, "bits")
+        _check_similarity(self.similarity)
         _check_number("min_features", self.min_features, 0, 2**32 - 1, "features")
         if self.scope not in get_args(Scope):
             raise UsageError(f"scope {self.scope!r} is not allowed: 'global' or 'site'")
@@ -110,13 +133,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def policy(self, recipe: Recipe) -> Policy:
         """Return the policy in force; what was left open is the recipe's."""
+        paper = self.similarity == "paper"
+        chosen = 0.0 if paper else None if self.similarity in _RECIPES else float(self.similarity)  # type: ignore[arg-type]
         return Policy(
-            _number(self.distance, recipe.distance),
-            _number(self.total_distance, recipe.total_distance),
-            _number(self.min_features, recipe.min_features),
+            _number(self.distance, PAPER_DISTANCE if paper else recipe.distance),
+            recipe.similarity if chosen is None else chosen,
+            recipe.similarity_across if chosen is None else chosen,
+            recipe.similarity_short if chosen is None else max(chosen, recipe.similarity_short),
+            least := _number(self.min_features, recipe.min_features),
+            max(least, recipe.full_features),
             self.scope,
             float(self.reservation_seconds),
         )
+
+
+_RECIPES = (None, "careful")
 
 
 def _number(given: int | None, usual: int) -> int:
@@ -129,6 +160,15 @@ def _check_number(name: str, value: object, low: int, high: int, unit: str) -> N
     if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
         raise UsageError(
             f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
+        )
+
+
+def _check_similarity(value: object) -> None:
+    if value in _RECIPES or value == "paper":
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UsageError(
+            f"similarity {value!r} is not allowed: a number from 0 to 1, 'careful' or 'paper'"
         )
 
 

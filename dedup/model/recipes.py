@@ -7,52 +7,44 @@ secrets never meet.
 """
 
 from hashlib import blake2b
+
 import msgspec
 
 from dedup.model.errors import RecipeMismatch, UsageError
 
-__all__ = ["NEVER", "NEWEST", "Recipe", "recipe_of", "same_recipe"]
+__all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
 NEWEST = "words-0-4"
-NEVER = 2.0  # a similarity that no two texts have
 _RETIRED = ("words-0-1", "words-0-2", "words-0-3")
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How pages are fingerprinted and when two are near-duplicates. Distances are in bits,
-    similarities are estimated Jaccard similarities of the 3-token shingles, 0 to 1.
+    """How pages are fingerprinted and when two are near-duplicates.
+
+    Similarities are estimated Jaccard similarities of the texts' 3-token shingles, 0 to 1.
 
     id              for example "words-0-4"; with a secret "words-0-4.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given
-    distance            k: greatest distance of value
-    similarity          least similarity of two texts of one site (registrable domain)
-    similarity_elsewhere  and of two sites, whose pages share no template
-    similarity_short    and of one site, where a page has fewer than min_features
-    min_features        a page with fewer is judged inside its site only
-    short_features      a page with fewer than this is exempt ("short")
-    read_eighths        a page of which fewer eighths of the words were read is exempt ("unread")
+    distance        k: greatest distance of value, in bits
+    similarity      least similarity of two texts of one site (registrable domain)
+    similarity_across  and of two sites, whose pages share no template
+    similarity_short   and of one site, where one of them has fewer than full_features
+    min_features    a page with fewer features is exempt ("short")
+    full_features   a page with fewer is compared inside its site only
+    read_eighths    a page of which fewer eighths of the words were read is exempt ("unread")
     """
 
     id: str
     key: tuple[int, int] | None = (0, 0)
     distance: int = 8
     similarity: float = 0.875
-    similarity_elsewhere: float = 0.75
+    similarity_across: float = 0.75
     similarity_short: float = 0.9
-    min_features: int = 20
-    short_features: int = 8
+    min_features: int = 8
+    full_features: int = 20
     read_eighths: int = 1
-
-    def least_similarity(self, features: int, same_site: bool) -> float:
-        """Return the similarity from which two pages are near-duplicates; above 1 for never.
-
-        features is that of the page with fewer.
-        """
-        if features >= self.min_features:
-            return self.similarity if same_site else self.similarity_elsewhere
-        return self.similarity_short if same_site and features >= self.short_features else NEVER
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:

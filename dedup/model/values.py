@@ -9,9 +9,20 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Document", "Neighbour", "PageFingerprint", "Status", "Verdict", "hex_fingerprint"]
+__all__ = [
+    "Document",
+    "Identity",
+    "Neighbour",
+    "PageFingerprint",
+    "Status",
+    "Verdict",
+    "hex_fingerprint",
+    "identity_of",
+    "kept_verdict",
+]
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
+Identity = Literal["same", "other", "unknown"]
 
 
 def hex_fingerprint(value: int) -> str:
@@ -22,22 +33,21 @@ def hex_fingerprint(value: int) -> str:
 class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     """What a page's content comes to (docs/fingerprint-spec.md).
 
-    value      64-bit simhash of the weighted words of the main content; the one the tables hold
-    sketch     33 bytes over its 3-token shingles: how alike two texts are (dedup.fingerprint.similarity)
-    title      32-bit hash of its title, 0 without one
-    canonical  32-bit hash of the canonical URL that it declares, 0 for none
-    features   number of distinct words behind value
-    unread     too little of the page was read for it to be judged
-    recipe     id of the recipe that made all of them
+    value     64-bit simhash of the weighted words of the main content; the one the tables hold
+    sketch    33 bytes over its 3-token shingles, from which the similarity of two texts is estimated
+    identity  what the page says it is: the 32-bit hash of its title, 0 without one, and below it that
+              of the canonical URL that it declares, 0 for none
+    features  number of distinct words behind value
+    recipe    id of the recipe that made all of them
+    unread    too little of the page was read for it to be judged; such a page is never stored
     """
 
     value: int
     sketch: bytes
-    title: int
-    canonical: int
+    identity: int
     features: int
-    unread: bool
     recipe: str
+    unread: bool = False
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
@@ -53,12 +63,17 @@ class Document(msgspec.Struct, frozen=True, gc=False):
 
 
 class Neighbour(msgspec.Struct, frozen=True, gc=False):
-    """A stored document whose value lies within k of a probed page; distances are in bits."""
+    """A stored near-duplicate of a probed page.
+
+    distance    Hamming distance of value, in bits
+    similarity  estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1
+    identity    whether the two pages say themselves that they are the same page of their site
+    """
 
     key: str
     distance: int
-    check_distance: int
-    links_distance: int
+    similarity: float
+    identity: Identity
     domain: str
 
 
@@ -69,12 +84,14 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
                     near-duplicate is in flight: ask again), or exempt
     reason          why the page is exempt, else ""
     key             the page's document key
-    of              key of the nearest near-duplicate (near_duplicate, pending), else None
+    of              key of the most similar near-duplicate (near_duplicate, pending), else None
     distance        its Hamming distance of value in bits, else None
-    check_distance  its Hamming distance of check in bits, else None
+    similarity      the estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1, else None
+    identity        "same" or "other": what the two pages say of themselves by title and canonical URL;
+                    "unknown" if they say nothing, or are of two sites; None without a near-duplicate
     page            the fingerprint that was judged
     token           what insert() and release() take to end the reservation; None when the page
-                    holds none (near_duplicate, pending, short pages)
+                    holds none (near_duplicate, pending, short and unread pages)
     domain          the page's registrable domain, "" if it has none
     """
 
@@ -83,7 +100,28 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     key: str
     of: str | None
     distance: int | None
-    check_distance: int | None
+    similarity: float | None
+    identity: Identity | None
     page: PageFingerprint
     token: str | None
     domain: str = ""
+
+
+def kept_verdict(reason: str, page: PageFingerprint, key: str, domain: str) -> Verdict:
+    """Return the verdict on a page that is exempt and holds no reservation."""
+    return Verdict("exempt", reason, key, None, None, None, None, page, None, domain)
+
+
+def identity_of(a: int, b: int) -> Identity:
+    """Return what two pages of one site say of themselves, by their PageFingerprint.identity.
+
+    Another title, or another canonical URL where both declare one, is another page.
+    """
+    said = [(a >> shift & _HALF, b >> shift & _HALF) for shift in (32, 0)]
+    both = [(mine, theirs) for mine, theirs in said if mine and theirs]
+    if any(mine != theirs for mine, theirs in both):
+        return "other"
+    return "same" if both else "unknown"
+
+
+_HALF = 2**32 - 1
