@@ -522,7 +522,7 @@ class Page:
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
-                marks.add("comments")
+                marks.add("inner comments" if "comments" in self.context else "comments")
             if tag.says("main roles", "role"):
                 marks.add("main")
         return marks
@@ -568,7 +568,7 @@ Blocks = list[list[Token]]
 def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool:
     """Whether a block stands in content, where the void hints do not count."""
     context = block[0].context - void
-    if context & {"dropped", "form", "comments"}:
+    if context & {"dropped", "form", "comments", "inner comments"}:
         return False
     return "main" in context or "header" not in context
 
@@ -593,7 +593,8 @@ def visible(blocks: Blocks) -> Blocks:
 def hints_without_meaning(blocks: Blocks) -> set[str]:
     """Return the hints that do not count (specification, "Wrappers")."""
     void: set[str] = set()
-    for hints in ({"form"}, {"comments"}, {"form", "comments"}):
+    every = {"comments", "inner comments"}
+    for hints in ({"form"}, {"comments"}, every, {"form", "comments"}, {"form"} | every):
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
         more = count(block for block in blocks if is_text(block) and is_content(block, void | hints))
         if more - now > 2 * now:
