@@ -29,8 +29,8 @@ __all__ = [
     "main_words",
     "near_duplicate",
     "read_page",
-    "similarity",
     "simhash",
+    "similarity",
     "token_hashes",
 ]
 

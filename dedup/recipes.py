@@ -7,6 +7,7 @@ secrets never meet.
 """
 
 from hashlib import blake2b
+
 import msgspec
 
 from dedup.errors import RecipeMismatch, UsageError
@@ -19,20 +20,21 @@ _RETIRED = ("words-0-1", "words-0-2", "words-0-3")
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How pages are fingerprinted and when two are near-duplicates. Distances are in bits,
-    similarities are estimated Jaccard similarities of the 3-token shingles, 0 to 1.
+    """How pages are fingerprinted and when two are near-duplicates.
 
-    id              for example "words-0-4"; with a secret "words-0-4.3f2a9c1e", where the digits
-                    identify the secret without giving it away
-    key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
-                    the id names a secret that was not given
-    distance            k: greatest distance of value
-    similarity          least similarity of two texts of one site (registrable domain)
+    Distances are in bits; similarities are estimated shares of word triples in both texts, 0 to 1.
+
+    id                    for example "words-0-4"; with a secret "words-0-4.3f2a9c1e", where the
+                          digits identify the secret without giving it away
+    key                   the two 64-bit numbers that key the hashes; (0, 0) without a secret, None
+                          when the id names a secret that was not given
+    distance              k: greatest distance of value
+    similarity            least similarity of two texts of one site (registrable domain)
     similarity_elsewhere  and of two sites, whose pages share no template
-    similarity_short    and of one site, where a page has fewer than min_features
-    min_features        a page with fewer is judged inside its site only
-    short_features      a page with fewer than this is exempt ("short")
-    read_eighths        a page of which fewer eighths of the words were read is exempt ("unread")
+    similarity_short      and of one site, where a page has fewer than min_features
+    min_features          a page with fewer is judged inside its site only
+    short_features        a page with fewer than this is exempt ("short")
+    read_eighths          a page of which fewer eighths of the words were read is exempt ("unread")
     """
 
     id: str

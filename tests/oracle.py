@@ -596,7 +596,9 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
     every = {"comments", "inner comments"}
     for hints in ({"form"}, {"comments"}, every, {"form", "comments"}, {"form"} | every):
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
-        more = count(block for block in blocks if is_text(block) and is_content(block, void | hints))
+        more = count(
+            block for block in blocks if is_text(block) and is_content(block, void | hints)
+        )
         if more - now > 2 * now:
             void |= hints
     return void
@@ -607,10 +609,7 @@ def without_labels(blocks: Blocks, kept: set[int]) -> set[int]:
     return {
         i
         for i in kept
-        if len(blocks[i]) > 8
-        or "heading" in blocks[i][0].context
-        or i - 1 in kept
-        or i + 1 in kept
+        if len(blocks[i]) > 8 or "heading" in blocks[i][0].context or i - 1 in kept or i + 1 in kept
     }
 
 
@@ -645,7 +644,7 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
         if "heading" in blocks[i][0].context:
             bodies = (j for j in range(i, len(blocks)) if "heading" not in blocks[j][0].context)
             weighed = next(bodies, None)
-        length = len(blocks[weighed]) if weighed in kept else 0  # type: ignore[index]
+        length = len(blocks[weighed]) if weighed in kept else 0
         judged.append((min(max(length, 2), 30), blocks[i]))
         said.add(words)
     return judged
@@ -698,7 +697,9 @@ def fingerprint_blocks(
 
 def finish(page: Page) -> Reading:
     blocks = visible(blocks_of(page.pieces))
-    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judge(blocks)]
+    kept = [
+        Block(weight, [token.data.decode() for token in block]) for weight, block in judge(blocks)
+    ]
     value, sketch, features = fingerprint_blocks(kept, page.key)
     return Reading(
         value,

@@ -25,8 +25,8 @@ from dedup.fingerprint import (
     main_words,
     near_duplicate,
     read_page,
-    similarity,
     simhash,
+    similarity,
     token_hashes,
 )
 from dedup.recipes import Recipe, recipe_of
@@ -313,7 +313,10 @@ def test_texts_are_golden(vector: dict[str, Any]) -> None:
     """The texts of the specification, in many scripts, public and keyed."""
     public = fingerprint_text(vector["text"])
     keyed = fingerprint_text(vector["text"], recipe=KEYED)
-    assert (hex_fingerprint(public.value), public.sketch.hex()) == (vector["value"], vector["sketch"])
+    assert (hex_fingerprint(public.value), public.sketch.hex()) == (
+        vector["value"],
+        vector["sketch"],
+    )
     assert hex_fingerprint(keyed.value) == vector["keyed_value"]
     assert keyed.sketch.hex() == vector["keyed_sketch"]
     assert (public.features, public.title, public.canonical) == (vector["features"], 0, 0)
@@ -344,9 +347,7 @@ def test_every_character_has_the_class_of_the_specification() -> None:
 
 def test_text_without_words_gives_0() -> None:
     """No features: everything is 0."""
-    assert fingerprint_text(" - . ") == PageFingerprint(
-        0, bytes(33), 0, 0, 0, False, "words-0-4"
-    )
+    assert fingerprint_text(" - . ") == PageFingerprint(0, bytes(33), 0, 0, 0, False, "words-0-4")
 
 
 def test_markup_in_plain_text_is_text() -> None:
@@ -471,7 +472,10 @@ class TestGoldenPages:
         found = reading.fingerprint
         assert found.recipe == GOLDEN["recipe"]
         assert (hex_fingerprint(found.value), found.sketch.hex()) == (page["value"], page["sketch"])
-        assert (f"{found.title:08x}", f"{found.canonical:08x}") == (page["title"], page["canonical"])
+        assert (f"{found.title:08x}", f"{found.canonical:08x}") == (
+            page["title"],
+            page["canonical"],
+        )
         assert found.features == page["features"]
         counts = ("text_bytes", "data_bytes", "words", "words_read")
         assert reading[1:] == tuple(page[count] for count in counts)
@@ -612,7 +616,9 @@ def test_targets_are_golden(vector: dict[str, Any]) -> None:
 
 
 TITLES = st.lists(
-    st.sampled_from([*"aB -é\t\n©中", "\u00a0", "&nbsp;", "&amp;", "&#x20;", "&bogus", "&", "x" * 500]),
+    st.sampled_from(
+        [*"aB -é\t\n©中", "\u00a0", "&nbsp;", "&amp;", "&#x20;", "&bogus", "&", "x" * 500]
+    ),
     max_size=12,
 ).map("".join)
 
@@ -689,7 +695,8 @@ def made(
 def alike(least: float, most: float) -> bytes:
     """Return a sketch whose similarity to that of made() lies between."""
     for bits in range(256):
-        sketch = b"\xff" + (2**bits - 1).to_bytes(32, "little")
+        ones: int = 2**bits - 1
+        sketch = b"\xff" + ones.to_bytes(32, "little")
         if least <= oracle.similarity(made().sketch, sketch) < most:
             return sketch
     raise AssertionError((least, most))
@@ -712,7 +719,10 @@ def test_similarity_is_near_the_true_one(share: float, count: int) -> None:
     for seed in range(10):
         common = int(2 * count * share / (1 + share))
         texts = [
-            {oracle.mix(i + (10**6 * (10 * seed + (side if i >= common else 0)))) for i in range(count)}
+            {
+                oracle.mix(i + (10**6 * (10 * seed + (side if i >= common else 0))))
+                for i in range(count)
+            }
             for side in (1, 2)
         ]
         true = len(texts[0] & texts[1]) / len(texts[0] | texts[1])

@@ -28,7 +28,9 @@ def test_a_recipe_has_the_distances_of_the_specification() -> None:
     text = oracle.section("Decision")
     names = ("distance", "similarity", "similarity_elsewhere", "similarity_short")
     for name in (*names, "min_features", "short_features"):
-        assert re.search(rf"^\| `{name}`[^|]*\| {getattr(recipe, name)} \|", text, re.MULTILINE), name
+        assert re.search(rf"^\| `{name}`[^|]*\| {getattr(recipe, name)} \|", text, re.MULTILINE), (
+            name
+        )
 
 
 def test_the_native_core_follows_the_newest_recipe() -> None:
