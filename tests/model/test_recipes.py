@@ -1,8 +1,10 @@
 """Recipes: ids, secrets and what they allow."""
 
 import json
+import re
 from pathlib import Path
 
+import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,14 +20,18 @@ SECRETS = st.text(st.characters(codec="utf-8"), min_size=1)
 
 def test_the_newest_recipe_is_the_default() -> None:
     """Without an id, and with an empty one, the newest recipe is meant."""
-    assert recipe_of() == recipe_of("") == recipe_of(NEWEST) == Recipe("words-0-3")
+    assert recipe_of() == recipe_of("") == recipe_of(NEWEST) == Recipe("words-0-4")
 
 
 def test_a_recipe_has_the_distances_of_the_specification() -> None:
-    """k is 7, the total 18, a short page has fewer than 20 features, the guard is 8, 24 and 16."""
+    """They stand in the table of its section Decision."""
     recipe = recipe_of()
-    assert (recipe.distance, recipe.total_distance, recipe.min_features) == (7, 18, 20)
-    assert (recipe.guard_links, recipe.guard_features, recipe.guard_distance) == (8, 24, 16)
+    text = oracle.section("Decision")
+    names = ("distance", "similarity", "similarity_elsewhere", "similarity_short")
+    for name in (*names, "min_features", "short_features"):
+        assert re.search(rf"^\| `{name}`[^|]*\| {getattr(recipe, name)} \|", text, re.MULTILINE), (
+            name
+        )
 
 
 def test_the_native_core_follows_the_newest_recipe() -> None:
@@ -85,7 +91,7 @@ def test_a_keyed_id_without_its_secret_hashes_no_tokens() -> None:
         token_hashes(["a"], recipe=recipe_of(secret="s").id)
 
 
-@pytest.mark.parametrize("unknown", ["words-0-4", "words-1", "WORDS-0-3", "nonsense", ".", "words"])
+@pytest.mark.parametrize("unknown", ["words-0-5", "words-1", "WORDS-0-4", "nonsense", ".", "words"])
 def test_an_unknown_id_is_refused(unknown: str) -> None:
     """The error names the id and the one that is known, with and without a secret."""
     for secret in (None, "s"):
@@ -93,7 +99,7 @@ def test_an_unknown_id_is_refused(unknown: str) -> None:
             recipe_of(unknown, secret)
 
 
-@pytest.mark.parametrize("retired", ["words-0-1", "words-0-2"])
+@pytest.mark.parametrize("retired", ["words-0-1", "words-0-2", "words-0-3"])
 def test_a_retired_id_says_what_to_do(retired: str) -> None:
     """A store of an earlier recipe is not touched, and the error says how to go on."""
     with pytest.raises(RecipeMismatch, match=f"'{retired}' is retired.*new path or namespace"):
@@ -113,12 +119,12 @@ def test_an_empty_secret_is_refused() -> None:
 
 
 def test_a_secret_changes_every_fingerprint_and_no_count() -> None:
-    """value, check and links are keyed; features and link_count are not."""
-    html = "<p>some words of text <a href=/a>and</a> more of them"
+    """value, sketch, title and canonical are keyed; features are not."""
+    html = "<title>a</title><link rel=canonical href=/b><p>some words of text and more of them"
     public, keyed = fingerprint(html), fingerprint(html, recipe=recipe_of(secret="s"))
-    assert public.value != keyed.value and public.check != keyed.check
-    assert public.links != keyed.links
-    assert (public.features, public.link_count) == (keyed.features, keyed.link_count)
+    assert public.value != keyed.value and public.sketch != keyed.sketch
+    assert public.title != keyed.title and public.canonical != keyed.canonical
+    assert public.features == keyed.features
 
 
 def test_a_secret_does_not_show_in_the_recipe_id() -> None:
@@ -135,5 +141,5 @@ def test_same_recipe_accepts_equal_ids() -> None:
 
 def test_same_recipe_names_both_ids() -> None:
     """Different ids do not pass, and the error names them."""
-    with pytest.raises(RecipeMismatch, match="'words-0-3' and of recipe 'words-0-3.12345678'"):
+    with pytest.raises(RecipeMismatch, match="'words-0-4' and of recipe 'words-0-4.12345678'"):
         same_recipe(NEWEST, NEWEST + ".12345678")

@@ -522,7 +522,7 @@ class Page:
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
-                marks.add("comments")
+                marks.add("inner comments" if "comments" in self.context else "comments")
             if tag.says("main roles", "role"):
                 marks.add("main")
         return marks
@@ -568,7 +568,7 @@ Blocks = list[list[Token]]
 def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool:
     """Whether a block stands in content, where the void hints do not count."""
     context = block[0].context - void
-    if context & {"dropped", "form", "comments"}:
+    if context & {"dropped", "form", "comments", "inner comments"}:
         return False
     return "main" in context or "header" not in context
 
@@ -593,9 +593,12 @@ def visible(blocks: Blocks) -> Blocks:
 def hints_without_meaning(blocks: Blocks) -> set[str]:
     """Return the hints that do not count (specification, "Wrappers")."""
     void: set[str] = set()
-    for hints in ({"form"}, {"comments"}, {"form", "comments"}):
+    every = {"comments", "inner comments"}
+    for hints in ({"form"}, {"comments"}, every, {"form", "comments"}, {"form"} | every):
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
-        more = count(block for block in blocks if is_text(block) and is_content(block, void | hints))
+        more = count(
+            block for block in blocks if is_text(block) and is_content(block, void | hints)
+        )
         if more - now > 2 * now:
             void |= hints
     return void
@@ -606,10 +609,7 @@ def without_labels(blocks: Blocks, kept: set[int]) -> set[int]:
     return {
         i
         for i in kept
-        if len(blocks[i]) > 8
-        or "heading" in blocks[i][0].context
-        or i - 1 in kept
-        or i + 1 in kept
+        if len(blocks[i]) > 8 or "heading" in blocks[i][0].context or i - 1 in kept or i + 1 in kept
     }
 
 
@@ -644,7 +644,7 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
         if "heading" in blocks[i][0].context:
             bodies = (j for j in range(i, len(blocks)) if "heading" not in blocks[j][0].context)
             weighed = next(bodies, None)
-        length = len(blocks[weighed]) if weighed in kept else 0  # type: ignore[index]
+        length = len(blocks[weighed]) if weighed in kept else 0
         judged.append((min(max(length, 2), 30), blocks[i]))
         said.add(words)
     return judged
@@ -697,7 +697,9 @@ def fingerprint_blocks(
 
 def finish(page: Page) -> Reading:
     blocks = visible(blocks_of(page.pieces))
-    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judge(blocks)]
+    kept = [
+        Block(weight, [token.data.decode() for token in block]) for weight, block in judge(blocks)
+    ]
     value, sketch, features = fingerprint_blocks(kept, page.key)
     return Reading(
         value,

@@ -33,8 +33,9 @@ enum {
     IN_FORM = 1 << 6,     /* hints that it is no content, which may turn out not to count (wrappers.c): */
     IN_ANY = (1 << 7) - 1,
     IN_COMMENTS = 1 << 7,
-    IN_HIDDEN = 1 << 8,   /* until a script or a click shows it (hidden.c) */
-    IN_NOTICE = 1 << 9    /* of a block: the sign of a copyright stands in it */
+    IN_COMMENTS_INSIDE = 1 << 8, /* comments within comments */
+    IN_HIDDEN = 1 << 9,   /* until a script or a click shows it (hidden.c) */
+    IN_NOTICE = 1 << 10   /* of a block: the sign of a copyright stands in it */
 };
 
 /* The text between two block-level tags. */
@@ -121,7 +122,7 @@ void blocks_weigh(struct ndd_reader *reader);
 void wrappers_open(struct ndd_reader *reader);
 
 static inline int in_content(uint32_t context) {
-    if (context & (IN_DROPPED | IN_FORM | IN_COMMENTS)) return 0;
+    if (context & (IN_DROPPED | IN_FORM | IN_COMMENTS | IN_COMMENTS_INSIDE)) return 0;
     return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 

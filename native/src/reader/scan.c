@@ -80,7 +80,9 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
         if (attributes->hidden) context |= flags & TAG_BLOCK ? IN_HIDDEN : IN_SKIPPED;
         if (attributes->dropped) context |= IN_DROPPED;
         if (attributes->main) context |= IN_MAIN;
-        if (attributes->comments && flags & TAG_BLOCK) context |= IN_COMMENTS;
+        if (attributes->comments && flags & TAG_BLOCK) {
+            context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;
+        }
     }
     return outer | context;
 }
@@ -124,7 +126,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
         int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & (TAG_SCRIPT | TAG_REL);
-        attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS) != 0;
+        attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS_INSIDE) != 0;
         after = tag_attributes(p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */

@@ -20,7 +20,8 @@ static uint64_t text_without(const struct ndd_reader *reader, uint32_t hints) {
 }
 
 void wrappers_open(struct ndd_reader *reader) {
-    static const uint32_t ways[] = {IN_FORM, IN_COMMENTS, IN_FORM | IN_COMMENTS};
+    const uint32_t comments = IN_COMMENTS | IN_COMMENTS_INSIDE;
+    const uint32_t ways[] = {IN_FORM, IN_COMMENTS, comments, IN_FORM | IN_COMMENTS, IN_FORM | comments};
     uint32_t any = 0, open = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) any |= reader->blocks.at[i].context;
     if (!(any & (IN_FORM | IN_COMMENTS))) return;
