@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dedup.cli.common_options import json_option, policy_options
 from dedup.cli.log_lines import set_up_logs
 
 if TYPE_CHECKING:
@@ -82,16 +83,7 @@ log = logging.getLogger("dedup.worker")
     "in order of preference. [env: DEDUP_SERVICE]",
 )
 @click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
-@click.option("--distance", type=click.IntRange(0, 15), help="Default: the recipe's.")
-@click.option("--total-distance", type=click.IntRange(0, 128), help="Default: the recipe's.")
-@click.option("--min-features", type=click.IntRange(0), help="Default: the recipe's.")
-@click.option(
-    "--scope",
-    type=click.Choice(["global", "site"]),
-    default="global",
-    show_default=True,
-    help="Whether pages of other sites count.",
-)
+@policy_options
 @click.option(
     "--max-bytes",
     type=click.IntRange(1, 1 << 31),
@@ -130,7 +122,7 @@ log = logging.getLogger("dedup.worker")
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
-@click.option("--json", "as_json", is_flag=True, help="Logs as JSON, an object a line.")
+@json_option("Logs as JSON, an object a line.")
 def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> None:
     """Read pages from a Kafka topic and write them on, duplicates apart.
 

@@ -6,14 +6,13 @@ The rule kept here: every number is one of the stats, or counted in the journal;
 estimated says so.
 """
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dedup.core.files import replace_file
 from dedup.model.recipes import Recipe
 from dedup.model.report.html import (
     Bar,
@@ -74,15 +73,7 @@ def write_report(
     """Write the report, whole or not at all. Raises OSError with the path."""
     text = crawl_report(name, stats, config, journal)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-        Path(made).chmod(0o644)
-        Path(made).replace(path)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise
+    replace_file(path, memoryview(text.encode("utf-8", "replace")))
 
 
 def crawl_report(name: str, stats: Mapping[str, Any], config: Config, journal: Journal) -> str:

@@ -17,15 +17,17 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.metrics import Metrics
 from dedup.service.http.server import made_app
 from dedup.service.http.values import Health
-from dedup.service.resp.connections import Connections
+from dedup.service.resp.connection import Connection
+from dedup.service.resp.port import Port
 
 if TYPE_CHECKING:
     from dedup.service.log.follow import Follower
@@ -52,8 +54,8 @@ class Service:
         self.follower = _follower(config, self.namespaces)
         inserts = StoreInserts() if self.follower is None else self.follower.inserts
         self.commands = Commands(self.namespaces, inserts, config.limits)
-        self.connections = Connections(self.commands, config.limits, config.token)
-        metrics = Metrics(self.commands, self.connections)
+        self.port = Port(self.commands, config.limits, config.token)
+        metrics = Metrics(self.commands, self.port)
         if self.follower is not None:
             metrics.more.append(self.follower.metrics)
             self.commands.more_info = self.follower.info
@@ -92,7 +94,7 @@ class Service:
                 loop.add_signal_handler(number, self.stop.set)
         resp = bound(config.listen)
         server = await loop.create_server(
-            self.connections,
+            lambda: Connection(self.port),
             sock=resp,
             ssl=context,
             backlog=BACKLOG,
@@ -127,7 +129,7 @@ class Service:
             await asyncio.wait({opening, *filter(None, (self._stores,))})
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
-            self.connections.abort()
+            self.port.abort()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
             raise self._failed
@@ -165,7 +167,7 @@ class Service:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
-            self.connections.end_overdue(now)
+            self.port.end_overdue(now)
             self.http_connections.end_overdue(now)
             self._sample(now)
             if self.follower is not None and self._following and not self.stop.is_set():
@@ -173,7 +175,7 @@ class Service:
 
     def _sample(self, now: float) -> None:
         """Note the counts that the dashboard draws over time."""
-        counts, asked = self.commands.counts, self.connections.asked
+        counts, asked = self.commands.counts, self.port.asked
         self.commands.tally.sample(
             now,
             (
@@ -182,7 +184,7 @@ class Service:
                 counts["near_duplicate"],
                 counts["refetch"],
                 counts["exempt"],
-                sum(self.connections.errors.values()),
+                sum(self.port.errors.values()),
             ),
         )
 
@@ -202,10 +204,10 @@ class Service:
 
     async def _drain(self) -> None:
         await self.http_connections.drain(self.config.limits.drain_seconds)
-        self.connections.drain()
+        self.port.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.limits.drain_seconds):
-                await self.connections.none_open.wait()
+                await self.port.none_open.wait()
 
 
 def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":

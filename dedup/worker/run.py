@@ -25,6 +25,8 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from dedup.core.backoff import Backoff
+from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
 from dedup.wire.kafka.group import Member
 from dedup.wire.kafka.supervision import KafkaUnavailable
@@ -77,7 +79,7 @@ class Worker:
         self._settling: asyncio.Task[None] | None = None
         self._progress = Progress(config, metrics)
         self._stopping = False
-        self._said: dict[str, float] = {}
+        self._once = SayOnce(again_seconds=10.0)
         self._ticked = time.monotonic()
         self._health.alive = lambda: time.monotonic() - self._ticked < LIVE_SECONDS
 
@@ -132,9 +134,10 @@ class Worker:
             work.result()
 
     async def _supervise(self, reader: Reader) -> None:
-        """Join, read, settle and watch; replace the member when it stands still."""
+        """Join, read, settle and watch; replace the member when it stalls."""
         await self._patiently(lambda: ensure_topics(self._config.kafka, self._config.topics))
         futile, done = 0, -1  # readers in a row that got nothing done
+        backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         while True:
             await self._patiently(self._join)
             if self._stopping:  # and the cancellation was swallowed on its way
@@ -150,7 +153,11 @@ class Worker:
             finally:
                 await _cancelled(tasks)
             await self._end_batch(DRAIN_SECONDS)
-            futile = futile + 1 if done == self._progress.total else 0
+            if done == self._progress.total:
+                futile += 1
+            else:
+                futile = 0
+                backoff.reset()
             done = self._progress.total
             for task in ended:
                 try:
@@ -165,11 +172,11 @@ class Worker:
                     self._fault("read", error)
                 except KafkaError as error:
                     self._fault("read", error)
-            log.warning("the reader is made anew")
+            log.warning("the reader is replaced")
             self._count("rebuilt", 1)
             assert self._member is not None
             await self._member.stop()
-            await asyncio.sleep(min(FIRST_BACKOFF_SECONDS * 2**futile, LONGEST_BACKOFF_SECONDS))
+            await asyncio.sleep(backoff.next())
 
     def _unreadable(self, error: Exception) -> DedupError:
         config = self._config
@@ -200,7 +207,7 @@ class Worker:
 
     async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
         """Try until Kafka answers."""
-        pause = FIRST_BACKOFF_SECONDS
+        backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         while not self._stopping:
             try:
                 await act()
@@ -209,8 +216,7 @@ class Worker:
             except (KafkaError, KafkaUnavailable, OSError) as error:
                 self._fault("connect", error)
                 self._health.hindered["kafka"] = _text(error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
+                await asyncio.sleep(backoff.next())
                 self._ticked = time.monotonic()
             else:
                 self._health.hindered.pop("kafka", None)
@@ -331,9 +337,7 @@ class Worker:
         self._metrics.faults.labels(step, kind).inc()
         if step in ("reserve", "write", "insert"):
             self._health.hindered[step] = _text(error)
-        now = time.monotonic()
-        if now - self._said.get(f"{step}/{kind}", -1e9) >= 10:
-            self._said[f"{step}/{kind}"] = now
+        if self._once.is_new(f"{step}/{kind}", time.monotonic()):
             log.error("%s failed: %s: %s", step, kind, _text(error))
 
 

@@ -45,14 +45,14 @@ UNUSED = {
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
-    "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.leaving", "Store.near_many", "Store.offsets",
-    "Store.part_with", "Store.parted", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
+    "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.given_up", "Store.given_up_removed", "Store.near_many", "Store.offsets",
+    "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
     "Table.__init__", "Table.find",
     "Table.has", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
-# Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot
+# Does no harm where it fails as a file may: the table is rebuilt from the documents. A snapshot
 # that cannot be written is written another time. A warning in the log says so.
 HARMLESS_AT_OPENING = {"Table.load"}
 # Fails in a thread of its own, at any time: the next insert says so.
@@ -215,7 +215,7 @@ def test_crawl_with_a_fault_anywhere_ends_well(faulty, name):
     crawled, report = faulty[name]
     assert crawled.stats["finish_reason"] == "finished"
     assert crawled.stats["spider_exceptions/count"] == 1  # the callback of /raises
-    assert [p for p in report.problems if "made anew" not in p] == []
+    assert [p for p in report.problems if "it is rebuilt" not in p] == []
 
 
 def strangers(log):
@@ -262,4 +262,4 @@ def test_store_verifies_after_a_storm_of_faults(storm):
     crawled, report = storm
     assert crawled.stats["finish_reason"] == "finished"
     assert strangers(crawled.log) == []
-    assert [p for p in report.problems if "made anew" not in p] == []
+    assert [p for p in report.problems if "it is rebuilt" not in p] == []

@@ -15,6 +15,7 @@ from logs import (
     inserts,
     log_config,
     read,
+    remade,
     replayed,
     tombstone,
     until,
@@ -181,20 +182,6 @@ def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, t
     asyncio.run(main())
 
 
-async def remade(config, records) -> None:
-    from aiokafka.admin import AIOKafkaAdminClient
-
-    admin = AIOKafkaAdminClient(bootstrap_servers=list(config.bootstrap))
-    await admin.start()
-    try:
-        await admin.delete_topics([config.topic])
-    finally:
-        await admin.close()
-    while await describe_topic(config) is not None:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
-    await write(config, records)
-
-
 def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka, tmp_path):
     """Though it has as many records: without a word, other documents would be missing."""
     config = log_config(kafka)
@@ -336,7 +323,7 @@ def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, monkeyp
         with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
             patched.setattr("dedup.service.log.replica.CATCHING_UP_RECORDS", 10)
             patched.setattr(Replica, "_apply", one_batch)
-            patched.setattr(Replica, "_note", nothing)
+            patched.setattr(Replica, "checkpoint", nothing)
             await drained(config, tmp_path)
         await drained(config, tmp_path)
         assert held(tmp_path) == replayed(await read(config))

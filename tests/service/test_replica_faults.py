@@ -39,10 +39,10 @@ FOLLOWER = """
     import asyncio, sys
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
-    from dedup.service import replica
+    from dedup.service.log import checkpoint, replica
     from dedup.service.core.namespaces import Namespaces
     replica.CATCHING_UP_RECORDS = replica.SERVING_RECORDS = 100
-    replica.MANIFEST_SECONDS = 0.05
+    checkpoint.MANIFEST_SECONDS = 0.05
     path = Path(sys.argv[3])
 
     async def main():

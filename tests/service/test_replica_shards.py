@@ -128,14 +128,14 @@ KILLED = """
     import asyncio, os, signal, sys
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
-    from dedup.service import replica
+    from dedup.service.log import checkpoint, replica
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import removal
-    from dedup.store.documents import Documents
+    from dedup.store.database.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
     removal.BATCH = removal.LEAVING_BATCH = 40
-    replica.MANIFEST_SECONDS = 1e9
+    checkpoint.MANIFEST_SECONDS = 1e9
 
     def fatal(step):
         def killed_before(*arguments):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.model.errors import UsageError
-from dedup.service.resp import protocol as wire
+from dedup.service.resp import protocol
 
 WORDS = (
     b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"EXEMPT", b"start", b"DISTANCE",
@@ -15,18 +15,18 @@ WORDS = (
 )  # fmt: skip
 
 
-def plainly(arguments: list[bytes]) -> tuple[wire.Options, str | None] | str:
+def plainly(arguments: list[bytes]) -> tuple[protocol.Options, str | None] | str:
     try:
-        given = wire.options("RESERVE", arguments)
+        given = protocol.options("RESERVE", arguments)
     except UsageError as error:
         return str(error)
-    others = {name: getattr(given, name) for name in wire.Options.__struct_fields__}
-    return wire.Options(**others | {"token": None}), given.token
+    others = {name: getattr(given, name) for name in protocol.Options.__struct_fields__}
+    return protocol.Options(**others | {"token": None}), given.token
 
 
-def quickly(arguments: list[bytes]) -> tuple[wire.Options, str | None] | str:
+def quickly(arguments: list[bytes]) -> tuple[protocol.Options, str | None] | str:
     try:
-        return wire.reserve_options(arguments)
+        return protocol.reserve_options(arguments)
     except UsageError as error:
         return str(error)
 
@@ -42,13 +42,13 @@ def test_options_read_once_are_those_read_each_time(commands):
 def test_a_token_is_never_what_another_command_had(number):
     """Options that are known are known without it."""
     for token in (f"token-of-its-own-{n}-{number}" for n in range(3)):
-        given, found = wire.reserve_options([b"DISTANCE", b"3", b"TOKEN", token.encode()])
+        given, found = protocol.reserve_options([b"DISTANCE", b"3", b"TOKEN", token.encode()])
         assert (found, given.token, given.asked.distance) == (token, None, 3)
 
 
 def test_known_options_are_bounded(monkeypatch):
     """A client that says something new each time fills no memory."""
-    monkeypatch.setattr(wire, "OPTIONS_KNOWN", 8)
+    monkeypatch.setattr(protocol, "OPTIONS_CACHED", 8)
     for seconds in range(1, 50):
-        wire.reserve_options([b"SECONDS", b"%d" % seconds])
-    assert len(wire._known) <= 8
+        protocol.reserve_options([b"SECONDS", b"%d" % seconds])
+    assert len(protocol._cached) <= 8

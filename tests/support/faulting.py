@@ -50,18 +50,19 @@ FUNCTIONS = {
     "dedup.scrapy.middlewares": "forget_copied mark_own own_urls",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
-    "dedup.store.documents": (
+    "dedup.store.database.documents": (
         "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
     ),
-    "dedup.store.file": "read_structure encode_state decode_state wrote",
+    "dedup.store.database.file": "read_structure encode_state decode_state wrote",
     "dedup.store.snapshot": "read_snapshot",
-    "dedup.store.store": "load_table save_table same_recipe agreed_recipe check_namespace",
+    "dedup.store.open_folder": "agreed_recipe",
+    "dedup.store.store": "load_table save_table same_recipe check_namespace",
 }
 CLASSES = {
     "dedup.detector.detector": "EmbeddedDetector",
     "dedup.detector.reservations": "Reservations",
-    "dedup.store.documents": "Documents",
-    "dedup.store.file": "DocumentsFile",
+    "dedup.store.database.documents": "Documents",
+    "dedup.store.database.file": "DocumentsFile",
     "dedup.core.folder_lock": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.core.table": "Table",

@@ -2,7 +2,7 @@
 
     bytes -> a connection, whole and cut anywhere -> the same answers, each of them a whole reply
 
-Raises if the answers differ, are not RESP, or speak of a fault of ours.
+Raises if the answers differ, are not RESP, or speak of an internal error.
 """
 
 import asyncio
@@ -14,10 +14,12 @@ from pathlib import Path
 
 import hiredis
 
+from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
-from dedup.service.resp.connections import Connections
+from dedup.service.core.operations import Commands
+from dedup.service.resp.connection import Connection
+from dedup.service.resp.port import Port
 
 LIMITS = Limits(namespaces=3)
 TOKEN = "the token of it"
@@ -59,7 +61,9 @@ def resp(data: bytes) -> None:
     if not data:
         return
     whole, pieces = (asyncio.run(_talk(data[0], data[1:], cut)) for cut in (False, True))
-    if b"so many elements" not in whole + pieces:  # that is looked at before what stands before it
+    if (
+        b"this many elements" not in whole + pieces
+    ):  # that is looked at before what stands before it
         assert whole == pieces, (whole, pieces)
 
 
@@ -68,7 +72,7 @@ async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
         namespaces = Namespaces(Path(folder), limits=LIMITS)
         commands = Commands(namespaces, StoreInserts(), LIMITS)
         commands.not_ready = None
-        connection = Connections(commands, LIMITS, TOKEN if seed % 4 == 0 else None)()
+        connection = Connection(Port(commands, LIMITS, TOKEN if seed % 4 == 0 else None))
         wire = Wire()
         rng = random.Random(seed)
         connection.connection_made(wire)
@@ -77,11 +81,11 @@ async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
                 count = rng.choice([1, 3, 20, 200]) if cut else len(data)
                 connection.data_received(data[:count])
                 data = data[count:]
-                while connection._again or connection._waiting:  # noqa: ASYNC110
+                while connection._scheduled or connection._answers.waiting:  # noqa: ASYNC110
                     await asyncio.sleep(0)
         finally:
             namespaces.close()
-    assert b"a fault of ours" not in wire.written, bytes(wire.written)
+    assert b"internal error" not in wire.written, bytes(wire.written)
     _check_replies(bytes(wire.written))
     return re.sub(rb"[0-9a-f]{16}-", b"token-", wire.written)
 

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from detecting import InLoop
 from services import Serving
 from sharding import (
     documents,
@@ -24,7 +25,6 @@ from sharding import (
     until,
     urls,
 )
-from test_detectors import InLoop
 
 import dedup
 from dedup.model.errors import ServiceUnavailable
@@ -252,9 +252,9 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
 # --------------------------------------------------------------------------- an older service
 
 OLDER = """
-from dedup.service import resp_commands, wire
-del resp_commands._COMMANDS[b"DEDUP.PARTITIONS"]
-wire._ALLOWED["RESERVE"] -= {b"TOKEN", b"HOME"}
+from dedup.service.resp import commands, protocol
+del commands._COMMANDS[b"DEDUP.PARTITIONS"]
+protocol._ALLOWED["RESERVE"] -= {b"TOKEN", b"HOME"}
 from dedup.cli import main
 main()
 """

@@ -25,8 +25,8 @@ from dedup.detector import EmbeddedDetector
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan.judge import Judge, job_policy
-from dedup.scan.values import Found, Job, Summary
+from dedup.scan.judging import Judge, job_policy
+from dedup.scan.scan_values import Found, Job, Summary
 from dedup.scan.verdicts import to_line
 from dedup.scan.work_folder import Work
 from dedup.spark import judge_pages

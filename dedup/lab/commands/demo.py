@@ -4,13 +4,13 @@ Rule: stdout has the table, or with --json one object; progress goes to stderr, 
 terminal. Exit code 1 says that a page with content of its own was lost, or that the crawl failed.
 """
 
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option
 from dedup.model.errors import DedupError
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ __all__ = ["demo"]
     is_flag=True,
     help="Two spiders, a table service and a Kafka broker, of which some are killed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option(
+    "--install",
+    is_flag=True,
+    help="With --kafka: fetch Kafka, and Java where it is missing (with Maven, pip and apt-get).",
+)
+@json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to serve it (any free port).")
 def demo(
@@ -44,6 +49,7 @@ def demo(
     seed: int,
     mode: "Mode",
     kafka: bool,
+    install: bool,
     as_json: bool,
     site_only: bool,
     port: int | None,
@@ -56,22 +62,24 @@ def demo(
     pages really are. Nothing is left behind.
 
     With --kafka two spiders share a table service, and their accepted pages go to a Kafka broker
-    (KAFKA_BOOTSTRAP_SERVERS, or one that is started: Java 17 and Maven are needed). In the middle one
+    (KAFKA_BOOTSTRAP_SERVERS, or one that is started, which --install fetches). In the middle one
     spider and the service are killed with -9 and started again; the end shows that nothing was lost.
     """
     if site_only:
         _serve(pages, seed, port or 0, as_json=as_json)
         return
     if kafka:
-        _fleet(pages, seed, as_json=as_json)
+        _fleet(pages, seed, install=install, as_json=as_json)
         return
+    if install:
+        raise click.UsageError("--install needs --kafka: the plain demo downloads nothing.")
     if port is not None:
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
-    _need("scrapy", *(() if as_json else ("rich",)))
+    _need("scrapy")
     from dedup.lab.demo.crawl import crawl_site
     from dedup.lab.demo.judgement import as_json as plain
     from dedup.lab.demo.judgement import judge, show
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
 
     site = Site(pages, seed)
     progress = _Progress()
@@ -83,20 +91,18 @@ def demo(
     if as_json:
         terminal.out_json({"seed": seed} | plain(report))
     else:
-        from rich.console import Console
-
-        show(report, Console(width=None if sys.stdout.isatty() else 110))
+        show(report, terminal.out)
     if report.complaints:
         click.get_current_context().exit(1)
 
 
-def _fleet(pages: int, seed: int, *, as_json: bool) -> None:
+def _fleet(pages: int, seed: int, *, install: bool, as_json: bool) -> None:
     _need("scrapy", "aiokafka", "cramjam", "hiredis", "starlette", "uvicorn", "prometheus_client")
     import msgspec
 
     from dedup.lab.demo.fleet import run_fleet
 
-    report = run_fleet(pages, seed, lambda text: click.echo(text, err=as_json))
+    report = run_fleet(pages, seed, lambda text: click.echo(text, err=as_json), install=install)
     if as_json:
         terminal.out_json({"seed": seed} | msgspec.structs.asdict(report))
     else:
@@ -122,15 +128,15 @@ def _fleet(pages: int, seed: int, *, as_json: bool) -> None:
 def _need(*modules: str) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        extras = "scrapy,cli" if set(missing) <= {"scrapy", "rich"} else "all"
+        extras = "scrapy" if missing == ["scrapy"] else "all"
         raise DedupError(
             f"the demo needs {' and '.join(missing)}; run: pip install 'crawl-dedup[{extras}]'"
         )
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site.server import serve_forever
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
+    from dedup.lab.demo.site.site_server import serve_forever
 
     def say(url: str) -> None:
         if as_json:

@@ -1,7 +1,7 @@
 """What is fetched from elsewhere, with patience: a mirror that does not answer is asked again.
 
-The rules kept here: TRIES tries and no more, with longer and longer pauses, and what the last of them
-said is there to be shown. Processes of one user fetch one after the other: installers lock each other out.
+The rules kept here: TRIES tries and no more, with growing pauses; the output of the last one is
+returned. Processes of one user fetch one after the other: installers lock each other out.
 """
 
 import contextlib
@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import sleep
 
+from dedup.core.backoff import Backoff
+
 __all__ = ["fetched"]
 
 TRIES = 4
-PAUSE_SECONDS = 5.0  # before the second try; three times as long before each one after it
+FIRST_PAUSE_SECONDS = 5.0  # before the second try; three times as long before each one after it
+LONGEST_PAUSE_SECONDS = 45.0
 
 
 def fetched(
@@ -26,6 +29,7 @@ def fetched(
     Returns the last run, with what it wrote; its returncode says whether it worked. Raises OSError
     if there is no such program.
     """
+    backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, factor=3.0)
     for left in reversed(range(TRIES)):
         with _alone():
             done = subprocess.run(
@@ -33,13 +37,13 @@ def fetched(
             )
         if done.returncode == 0 or not left:
             return done
-        sleep(PAUSE_SECONDS * 3 ** (TRIES - 1 - left))
+        sleep(backoff.next())
     raise AssertionError
 
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Wait until nobody else of this user fetches."""
+    """Wait until no other process of this user fetches."""
     import fcntl
 
     with (Path(tempfile.gettempdir()) / f"crawl-dedup-fetch-{os.getuid()}.lock").open("a") as lock:

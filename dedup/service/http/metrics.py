@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from dedup.service.core.durations import BOUNDS
 from dedup.service.core.operations import Commands
-from dedup.service.resp.connections import Connections
+from dedup.service.resp.port import Port
 
 __all__ = ["Metrics"]
 
@@ -28,9 +28,9 @@ class Metrics(Collector):
 
     media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
 
-    def __init__(self, commands: Commands, connections: Connections) -> None:
+    def __init__(self, commands: Commands, port: Port) -> None:
         self._commands = commands
-        self._connections = connections
+        self._port = port
         self.more: list[Callable[[], Iterable[Metric]]] = []  # of other parts
         self._started = time.time()
         self._registry = CollectorRegistry(auto_describe=False)
@@ -46,7 +46,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield every figure."""
-        commands, connections = self._commands, self._connections
+        commands, port = self._commands, self._port
         ready = GaugeMetricFamily("dedup_ready", "1 if probes are answered")
         ready.add_metric((), float(commands.not_ready is None))
         yield ready
@@ -58,14 +58,12 @@ class Metrics(Collector):
         cpu.add_metric((), usage.user + usage.system)
         yield cpu
         open_now = GaugeMetricFamily("dedup_connections", "Connections on the RESP port")
-        open_now.add_metric((), len(connections.open))
+        open_now.add_metric((), len(port.open))
         yield open_now
-        yield _counters(
-            "dedup_connections_ended", "Connections ended by us", "reason", connections.ended
-        )
-        asked = {name.decode(): count for name, count in connections.asked.items()}
+        yield _counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
+        asked = {name.decode(): count for name, count in port.asked.items()}
         yield _counters("dedup_commands", "RESP commands", "command", asked)
-        yield _counters("dedup_errors", "Error answers", "code", connections.errors)
+        yield _counters("dedup_errors", "Error answers", "code", port.errors)
         yield _counters("dedup_results", "Verdicts and changes", "result", commands.counts)
         yield self._durations()
         yield from self._namespaces()
@@ -73,7 +71,7 @@ class Metrics(Collector):
             yield from part()
 
     def _durations(self) -> Metric:
-        durations = self._connections.durations
+        durations = self._port.durations
         buckets, total = [], 0
         for bound, count in zip((*map(str, BOUNDS), "+Inf"), durations.counts, strict=True):
             total += count

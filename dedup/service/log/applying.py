@@ -1,33 +1,35 @@
-"""Batches of the log into the stores: sort out, apply, and bury what is no event.
+"""Batches of the log into the stores; records that are no events go to the dead letters.
 
-    records -> sort out -> each namespace's own transaction
-                        -> what is no event: to the dead letters
+    records -> sort by namespace -> each namespace's own transaction
+                                 -> no events: to the dead-letter topic
 
-The rule kept here: a record is applied once in each namespace's own transaction, or not at all,
-whatever ends the process; what cannot be applied is never skipped without a count and a word. A store
-that takes no changes and dead letters that cannot be written are tried again until they can.
+The rule kept here: a record is applied in its namespace's own transaction once, or not at all,
+whatever ends the process; what cannot be applied is counted and logged, never skipped in silence. A
+store that takes no changes, or a dead-letter topic that cannot be written, is tried until it works.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from dedup.core.backoff import Backoff
+from dedup.core.say_once import SayOnce
 from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
-from dedup.service.log.dead_letters import letters
+from dedup.service.log.dead_letters import dead_letters
 from dedup.service.log.partitions import misplaced
-from dedup.service.log.sorting import Changes, Sorted, of_recipe, sort_out
+from dedup.service.log.sorting import Changes, Sorted, of_recipe, sorted_batch
 from dedup.service.log.state import Views
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer, ensure_topic
 from dedup.wire.shards import Share
 
 __all__ = ["Applying", "Stopped"]
 
-RETRY_SECONDS = (0.5, 10.0)  # after a store or the dead letters failed
+FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
+LONGEST_RETRY_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +48,13 @@ class Applying:
     trouble  what keeps a batch from being applied, for the moment; "" if nothing does
     """
 
-    def __init__(self, config: KafkaConfig, views: Views) -> None:
+    def __init__(
+        self, config: KafkaConfig, views: Views, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """changed() is called when trouble begins or ends."""
         self._config = config
         self._views = views
+        self._changed = changed
         self.share: Share | None = None
         self.applied: dict[str, dict[int, int]] = {}
         self.touched: set[str] = set()
@@ -56,25 +62,24 @@ class Applying:
         self.trouble = ""
         self._letters: Writer | None = None
         self._stop = asyncio.Event()
-        self._said: set[str] = set()
+        self._once = SayOnce()
 
     def stop(self) -> None:
-        """Try no more: batch() raises Stopped where it waits."""
+        """Stop retrying: batch() raises Stopped where it waits."""
         self._stop.set()
 
     async def close(self) -> None:
-        """Let go of Kafka, within seconds."""
+        """Disconnect from Kafka, within seconds."""
         if self._letters is not None:
             await self._letters.stop()
 
-    def say_once(self, what: str, text: str, *values: object) -> None:
+    def say_once(self, kind: str, text: str, *values: object) -> None:
         """Log an error, once of each kind."""
-        if what not in self._said:
-            self._said.add(what)
+        if self._once.is_new(kind):
             log.error(text, *values)
 
     def note_applied(self) -> None:
-        """Read anew what the stores noted, of the partitions that are held."""
+        """Read the offsets that the stores noted, of the partitions that are held."""
         noted = {name: detector.offsets() for name, detector in self._views}
         if self.share is not None:
             held = self.share.partitions
@@ -87,19 +92,19 @@ class Applying:
     async def batch(
         self, batch: Mapping[int, list[Any]], *, judge: bool
     ) -> tuple[dict[int, int], str | None]:
-        """Apply {partition: records}; return the next offsets, and what to say of a newer event.
+        """Apply {partition: records}; return the next offsets, and what is wrong with a newer event.
 
         judge says whether late duplicates are looked for, see Detector.apply().
         Raises Stopped, and StoreDamaged.
         """
-        done = await asyncio.to_thread(sort_out, batch, self._applied_by)
+        done = await asyncio.to_thread(sorted_batch, batch, self._applied_by)
         if self.share is not None and not self.share.whole:
             for partition, record, home in misplaced(batch, self.share.count):
                 self.counts["misplaced"] += 1
                 self.say_once(
                     "misplaced",
-                    "partition %d, offset %d belongs to partition %d, by murmur2 of its key: who "
-                    "wrote it spreads keys in another way, and shards need Kafka's own",
+                    "partition %d, offset %d belongs to partition %d, by murmur2 of its key: its "
+                    "producer uses another partitioner, and shards need Kafka's own",
                     partition,
                     record.offset,
                     home,
@@ -108,7 +113,7 @@ class Applying:
         for name, group in done.groups.items():
             await self._apply_group(name, group.changes, group.offsets, judge=judge)
         if done.bad:
-            await self._bury(done)
+            await self._write_dead_letters(done)
         return done.offsets, done.newer
 
     def _applied_by(self, name: str) -> dict[int, int]:
@@ -129,7 +134,7 @@ class Applying:
                 name,
                 detector.recipe.id,
             )
-        counts, late = await self._until_it_works(detector, kept, offsets, judge=judge)
+        counts, late = await self._apply_until_stored(detector, kept, offsets, judge=judge)
         for field, count in zip(counts._fields, counts, strict=True):
             self.counts[field] += count
         self.counts["late_duplicate"] += late
@@ -137,7 +142,10 @@ class Applying:
         self.touched.add(name)
 
     def _view(self, name: str, changes: Changes) -> Detector | None:
-        """Return the namespace, made with the recipe of its first event; None if it cannot be."""
+        """Return the detector of a namespace, created with its first event's recipe if missing.
+
+        None if it cannot be created.
+        """
         detector = self._views.get(name)
         if detector is not None:
             return detector
@@ -156,8 +164,8 @@ class Applying:
                 self.counts["refused"] += len(changes)
                 self.say_once(
                     "refused",
-                    "events of the namespace %s are not applied: %s. Once that is mended, start "
-                    "over with --rebuild",
+                    "events of the namespace %s are not applied: %s. Once that is fixed, start over "
+                    "with --rebuild",
                     name,
                     error,
                 )
@@ -165,26 +173,25 @@ class Applying:
         self.counts["other_recipe"] += sum(document is not None for _, document in changes)
         return None
 
-    async def _until_it_works(
+    async def _apply_until_stored(
         self, detector: Detector, changes: Changes, offsets: dict[int, int], *, judge: bool
     ) -> Any:
-        pause, longest = RETRY_SECONDS
+        backoff = self._backoff()
         while True:
             try:
                 done = await asyncio.to_thread(detector.apply, changes, offsets, judge=judge)
-                self.trouble = ""
-                return done
             except OSError as error:  # a full disk, most often: probes go on meanwhile
-                if not self.trouble:
+                if self._once.is_new("store"):
                     log.error("the log waits for a store: %s", error)
-                self.trouble = f"a store takes no changes: {error}"
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), pause)
-                raise Stopped
-            pause = min(2 * pause, longest)
+                self._set_trouble(f"a store takes no changes: {error}")
+            else:
+                self._once.ended("store")
+                self._set_trouble("")
+                return done
+            await self._wait(backoff)
 
-    async def _bury(self, done: Sorted) -> None:
-        """Write what is no event to the dead letters, unmodified, before it counts as read."""
+    async def _write_dead_letters(self, done: Sorted) -> None:
+        """Write records that are no events to the dead letters, before they count as read."""
         self.counts["dead_letters"] += len(done.bad)
         partition, record, error = done.bad[0]
         self.say_once(
@@ -195,7 +202,7 @@ class Applying:
             self._config.dead_letters,
             error,
         )
-        pause, longest = RETRY_SECONDS
+        backoff = self._backoff()
         while True:
             try:
                 if self._letters is None:
@@ -203,17 +210,31 @@ class Applying:
                         self._config, self._config.dead_letters, partitions=1, compact=False
                     )
                     self._letters = Writer(self._config)
-                await self._letters.send_many(letters(self._config, done.bad))
-                self.trouble = ""
-                return
+                await self._letters.send_many(dead_letters(self._config, done.bad))
             except KafkaUnavailable as fault:
-                self.trouble = f"dead letters cannot be written: {fault}"
-            except DedupError as fault:  # no right to: the log still has them
+                self._set_trouble(f"dead letters cannot be written: {fault}")
+            except DedupError as fault:  # not allowed to: the log still has them
                 self.say_once(
                     "no dead letters", "%s; records that are no events are dropped", fault
                 )
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), pause)
-                raise Stopped
-            pause = min(2 * pause, longest)
+                break
+            else:
+                break
+            await self._wait(backoff)
+        self._set_trouble("")
+
+    def _backoff(self) -> Backoff:
+        return Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+
+    async def _wait(self, backoff: Backoff) -> None:
+        """Wait until the next try. Raises Stopped when stop() is called."""
+        try:
+            await asyncio.wait_for(self._stop.wait(), backoff.next())
+        except TimeoutError:
+            return
+        raise Stopped
+
+    def _set_trouble(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self._changed()

@@ -1,13 +1,13 @@
-"""What becomes of records that are no events: the same bytes in the topic <topic>.dlq.
+"""Records that are no events, as they are written to the dead-letter topic <topic>.dlq.
 
 Headers, besides the record's own:
 
-    dedup.error.topic, dedup.error.partition, dedup.error.offset   where it lay
+    dedup.error.topic, dedup.error.partition, dedup.error.offset   where it was read
     dedup.error.stage                                              decode
     dedup.error.class, dedup.error.message                         what is wrong with it
 
-The rule kept here: key and value go on unmodified. Each replica writes its own: topic, partition and
-offset tell copies of one record.
+The rule kept here: key and value are unchanged. Each replica writes its own copy: topic, partition and
+offset identify copies of one record.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from typing import Any
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.kafka.writer import Outgoing
 
-__all__ = ["letters"]
+__all__ = ["dead_letters"]
 
 MESSAGE_BYTES = 1000
 
 
-def letters(
+def dead_letters(
     config: KafkaConfig, bad: Sequence[tuple[int, Any, Exception]], stage: str = "decode"
 ) -> list[Outgoing]:
     """Return (partition, record, fault) as records for the dead letters."""

@@ -1,10 +1,10 @@
-"""A service's tie to the log: its stores follow it, and its inserts go there first.
+"""A service with a log: its stores follow the log, and its inserts go there first.
 
-    prepare (which log?) -> the stores are opened -> start -> ready once caught up -> stop
+    prepare (identify the log) -> the stores are opened -> catch up -> ready -> stop
 
 The rule kept here: readiness does not flap. Once caught up, the service answers from what it has,
-and says `stale` while Kafka is away, over a restart too; only a log that cannot be followed any further
-ends that.
+and says `stale` while Kafka is away, after a restart too; only a log that cannot be followed any
+further ends readiness.
 """
 
 import asyncio
@@ -15,16 +15,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.inserts import LogInserts
+from dedup.service.log.lifecycle import SERVING
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig, Writer
 
 __all__ = ["Follower"]
 
-LOOK_SECONDS = 0.02  # between two looks at whether the log was caught up with
-
 
 class Follower:
-    """The log of one service."""
+    """The log of one service: its replica and its writer."""
 
     def __init__(
         self,
@@ -35,44 +34,43 @@ class Follower:
         partitions: str | None = None,
         rebuild: bool = False,
     ) -> None:
-        """Partitions of the log are those that are held here, "0-3,6" say; None: all."""
+        """Partitions are those of the log that this service holds, "0-3,6" say; None: all."""
         self._namespaces = namespaces
         self.writer = Writer(config)
         self.replica = Replica(config, namespaces, path, share=partitions, rebuild=rebuild)
-        self.inserts = LogInserts(self.writer, lambda: self.replica.is_known)
+        self.inserts = LogInserts(self.writer, lambda: self.replica.is_identified)
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
-        """Find the log, and see that the stores are its view. Raises what Replica.prepare() does."""
+        """Identify the log. Raises what Replica.prepare() does."""
         await self.replica.prepare()
         self._namespaces.share = self.replica.share
 
     async def catch_up(self) -> None:
-        """Follow the log from now on; return once it was caught up with.
+        """Follow the log from now on; return once it has been caught up with.
 
-        While Kafka is away, what was caught up with before this start is enough.
+        While Kafka is away, stores that had caught up before this start are enough.
         Raises what ends Replica.run() before that.
         """
         self._task = asyncio.create_task(self.replica.run())
-        while not self.replica.ready and not self._task.done():  # noqa: ASYNC110  (it has no event)
-            await asyncio.sleep(LOOK_SECONDS)
-        if self._task.done():
-            await self._task
+        if await self.replica.reached(*SERVING) not in SERVING:
+            await asyncio.wait({self._task})
+            self._task.result()
 
     @property
     def not_ready(self) -> str | None:
-        """Why probes may not be answered, or None if they may."""
+        """Why pages may not be answered for, or None if they may."""
         state = self.replica.state()
         return None if state.ready else f"{state.status}: {state.reason}"
 
     @property
     def stale(self) -> str:
-        """Why what is answered may be behind the log, or ""."""
+        """Why answers may be behind the log, or ""."""
         state = self.replica.state()
         return state.reason if state.ready and state.status != "current" else ""
 
     async def stop(self, seconds: float) -> None:
-        """Wait for Kafka's acknowledgements, so long at most; apply no more; let go of Kafka."""
+        """Wait this long at most for Kafka's acknowledgements; stop applying; disconnect."""
         await self.inserts.drain(seconds)
         self.replica.stop()
         if self._task is not None:
@@ -81,11 +79,11 @@ class Follower:
                 self._task.cancel()
                 await asyncio.wait({self._task})
             if not self._task.cancelled():
-                self._task.exception()  # was logged by the replica
+                self._task.exception()  # which the replica has logged
         await self.writer.stop()
 
     def info(self) -> dict[str, object]:
-        """Return where it stands, flat, for DEDUP.INFO."""
+        """Return the replica's state in flat fields, for DEDUP.INFO."""
         state = self.replica.state()
         return {
             "log_status": state.status,
@@ -95,7 +93,7 @@ class Follower:
         }
 
     def metrics(self) -> Iterable[Metric]:
-        """Yield the figures of the log."""
+        """Yield the metrics of the log."""
         state, share = self.replica.state(), self.replica.share
         for name, text, value in (
             ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),

@@ -1,7 +1,7 @@
-"""Whether the stores of a folder are the view of this log, and of all of it that they say they have.
+"""Checks that the stores of a folder are the view of this log, without a gap.
 
-The rule kept here: a store with a gap, or from another time than its manifest, is never read on into; the
-log is the truth, so that --rebuild mends what is refused.
+The rule kept here: a store with a gap, or older than its manifest, is refused, and nothing is applied
+to it. The log is the truth, so that --rebuild repairs whatever is refused.
 """
 
 import logging
@@ -25,13 +25,13 @@ Applied = Mapping[str, Mapping[int, int]]  # of each namespace, {partition: next
 
 
 def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:
-    """Return the namespaces that are gone, for which the log is read from its beginning.
+    """Return the manifest's namespaces that have no store: for them the whole log is read again.
 
-    Raises LogLost if one has less than it had.
+    Raises LogLost if a store has less applied than the manifest says.
     """
     gone = manifest.namespaces.keys() - applied.keys()
     for name in sorted(gone):
-        log.warning("the namespace %s is gone, and is made anew from the log", name)
+        log.warning("the namespace %s is missing, and is rebuilt from the log", name)
     for name, offsets in manifest.namespaces.items():
         for partition, offset in offsets.items():
             held = applied.get(name, offsets).get(partition, 0)
@@ -45,7 +45,7 @@ def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:
 
 
 def check_unknown(path: Path, views: Iterable[tuple[str, Detector]]) -> None:
-    """Raise LogLost for documents in a folder that has no manifest."""
+    """Raise LogLost if there are documents; for a folder without a manifest."""
     for name, detector in views:
         if len(detector):
             raise LogLost(
@@ -55,7 +55,7 @@ def check_unknown(path: Path, views: Iterable[tuple[str, Detector]]) -> None:
 
 
 def check_ends(path: Path, topic: Topic, applied: Applied, ends: Mapping[int, int]) -> None:
-    """Raise LogLost if a store has more than the log."""
+    """Raise LogLost if a store has applied more than the log has."""
     for name, offsets in applied.items():
         for partition, offset in offsets.items():
             if offset > ends.get(partition, 0):

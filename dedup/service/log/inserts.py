@@ -1,9 +1,9 @@
-"""Where accepted pages go when there is a log: to Kafka, and from there into every store.
+"""Inserts of a service with a log: to Kafka first, and from there into every replica's stores.
 
-The rule kept here: OK means that Kafka acknowledged the event. The reservation stands until the event
-is applied, so that nobody is told `unique` of the same content in between; an event that Kafka did
-not acknowledge leaves it standing, and the client's next try inserts the same page again. Nothing is
-written to a log before it is known to be the one that the stores are a view of.
+The rule kept here: OK means that Kafka acknowledged the event. The reservation stays until the event
+is applied, so that no client is told `unique` of the same content in between; without Kafka's
+acknowledgement it stays too, and the client's retry inserts the same page again. Nothing is written
+to a log before its identity was checked.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ class LogInserts:
 
     commits = False
 
-    def __init__(self, writer: Writer, is_known: Callable[[], bool] = lambda: True) -> None:
-        """is_known says whether the log is known to be the stores' own, since this start."""
+    def __init__(self, writer: Writer, is_identified: Callable[[], bool] = lambda: True) -> None:
+        """is_identified() says whether the log was found to be the stores' own since this start."""
         self._writer = writer
-        self._is_known = is_known
+        self._is_identified = is_identified
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def insert(
@@ -36,7 +36,7 @@ class LogInserts:
     ) -> "asyncio.Future[None] | None":
         """Produce the event; the future is done when Kafka has it.
 
-        Raises EventInvalid, and KafkaUnavailable before the log is known.
+        Raises EventInvalid, and KafkaUnavailable before the log is identified.
         """
         if verdict.token is not None and detector.ending(verdict.token) == "inserted":
             return None
@@ -47,7 +47,7 @@ class LogInserts:
         return self._task(self._insert(detector, verdict, key, value))
 
     def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
-        """Keep the reservation until the event comes, which somebody else produces."""
+        """Keep the reservation until the event comes, which the client produces itself."""
         self._check(verdict)
         assert verdict.token is not None
         detector.pin(verdict.token)
@@ -55,7 +55,7 @@ class LogInserts:
     def forget(self, namespace: str, detector: Detector, key: str) -> "asyncio.Future[bool] | bool":
         """Produce a tombstone; tell whether the document is there as far as this view knows.
 
-        Raises KafkaUnavailable before the log is known.
+        Raises KafkaUnavailable before the log is identified.
         """
         self._check_log()
         known = detector.get(key) is not None
@@ -67,7 +67,7 @@ class LogInserts:
         return self._writer.unacknowledged
 
     async def drain(self, seconds: float) -> bool:
-        """Wait for what is under way, so long at most; tell whether all of it ended."""
+        """Wait for the records under way, this many seconds at most; return whether all are done."""
         if not self._tasks:
             return True
         return not (await asyncio.wait(set(self._tasks), timeout=seconds))[1]
@@ -77,16 +77,16 @@ class LogInserts:
             raise UsageError(f"{verdict.key!r} has no token: it cannot be inserted")
 
     def _check_log(self) -> None:
-        if not self._is_known():
+        if not self._is_identified():
             raise KafkaUnavailable(
-                "Kafka has not answered since this service started, so that it is not known whether "
-                "its log is still the one of the stores: nothing is written to it before"
+                "Kafka has not answered since this service started, so that its log may be another "
+                "than that of the stores: nothing is written until that is checked"
             )
 
     async def _insert(self, detector: Detector, verdict: Verdict, key: bytes, value: bytes) -> None:
         await self._writer.send(key, value)
         assert verdict.token is not None
-        detector.pin(verdict.token)  # now the event is sure to come; before, it may expire
+        detector.pin(verdict.token)  # the event will come: until now the reservation could expire
 
     async def _forget(self, key: bytes, *, known: bool) -> bool:
         await self._writer.send(key, None)

@@ -3,14 +3,12 @@
     <path>/log.json = {"format", "cluster_id", "topic", "topic_id", "partitions", "offsets",
                         "namespaces", "caught_up", "checksum"}
 
-Each store notes its own offsets in its own transactions (docs/store-format.md); the manifest says
-who the log is, and from where on it has to be read again after any end, a power cut included.
+Each store notes its own offsets in its own transactions (docs/store-format.md); the manifest has the
+log's identity, and the offsets from which it has to be read again after any end, a power cut included.
 
 The rule kept here: written atomically, and only with offsets below which every store was flushed.
 """
 
-import contextlib
-import os
 from collections.abc import Collection
 from hashlib import blake2b
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from dedup.core.files import replace_file
 from dedup.model.errors import StoreDamaged
 from dedup.wire.kafka import Topic
 
@@ -28,9 +27,12 @@ FORMAT = 1
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The log, {partition: offset from which on it has to be read}, and each namespace's offsets.
+    """The log's identity, and how far it is on disk.
 
-    caught_up  whether the stores once had all that the log held: they are a view, not a part of one
+    partitions  how many the topic has
+    offsets     {partition: the offset from which it has to be read}
+    namespaces  {namespace: {partition: the offset up to which it is applied}}
+    caught_up   whether the stores once had all that the log held, so that they may be served
     """
 
     cluster_id: str
@@ -55,7 +57,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return cls(*identity, offsets, namespaces, caught_up)
 
     def only(self, partitions: Collection[int]) -> "Manifest":
-        """Return the manifest of one who reads these partitions of the log only."""
+        """Return the manifest of a service that holds these partitions of the log only."""
         return msgspec.structs.replace(
             self,
             offsets={p: n for p, n in self.offsets.items() if p in partitions},
@@ -66,15 +68,15 @@ class Manifest(msgspec.Struct, frozen=True):
             caught_up=self.caught_up and set(partitions) <= self.offsets.keys(),
         )
 
-    def without(self, gone: Collection[str]) -> "Manifest":
-        """Return the manifest once these namespaces are gone: for them all of the log is read again."""
-        if not gone:
+    def without(self, missing: Collection[str]) -> "Manifest":
+        """Return the manifest without namespaces that are missing: the whole log is read again."""
+        if not missing:
             return self
-        left = {name: each for name, each in self.namespaces.items() if name not in gone}
+        left = {name: each for name, each in self.namespaces.items() if name not in missing}
         return msgspec.structs.replace(self, offsets={}, namespaces=left, caught_up=False)
 
     def other_log(self, topic: Topic) -> str:
-        """Return what tells a topic from this log, in words; "" if it is the same."""
+        """Return why a topic is not this log, in words; "" if it is."""
         if (topic.cluster_id, topic.name) != (self.cluster_id, self.topic):
             return (
                 f"they are of the topic {self.topic!r} of the cluster {self.cluster_id}, and this "
@@ -132,7 +134,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Put the manifest in place, flushed; the former one stays until then. Raises OSError."""
+    """Replace the manifest of a folder in one step. Raises OSError; then the former one is there."""
     file = _File(
         FORMAT,
         manifest.cluster_id,
@@ -144,18 +146,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         True if manifest.caught_up else msgspec.UNSET,
     )
     data = msgspec.json.encode(msgspec.structs.replace(file, checksum=_checksum(file)))
-    new = folder / f".{MANIFEST}.tmp"
-    with new.open("wb") as out:
-        out.write(data + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    new.replace(folder / MANIFEST)
-    with contextlib.suppress(PermissionError):  # Windows opens no folders
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    replace_file(folder / MANIFEST, memoryview(data + b"\n"))
 
 
 def _checksum(file: _File) -> str:

@@ -1,8 +1,8 @@
-"""What a shard holds of the log: nothing of partitions that are others', and records in their places.
+"""Partitions that a service does not hold any more: their documents are given up and removed.
 
-The rule kept here: a document of a partition that was given up is not answered for; in whatever state a
-kill left its removal, it is gone before the partition is read again, so that what was forgotten meanwhile
-does not come back.
+The rule kept here: a document of a partition that was given up is never an answer. Wherever a kill
+interrupted its removal, it is gone before the partition is read again, so that a document whose
+tombstone came meanwhile does not come back.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from dedup.wire.shards import Share, partition_of
 
 __all__ = ["clear", "give_up", "give_up_all", "misplaced"]
 
-PAUSE = 4.0  # after removing some documents, as a multiple of the time that it took
+PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of the time it took
 RETRY_SECONDS = 10.0  # after a store took no changes
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,9 @@ def give_up(
     share: Share,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Have a store give up the partitions that a share does not hold; return how many documents went.
+    """Have a store give up the partitions outside a share; return how many documents were removed.
 
-    Mostly none yet: what is given up is not answered for, and clear() removes it. See
-    dedup.store.give_up().
+    Mostly none yet: they are marked, and clear() removes them. See dedup.store.give_up().
     """
     return detector.give_up(
         share.partitions,
@@ -48,7 +47,7 @@ def give_up_all(
     share: Share,
     say: Callable[[str], None],
 ) -> int:
-    """Have every namespace of a folder give up what a share does not hold; return how many went."""
+    """Do give_up() for every namespace of a folder; say() is told the progress."""
     removed = 0
     for name, detector in views:
 
@@ -73,8 +72,8 @@ async def clear(
 ) -> None:
     """Remove what was given up, a little at a time, while the service answers for the rest.
 
-    removed is told the namespace and how many documents went. Raises StoreDamaged; a store that takes no
-    changes is asked again. May be cancelled: the next start goes on.
+    removed is told the namespace and how many documents were removed. Raises StoreDamaged; a store that
+    takes no changes is tried again. May be cancelled: the next start goes on.
     """
     for name, detector in views:
         gone = 0
@@ -90,7 +89,7 @@ async def clear(
                 break
             gone += count
             removed(name, count)
-            await asyncio.sleep(PAUSE * (time.monotonic() - began))
+            await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
         if gone:
             _say_removed(path / name, gone, share)
 
@@ -102,9 +101,9 @@ def _say_removed(store: Path, count: int, share: Share) -> None:
 
 
 def misplaced(batch: Mapping[int, list[Any]], count: int) -> Iterator[tuple[int, Any, int]]:
-    """Yield (partition, record, its key's partition) of records that lie in another one.
+    """Yield (partition, record, its key's partition) of records that are in another one.
 
-    Whoever wrote them spreads keys in another way than Kafka's own producer.
+    Their producer uses another partitioner than Kafka's own.
     """
     for partition, records in batch.items():
         for record in records:

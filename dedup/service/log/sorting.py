@@ -1,8 +1,8 @@
-"""Records of the log, sorted out: which changes, for which namespace, and what is none.
+"""A batch of the log, sorted by namespace: its changes, and the records that are no events.
 
-The rule kept here: pure; a record that was applied before (its offset is below what its namespace
-noted) is left out, one that is no event is kept with its fault, and nothing after a record of a newer
-version is looked at in its partition.
+The rule kept here: pure. A record that was applied before (its offset is below what its namespace
+noted) is left out; one that is no event is kept with what is wrong with it; a record of a newer event
+version ends its partition: nothing after it is read.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from dedup.model.errors import EventInvalid
 from dedup.model.events import EventNewer, decode
 from dedup.model.values import Document
 
-__all__ = ["Changes", "Sorted", "of_recipe", "sort_out"]
+__all__ = ["Changes", "Sorted", "of_recipe", "sorted_batch"]
 
 Changes = list[tuple[str, Document | None]]
 
@@ -25,12 +25,12 @@ class Group(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """What a batch came to.
+    """A sorted batch.
 
-    groups    by namespace
-    bad       records that are no events, with what is wrong
-    newer     what to say of a record of a newer version, if there was one
-    offsets   {partition: next offset} of what was looked at
+    groups    the changes by namespace
+    bad       (partition, record, what is wrong) of records that are no events
+    newer     what to tell the operator about a record of a newer version; None: there was none
+    offsets   {partition: next offset} of what was read
     repeated  records left out because they were applied before
     """
 
@@ -41,10 +41,12 @@ class Sorted(NamedTuple):
     repeated: int
 
 
-def sort_out(batch: Mapping[int, list[Any]], applied: Callable[[str], Mapping[int, int]]) -> Sorted:
-    """Sort out {partition: records}; a record has key, value and offset.
+def sorted_batch(
+    batch: Mapping[int, list[Any]], applied: Callable[[str], Mapping[int, int]]
+) -> Sorted:
+    """Sort {partition: records}; a record has key, value and offset.
 
-    applied gives the next offsets that a namespace noted.
+    applied(namespace) gives the next offsets that a namespace noted.
     """
     groups: dict[str, Group] = {}
     bad: list[tuple[int, Any, EventInvalid]] = []
@@ -52,7 +54,7 @@ def sort_out(batch: Mapping[int, list[Any]], applied: Callable[[str], Mapping[in
     offsets: dict[int, int] = {}
     repeated = 0
     for partition, records in batch.items():
-        ends: dict[str, int] = {}  # the next offset of each namespace met here
+        ends: dict[str, int] = {}  # the next offset, of each namespace in this partition
         after = records[-1].offset + 1
         skipped: dict[str, int] = {}
         for record in records:
@@ -83,7 +85,7 @@ def sort_out(batch: Mapping[int, list[Any]], applied: Callable[[str], Mapping[in
 
 
 def of_recipe(changes: Changes, recipe: str) -> tuple[Changes, int]:
-    """Return the changes of a recipe (forgetting has none), and how many were of others."""
+    """Return the changes of a recipe, tombstones included, and how many were of other recipes."""
     if {document.page.recipe for _, document in changes if document is not None} <= {recipe}:
         return changes, 0
     kept = [c for c in changes if c[1] is None or c[1].page.recipe == recipe]

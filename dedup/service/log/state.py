@@ -1,4 +1,4 @@
-"""What a replica is told and tells: the namespaces it fills, and where it stands."""
+"""A replica's two interfaces: the namespaces that it fills, and what it reports about itself."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -11,25 +11,25 @@ __all__ = ["State", "Views"]
 
 
 class Views(Protocol):
-    """The namespaces of a service. Called in the event loop's thread."""
+    """The namespaces of a service: the views that the log is applied to. For the event loop's thread."""
 
     def get(self, name: str) -> Detector | None:
         """Return the detector of a namespace, or None if there is none."""
 
     def detector(self, name: str, *, recipe: str) -> Detector | None:
-        """Return the detector of a namespace, made with this recipe if it is missing."""
+        """Return the detector of a namespace, created with this recipe if it is missing."""
 
     def __iter__(self) -> Iterator[tuple[str, Detector]]:
         """Yield each open namespace and its detector."""
 
 
 class State(msgspec.Struct, frozen=True):
-    """Where a replica stands, in plain values.
+    """What a replica reports, in plain values.
 
     status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
-                     writes), failed
+                     writes), failed, stopped: lifecycle.py maps its states to these
     reason           why it is not current, for people; "" if it is
-    ready            whether it has caught up once and not failed: probes may be answered
+    ready            whether it serves: it has caught up once and not failed since
     lag_records      offsets of the log, as last heard, that are not applied
     behind_seconds   since it was last known to have everything; 0 while it has
     away_seconds     since Kafka last answered; 0 while it does
@@ -37,8 +37,9 @@ class State(msgspec.Struct, frozen=True):
     offsets          {partition: next offset}
     ends             {partition: end offset}, as last heard
     counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
-                     dead_letters, refused (of namespaces that cannot be had), given_up (documents
-                     of other shards), misplaced (records in another partition than their key's)
+                     dead_letters, refused (of namespaces that cannot be created), given_up
+                     (documents of other shards), misplaced (records in another partition than their
+                     key's)
     """
 
     status: str

@@ -1,4 +1,4 @@
-"""RESP commands: arguments in, encoded answers out. What clients send at connection: greetings.py.
+"""RESP commands: arguments in, encoded answers out. Those that every Redis client sends: greetings.py.
 
 A command is a function of a session and its arguments (the name is the first). It returns bytes, or
 Later for an answer that is still to come.
@@ -10,10 +10,10 @@ from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour
 from dedup.model.verdict_forms import to_reply
 from dedup.service.core.batches import PROBES, probe_in_slices
-from dedup.service.core.namespaces import Refused
-from dedup.service.resp import protocol as wire
+from dedup.service.core.errors import Refused
+from dedup.service.resp import protocol
 from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
-from dedup.service.resp.protocol import NIL, OK, bulk, integer, options
+from dedup.service.resp.protocol import NIL, OK, bulk, integer
 from dedup.service.resp.session import (
     INSERT,
     PROBE,
@@ -29,7 +29,7 @@ __all__ = ["INSERT", "PROBE", "probe", "run", "run_together"]
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
-    """Carry out a command; return its name and its answer. Raises what it raises."""
+    """Carry out a command; return its name and its answer. Raises what the command raises."""
     name = arguments[0].upper()
     command = _COMMANDS.get(name)
     if not session.trusted and name not in BEFORE_AUTH:
@@ -39,16 +39,17 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     return name, command(session, arguments)
 
 
-def run_together(session: Session, run_of: list[list[bytes]]) -> bytes:
-    """Carry out commands that are alike (Session.together) at once; return their answers.
+def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
+    """Carry out commands that can be batched (Session.can_batch) at once; return their answers.
 
     Raises what one of them raises: then each is to be carried out by itself.
     """
-    if run_of[0][0] == PROBE:
-        return b"".join(probes(session.plans, run_of))
-    pages = [(wire.text(command[2], "key"), wire.text(command[3], "token")) for command in run_of]
-    session.commands.insert_many(wire.text(run_of[0][1], "namespace"), pages)
-    return OK * len(run_of)
+    if batch[0][0] == PROBE:
+        return b"".join(probes(session.plans, batch))
+    text = protocol.text
+    pages = [(text(command[2], "key"), text(command[3], "token")) for command in batch]
+    session.commands.insert_many(text(batch[0][1], "namespace"), pages)
+    return OK * len(batch)
 
 
 # ------------------------------------------------------------------------------------- the work
@@ -57,24 +58,24 @@ def run_together(session: Session, run_of: list[list[bytes]]) -> bytes:
 def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     """Carry out one DEDUP.PROBE."""
     plan = plans.of(arguments)
-    value, check = wire.value_and_check(arguments[2], arguments[3])
+    value, check = protocol.value_and_check(arguments[2], arguments[3])
     if plan is None:
-        return wire.EMPTY
+        return protocol.EMPTY
     detector, recipe, domain, most, links = plan
     found = plans.commands.probe(detector, value, check, recipe, domain, links or 0)
     if links is not None:
-        return wire.whole_neighbours(found if most is None else found[:most])
-    return _neighbours(found, most) if found else wire.EMPTY
+        return protocol.neighbours_with_links(found if most is None else found[:most])
+    return _neighbours(found, most) if found else protocol.EMPTY
 
 
-def probes(plans: Plans, run_of: list[list[bytes]]) -> list[bytes]:
-    """Carry out some DEDUP.PROBE alike but for value and check."""
-    plan = plans.of(run_of[0])
+def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
+    """Carry out DEDUP.PROBE commands that differ only in value and check."""
+    plan = plans.of(batch[0])
     if plan is not None and plan.links is not None:
-        return [probe(plans, arguments) for arguments in run_of]
-    values = wire.fingerprints([arguments[2] for arguments in run_of])
-    checks = wire.fingerprints([arguments[3] for arguments in run_of])
-    answers = [wire.EMPTY] * len(run_of)
+        return [probe(plans, arguments) for arguments in batch]
+    values = protocol.fingerprints([arguments[2] for arguments in batch])
+    checks = protocol.fingerprints([arguments[3] for arguments in batch])
+    answers = [protocol.EMPTY] * len(batch)
     if plan is not None:
         detector, recipe, domain, most, _ = plan
         found = plans.commands.probe_many(detector, values, checks.tolist(), recipe, domain)
@@ -84,7 +85,7 @@ def probes(plans: Plans, run_of: list[list[bytes]]) -> list[bytes]:
 
 
 def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
-    return wire.neighbours(found if most is None else found[:most])
+    return protocol.neighbours(found if most is None else found[:most])
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -95,19 +96,19 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     if b"VALUES" not in head:
         raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
     first = 4 + head.index(b"VALUES")
-    given = options("MPROBE", arguments[4:first])
+    given = protocol.options("MPROBE", arguments[4:first])
     pairs = arguments[first + 1 :]
     if len(pairs) % 2:
         raise UsageError("after VALUES come pairs of value and check")
-    commands, recipe = session.commands, wire.text(arguments[3], "recipe")
-    detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
-    values, checks = wire.fingerprints(pairs[::2]), wire.fingerprints(pairs[1::2])
+    commands, recipe = session.commands, protocol.text(arguments[3], "recipe")
+    detector = commands.detector(protocol.text(arguments[1], "namespace"), recipe, given.asked)
+    values, checks = protocol.fingerprints(pairs[::2]), protocol.fingerprints(pairs[1::2])
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        answers = [wire.EMPTY] * len(values)
+        answers = [protocol.EMPTY] * len(values)
         for i, near in found.items():
             answers[i] = _neighbours(near, given.count)
-        return wire.array(answers)
+        return protocol.array(answers)
 
     if len(values) > PROBES:
         work = probe_in_slices(commands, detector, values, checks.tolist(), recipe)
@@ -117,11 +118,11 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 11)
-    page, domain = wire.page(arguments[3:11])
-    given, token = wire.reserve_options(arguments[11:])
+    page, domain = protocol.page(arguments[3:11])
+    given, token = protocol.reserve_options(arguments[11:])
     verdict = session.commands.reserve(
-        wire.text(arguments[1], "namespace"),
-        wire.text(arguments[2], "key"),
+        protocol.text(arguments[1], "namespace"),
+        protocol.text(arguments[2], "key"),
         page,
         domain,
         given.asked,
@@ -130,10 +131,10 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         token=token,
         home=given.home,
     )
-    nil = NIL[session.protocol]
-    if verdict.status == "unique" and verdict.token is not None:  # most are, at most shards
-        return wire.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
-    return wire.array(
+    nil = NIL[session.protocol_version]
+    if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
+        return protocol.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
+    return protocol.array(
         [
             nil
             if field is None
@@ -147,7 +148,11 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     namespace, key, token = arguments[1:4]
-    return wire.text(namespace, "namespace"), wire.text(key, "key"), wire.text(token, "token")
+    return (
+        protocol.text(namespace, "namespace"),
+        protocol.text(key, "key"),
+        protocol.text(token, "token"),
+    )
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -166,7 +171,7 @@ def _release(session: Session, arguments: list[bytes]) -> bytes:
 
 def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     check_arity(arguments, 3, 3)
-    namespace, key = wire.text(arguments[1], "namespace"), wire.text(arguments[2], "key")
+    namespace, key = protocol.text(arguments[1], "namespace"), protocol.text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
     return integer(done) if isinstance(done, bool) else Later(done, integer)
 
@@ -174,7 +179,7 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
 def _partitions(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 1, 1)
     held, count = session.commands.partitions()
-    return wire.array((bulk(held.encode()), integer(count)))
+    return protocol.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
@@ -183,7 +188,7 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
     info = (
         commands.info()
         if len(arguments) == 1
-        else commands.namespace_info(wire.text(arguments[1], "namespace"))
+        else commands.namespace_info(protocol.text(arguments[1], "namespace"))
     )
     lines = (f"{key}:{value}\r\n" for key, value in info.items())
     return bulk("".join(lines).encode())
@@ -192,7 +197,7 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(_COMMANDS))
-    return wire.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return protocol.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
 _COMMANDS: dict[bytes, Command] = {

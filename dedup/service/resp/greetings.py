@@ -1,11 +1,11 @@
-"""RESP commands that clients send at connection, and which say nothing of pages.
+"""RESP commands that Redis clients send when they connect: AUTH, HELLO, CLIENT, PING and the like.
 
-The rule kept here: before the token was shown, nothing but AUTH, HELLO and QUIT is answered.
+The rule kept here: until the client has shown the token, only AUTH, HELLO and QUIT are answered.
 """
 
 from dedup.model.errors import UsageError
-from dedup.service.core.namespaces import Refused
-from dedup.service.resp import protocol as wire
+from dedup.service.core.errors import Refused
+from dedup.service.resp import protocol
 from dedup.service.resp.protocol import NIL, OK, bulk, integer
 from dedup.service.resp.session import Command, Session, check_arity, shown
 
@@ -24,22 +24,22 @@ def _echo(_: Session, arguments: list[bytes]) -> bytes:
 
 def _auth(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 2, 3)
-    session.show(arguments[1] if len(arguments) == 3 else b"default", arguments[-1])
+    session.authenticate(arguments[1] if len(arguments) == 3 else b"default", arguments[-1])
     return OK
 
 
 def _hello(session: Session, arguments: list[bytes]) -> bytes:
-    protocol = session.protocol
+    version = session.protocol_version
     if len(arguments) > 1:
         if arguments[1] not in {b"2", b"3"}:
             raise Refused("NOPROTO", "unsupported protocol version: 2 or 3")
-        protocol = int(arguments[1])
+        version = int(arguments[1])
     words = iter(arguments[2:])
     name = session.name
     for word in words:
         try:
             if word.upper() == b"AUTH":
-                session.show(next(words), next(words))
+                session.authenticate(next(words), next(words))
             elif word.upper() == b"SETNAME":
                 name = _checked_name(next(words))
             else:
@@ -48,17 +48,17 @@ def _hello(session: Session, arguments: list[bytes]) -> bytes:
             raise UsageError(f"{shown(word)} has too few arguments") from None
     if not session.trusted:
         raise Refused("NOAUTH", "HELLO needs the token here: HELLO 3 AUTH default <token>")
-    session.protocol, session.name = protocol, name
+    session.protocol_version, session.name = version, name
     facts = (
         ("server", bulk(b"dedup")),
         ("version", bulk(session.commands.version.encode())),
-        ("proto", integer(protocol)),
+        ("proto", integer(version)),
         ("id", integer(session.number)),
         ("mode", bulk(b"standalone")),
         ("role", bulk(b"master")),
-        ("modules", wire.EMPTY),
+        ("modules", protocol.EMPTY),
     )
-    return wire.mapping([(bulk(key.encode()), value) for key, value in facts], protocol)
+    return protocol.mapping([(bulk(key.encode()), value) for key, value in facts], version)
 
 
 def _checked_name(name: bytes) -> bytes:
@@ -73,7 +73,7 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
         case b"ID":
             return integer(session.number)
         case b"GETNAME":
-            return bulk(session.name) if session.name else NIL[session.protocol]
+            return bulk(session.name) if session.name else NIL[session.protocol_version]
         case b"SETNAME":
             check_arity(arguments, 3, 3)
             session.name = _checked_name(arguments[2])
@@ -82,7 +82,9 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
             return OK
         case b"INFO" | b"LIST":
             name = session.name.decode()
-            return bulk(f"id={session.number} name={name} resp={session.protocol}\n".encode())
+            return bulk(
+                f"id={session.number} name={name} resp={session.protocol_version}\n".encode()
+            )
         case other:
             raise UsageError(f"CLIENT does not know {shown(other)}")
 
@@ -92,7 +94,9 @@ def _config(session: Session, arguments: list[bytes]) -> bytes:
     if arguments[1].upper() != b"GET":
         raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
     asked = {word.lower() for word in arguments[2:]}
-    return wire.mapping([each for name, each in _CONFIG.items() if name in asked], session.protocol)
+    return protocol.mapping(
+        [each for name, each in _CONFIG.items() if name in asked], session.protocol_version
+    )
 
 
 def _info(session: Session, _: list[bytes]) -> bytes:

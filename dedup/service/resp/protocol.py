@@ -1,8 +1,8 @@
-"""Redis' wire format, and the arguments that stand in it.
+"""RESP, the wire format of Redis: arguments are parsed, answers are encoded.
 
     arguments (list of bytes) -> numbers, names, options -> a command's answer -> bytes
 
-No I/O. A bad argument raises UsageError, which says which and what is allowed.
+No I/O. A bad argument raises UsageError, which names it and says what is allowed.
 """
 
 import re
@@ -27,7 +27,7 @@ EMPTY = b"*0\r\n"
 UNIQUE = b"*6\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
-LONGEST_SECONDS = 86_400.0  # a reservation that a client may ask for
+LONGEST_RESERVATION_SECONDS = 86_400.0  # a client's wish is cut to it
 
 _PAIR = Struct(">QQ")
 _THREE = Struct(">QQQ")
@@ -76,8 +76,8 @@ def neighbours(found: Sequence[Neighbour]) -> bytes:
     return b"".join(parts)
 
 
-def whole_neighbours(found: Sequence[Neighbour]) -> bytes:
-    """Return neighbours as [key, distance, check_distance, links_distance, domain]."""
+def neighbours_with_links(found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as an array of [key, distance, check_distance, links_distance, domain]."""
     distances = [(n.distance, n.check_distance, n.links_distance) for n in found]
     return array(
         [
@@ -162,7 +162,7 @@ def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What stands behind a command's fixed arguments."""
+    """A command's options, which follow its fixed arguments."""
 
     asked: Asked = Asked()
     domain: str | None = None
@@ -175,14 +175,14 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def _seconds(argument: bytes) -> float:
-    """Return how long a page may be in flight: as asked, or as long as the service allows."""
+    """Return how long a page may be in flight: as the client asks, up to the longest."""
     try:
         seconds = float(argument)
     except ValueError:
         seconds = 0.0
     if not seconds >= 0.001:
         raise UsageError(f"SECONDS {argument[:40]!r} is not allowed: a number from 0.001 on")
-    return min(seconds, LONGEST_SECONDS)
+    return min(seconds, LONGEST_RESERVATION_SECONDS)
 
 
 def _scope(argument: bytes) -> str:
@@ -223,7 +223,7 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
 }
 
-OPTIONS_KNOWN = 4096  # ways to say the options of RESERVE, but for the token
+OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
 
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
@@ -254,20 +254,20 @@ def options(command: Command, arguments: Sequence[bytes]) -> Options:
     return Options(Asked(**asked), **given)
 
 
-_known: dict[tuple[bytes, ...], Options] = {}
+_cached: dict[tuple[bytes, ...], Options] = {}
 
 
 def reserve_options(arguments: Sequence[bytes]) -> tuple[Options, str | None]:
-    """Return the options of a RESERVE but for its token, and that; those said alike are read once."""
+    """Return a RESERVE's options without the token, and the token; equal options are parsed once."""
     at = arguments.index(b"TOKEN") if b"TOKEN" in arguments else len(arguments)
     others = (*arguments[:at], *arguments[at + 2 :])
-    given = None if at % 2 else _known.get(others)
+    given = None if at % 2 else _cached.get(others)
     if given is not None and at != len(arguments) - 1:
         return given, _token(arguments[at + 1]) if at < len(arguments) else None
     given = options("RESERVE", arguments)
     token, given = given.token, msgspec.structs.replace(given, token=None)
-    if at < len(arguments) or token is None:  # not said in another way
-        if len(_known) >= OPTIONS_KNOWN:
-            _known.clear()
-        _known[others] = given
+    if at < len(arguments) or token is None:  # TOKEN was not spelled in lower case
+        if len(_cached) >= OPTIONS_CACHED:
+            _cached.clear()
+        _cached[others] = given
     return given, token

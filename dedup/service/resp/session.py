@@ -1,7 +1,7 @@
-"""A connection as its commands see it, and the probes that were read before.
+"""A connection as its commands see it, and the probe options that were parsed before.
 
-Session  which protocol, whether the token was shown
-Plans    probes alike but for value and check are read once, by all connections
+Session  the protocol version, and whether the client has shown the token
+Plans    a cache for all connections: probes that differ only in value and check are parsed once
 """
 
 import hmac
@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 
 from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import UsageError
-from dedup.service.core.namespaces import Refused
+from dedup.service.core.errors import Refused
 from dedup.service.core.operations import Commands
-from dedup.service.resp import protocol as wire
-from dedup.service.resp.protocol import options
+from dedup.service.resp import protocol
 
 __all__ = ["INSERT", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown"]
 
 PROBE = b"DEDUP.PROBE"
 INSERT = b"DEDUP.INSERT"
-PLANS = 4096  # kinds of probe (namespace and options) whose reading is remembered
+PLANS = 4096  # combinations of namespace and probe options that are cached
 FAILURES = 3  # wrong tokens before a connection is closed
 
 
@@ -32,7 +31,7 @@ class Later(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a probe's namespace and options come to."""
+    """A probe's namespace and options, parsed."""
 
     detector: Detector
     recipe: str
@@ -50,24 +49,24 @@ class Session:
         self.commands = commands
         self.plans = plans
         self.number = number
-        self.protocol = 2
+        self.protocol_version = 2
         self.name = b""
         self.closing = False
         self._token = token
         self.trusted = token is None
         self._failures = 0
-        self._inserts_together = commands.inserts.commits
+        self._batches_inserts = commands.inserts.commits
 
-    def together(self, command: Any) -> bool:
-        """Tell whether a command can be carried out with others that are alike."""
+    def can_batch(self, command: Any) -> bool:
+        """Whether a command can be carried out together with others that have the same options."""
         if type(command) is not list:
             return False
         if len(command) > 5:
             return bool(command[0] == PROBE)
-        return self._inserts_together and len(command) == 4 and bool(command[0] == INSERT)
+        return self._batches_inserts and len(command) == 4 and bool(command[0] == INSERT)
 
-    def show(self, user: bytes, token: bytes) -> None:
-        """Take a token for the right one, or raise Refused."""
+    def authenticate(self, user: bytes, token: bytes) -> None:
+        """Trust the client if the token is right; else raise Refused."""
         if self._token is None:
             raise UsageError("this service has no token: leave AUTH out")
         if hmac.compare_digest(token, self._token) and user == b"default":
@@ -79,7 +78,7 @@ class Session:
 
 
 class Plans:
-    """Probes alike but for value and check are read once."""
+    """A cache of parsed probe options."""
 
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
@@ -102,13 +101,13 @@ class Plans:
         check_arity(arguments, 6)
         if arguments[4].upper() != b"RECIPE":
             raise UsageError("DEDUP.PROBE ns value check RECIPE id [options]: RECIPE is missing")
-        given = options("PROBE", arguments[6:])
-        recipe = wire.text(arguments[5], "recipe")
-        detector = commands.detector(wire.text(arguments[1], "namespace"), recipe, given.asked)
+        given = protocol.options("PROBE", arguments[6:])
+        recipe = protocol.text(arguments[5], "recipe")
+        detector = commands.detector(protocol.text(arguments[1], "namespace"), recipe, given.asked)
         if detector is None:
             return None
         plan = Plan(detector, recipe, given.domain, given.count, given.links)
-        if given.domain is None and given.links is None:  # those are too many to be kept
+        if given.domain is None and given.links is None:  # others are too different to cache
             if len(self._plans) >= PLANS:
                 self._plans.clear()
             self._plans[arguments[1], *arguments[4:]] = plan
@@ -116,13 +115,13 @@ class Plans:
 
 
 def check_arity(arguments: Sequence[bytes], least: int, most: int | None = None) -> None:
-    """Raise UsageError for too few arguments, the name among them, or too many."""
+    """Raise UsageError for too few or too many arguments; the command's name counts as one."""
     if not least <= len(arguments) <= (most or len(arguments)):
         raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
 
 
 def shown(name: bytes) -> str:
-    """Return a word of a command as a message shows it."""
+    """Return an argument as error messages show it."""
     return "'" + name[:40].decode("ascii", "replace") + "'"
 
 

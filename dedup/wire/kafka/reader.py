@@ -1,20 +1,20 @@
-"""Partitions of a topic in, from given offsets, without a group: a full reader of the log.
+"""Reads partitions of a topic from given offsets, without a consumer group.
 
     async with Reader(config, topic, {0: 17, 1: 4}) as reader:
         while ...:
             records = await reader.batch()     at most a second, at most 10,000 records
 
-The rule kept here: what batch() returns comes in the order of its partition and without a gap; an
-offset that the log does not have any more is LogLost, never a silent jump. While Kafka is away
-batch() returns nothing, and `alive` is False: aiokafka by itself would say nothing for ever. A reader
-that makes no progress although the log goes on is made anew.
+The rule kept here: batch() returns the records of a partition in order and without a gap; an offset
+that the log does not have any more is LogLost, never a silent jump. While Kafka is away batch()
+returns nothing, and `alive` is False: aiokafka alone would never tell. A consumer that makes no
+progress although there are records to read is replaced.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Self
 
 from dedup.wire.kafka.login import KafkaConfig
@@ -25,16 +25,16 @@ __all__ = ["Reader", "Record"]
 
 RECORDS = 10_000  # of one batch
 FETCH_BYTES = 8 << 20
-WATCH_SECONDS = 1.0  # between two looks at an idle log
+WATCH_SECONDS = 1.0  # between two checks of an idle log
 ASK_SECONDS = 5.0  # that a broker has to answer one
 STALL_SECONDS = 20.0  # without a record although there are some
-IDENTITY_SECONDS = 30.0  # between two looks at who the topic is
+IDENTITY_SECONDS = 30.0  # between two checks that it is the same topic
 
 log = logging.getLogger(__name__)
 
 
 class Record(NamedTuple):
-    """A record as it lies in the log."""
+    """A record of the log."""
 
     partition: int
     offset: int
@@ -48,8 +48,7 @@ class Reader:
     """Reads a topic's partitions by assign and seek.
 
     positions  {partition: next offset} of what batch() has returned
-    ends       {partition: end offset}, as last heard
-    alive      whether Kafka answered when it was last asked
+    ends       {partition: end offset}, as Kafka last said
     """
 
     def __init__(
@@ -60,10 +59,12 @@ class Reader:
         *,
         records: int = RECORDS,
         partitions: Collection[int] | None = None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Partitions that are not in positions are read from the log's beginning.
 
-        partitions are those to be read; None: all of the topic.
+        partitions are those to be read; None: all of the topic. changed() is called when `alive` has
+        changed.
         """
         self._config = config
         self._topic = topic
@@ -71,13 +72,14 @@ class Reader:
         self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
         self.positions = dict(positions or {})
         self.ends: dict[int, int] = {}
-        self.alive = False
-        self.heard = 0.0  # the monotonic clock when Kafka last answered
+        self._changed = changed
+        self._alive = False
+        self._heard = 0.0  # the monotonic clock when Kafka last answered
         self._consumer: Any = None
         self._watch: asyncio.Task[None] | None = None
         self._fault: LogLost | None = None
-        self._held_up = False  # by a record that cannot be read
-        self._slow: set[int] = set()  # partitions with one: read a record at a time, up to it
+        self._blocked = False  # a partition is, by a record that cannot be read
+        self._slow: set[int] = set()  # such partitions: read one record at a time, up to it
         self._moved = 0.0
         self._identified = 0.0
 
@@ -89,7 +91,7 @@ class Reader:
         await self.stop()
 
     async def start(self, *, within_seconds: float | None = None) -> None:
-        """Connect, as often as it takes. Raises KafkaUnavailable, and LogLost."""
+        """Connect, with retries. Raises KafkaUnavailable after within_seconds, and LogLost."""
         self._consumer = await started(
             self._made, f"reading {self._topic.name}", within_seconds=within_seconds
         )
@@ -98,26 +100,36 @@ class Reader:
         self._watch = asyncio.create_task(self._watching())
 
     def limit(self, records: int) -> None:
-        """Have batch() return so many records at most from now on."""
+        """Let batch() return at most this many records from now on."""
         self._records = records
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything was returned that lay in the log when it was last asked."""
+        """Whether batch() has returned everything up to the ends that Kafka last said."""
         return bool(self.ends) and all(self.positions[p] >= end for p, end in self.ends.items())
 
     @property
     def lag(self) -> int:
-        """How many offsets of the log, as last heard, were not returned yet."""
+        """How many offsets up to those ends batch() has not returned."""
         return sum(max(0, end - self.positions[p]) for p, end in self.ends.items())
 
     @property
     def away_seconds(self) -> float:
         """For how long Kafka has not answered; 0 while it does."""
-        return 0.0 if self.alive else time.monotonic() - self.heard
+        return 0.0 if self._alive else time.monotonic() - self._heard
+
+    @property
+    def alive(self) -> bool:
+        """Whether Kafka answered when it was last asked, and every record could be read."""
+        return self._alive
+
+    def _set_alive(self, alive: bool) -> None:
+        if alive is not self._alive:
+            self._alive = alive
+            self._changed()
 
     async def batch(self, timeout_seconds: float = 1.0) -> dict[int, list[Any]]:
-        """Return the next records of each partition, as soon as there are any; {} after the time.
+        """Return the next records of each partition as soon as there are any; {} after the timeout.
 
         Each has offset, key, value, headers, timestamp (ms), as aiokafka's ConsumerRecord.
         Raises LogLost.
@@ -125,7 +137,7 @@ class Reader:
         if self._fault is not None:
             raise self._fault
         partitions = self._partitions()
-        if self._held_up:  # the other partitions go on
+        if self._blocked:  # the other partitions go on
             fetched: dict[Any, list[Any]] = {}
             for partition in partitions:
                 fetched |= await self._fetch([partition], timeout_seconds / len(partitions))
@@ -164,15 +176,15 @@ class Reader:
         except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
             raise self._lost(f"it does not have the offset to go on from ({error})") from error
         except (KafkaError, UnicodeDecodeError) as error:  # the latter: a header's name
-            # What aiokafka had taken out of its buffers before the error is gone: it is read again,
-            # from where batch() stands. A record that cannot be read holds its partition up.
+            # What aiokafka had taken out of its buffers before the error is lost: it is read again,
+            # from the position of batch(). A record that cannot be read blocks its partition.
             for partition in partitions:
                 self._consumer.seek(partition, self.positions[partition.partition])
             if self.alive:
                 log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
-            self.alive = False
+            self._set_alive(False)
             if isinstance(error, UnicodeDecodeError | CorruptRecordException):
-                self._held_up = True
+                self._blocked = True
                 if len(numbers) == 1:
                     self._slow |= numbers
             await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
@@ -180,7 +192,7 @@ class Reader:
         return found
 
     async def stop(self) -> None:
-        """Let go of Kafka, within seconds."""
+        """Disconnect, within seconds."""
         if self._watch is not None:
             self._watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -188,15 +200,15 @@ class Reader:
             self._watch = None
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await _let_go(consumer, "closing the reader")
+            await _stopped(consumer, "closing the reader")
 
     async def ask(self) -> None:
-        """Ask Kafka for the ends of the partitions now. Raises what keeps it from answering."""
+        """Ask Kafka for the ends of the partitions now. Raises KafkaError or TimeoutError."""
         consumer = self._consumer
         ends = await asyncio.wait_for(consumer.end_offsets(self._partitions()), ASK_SECONDS)
         self.ends = {partition.partition: end for partition, end in ends.items()}
         for partition, end in ends.items():
-            # Records that are not for us (of a transaction: its markers, or aborted) move it too.
+            # Markers and aborted records of transactions, which are not returned, move it too.
             with contextlib.suppress(Exception):
                 at = await asyncio.wait_for(consumer.position(partition), ASK_SECONDS)
                 if at <= end:
@@ -204,10 +216,12 @@ class Reader:
                     self.positions[number] = max(self.positions[number], at)
 
     def _hear(self) -> None:
-        self._held_up = self._held_up and not self.caught_up
-        if not self._held_up:
+        """Note that Kafka answered."""
+        self._blocked = self._blocked and not self.caught_up
+        if not self._blocked:
             self._slow.clear()
-        self.alive, self.heard = not self._held_up, time.monotonic()
+        self._heard = time.monotonic()
+        self._set_alive(not self._blocked)
 
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
@@ -215,7 +229,7 @@ class Reader:
         return [TopicPartition(self._topic.name, n) for n in self._numbers]
 
     async def _watching(self) -> None:
-        """Look after an idle log: is Kafka there, is it still that log, does the reader move."""
+        """Check an idle log: does Kafka answer, is it still the same log, does the reader advance."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
@@ -226,7 +240,7 @@ class Reader:
                 if not self.alive or now - self._identified > IDENTITY_SECONDS:
                     await self._identify()
                 if not self.alive:
-                    log.info("reading %s: Kafka is back", self._topic.name)
+                    log.info("reading %s: Kafka answers again", self._topic.name)
                 self._hear()
             except asyncio.CancelledError:
                 raise
@@ -241,11 +255,11 @@ class Reader:
                         type(error).__name__,
                         error,
                     )
-                self.alive = False
+                self._set_alive(False)
                 continue
             if self.lag and now - self._moved > STALL_SECONDS:
-                log.warning("reading %s: no progress, connecting anew", self._topic.name)
-                await self._renew()
+                log.warning("reading %s: no progress, connecting again", self._topic.name)
+                await self._replace()
 
     async def _identify(self) -> None:
         found = await describe_topic(self._config, self._topic.name)
@@ -260,11 +274,11 @@ class Reader:
                 "keys lie in other partitions than before"
             )
 
-    async def _renew(self) -> None:
+    async def _replace(self) -> None:
         old = self._consumer
         with contextlib.suppress(LogLost):
             self._consumer = await started(self._made, f"reading {self._topic.name}")
-            await _let_go(old, "closing a reader that stood still")
+            await _stopped(old, "closing a reader without progress")
             self._moved = time.monotonic()
 
     async def _made(self) -> Any:
@@ -297,18 +311,18 @@ class Reader:
                 consumer.seek(partition, at)
             self.ends = {partition.partition: last[partition] for partition in partitions}
         except BaseException:
-            await _let_go(consumer, "closing a reader that did not start", 1.0)
+            await _stopped(consumer, "closing a reader that did not start", 1.0)
             raise
         return consumer
 
     def _lost(self, why: str) -> LogLost:
         return LogLost(
             f"the topic {self._topic.name!r} is not the log that was read before: {why}. Start over "
-            "from what it holds with --rebuild, or give the topic back from a copy"
+            "from what it holds with --rebuild, or restore the topic from a copy"
         )
 
 
-async def _let_go(consumer: Any, what: str, seconds: float = STOP_SECONDS) -> None:
-    """Stop a consumer; of one that does not end the connections are closed."""
+async def _stopped(consumer: Any, what: str, seconds: float = STOP_SECONDS) -> None:
+    """Stop a consumer; if that does not end in time, close its connections."""
     if not await ended(consumer.stop(), what, seconds):
         await ended(consumer._client.close(), what, 1.0)  # noqa: SLF001 - stop() did not get there

@@ -1,7 +1,7 @@
-"""Starting, stopping and asking, with bounds: what aiokafka leaves to its caller.
+"""Bounded starts and stops of aiokafka's clients, and the errors of the door to Kafka.
 
-The rule kept here: a start is tried again, ever more slowly, until it works or its time is over; a
-stop or a commit takes as long as it is given and no longer, whatever the broker does.
+The rule kept here: a start is retried with growing pauses until it works or its time is over; a stop
+or a commit is given up after its time, whatever the broker does.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from dedup.core.backoff import Backoff
 from dedup.model.errors import DedupError
 
 __all__ = ["STOP_SECONDS", "KafkaUnavailable", "LogLost", "TopicUnfit", "ended", "started"]
@@ -28,23 +29,23 @@ class KafkaUnavailable(DedupError):
 
 
 class TopicUnfit(DedupError):
-    """The topic is missing and may not be made, or it would not keep the log."""
+    """The topic is missing and may not be created, or its settings would lose records of the log."""
 
 
 class LogLost(DedupError):
-    """The log does not go on where it was left: another topic or cluster, or offsets are gone."""
+    """The log cannot be continued: it is another topic or cluster, or offsets are gone."""
 
 
 async def started(
     start: Callable[[], Awaitable[T]], what: str, *, within_seconds: float | None = None
 ) -> T:
-    """Call start() until it returns, with growing pauses; return what it returned.
+    """Call start() until it returns, with growing pauses; return its result.
 
-    start must leave nothing behind when it raises. Without a bound it is tried for ever: cancel it.
-    Raises KafkaUnavailable when the time is over, in the middle of a try too; errors of this package
-    at once.
+    start must clean up after itself when it raises. Without within_seconds it is retried until
+    cancelled. Raises KafkaUnavailable when the time is over, also in the middle of a try, and
+    DedupErrors of start() at once.
     """
-    began, pause = time.monotonic(), FIRST_WAIT_SECONDS
+    began, backoff = time.monotonic(), Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
     until = None if within_seconds is None else asyncio.get_running_loop().time() + within_seconds
     while True:
         try:
@@ -53,7 +54,7 @@ async def started(
         except DedupError:
             raise
         except Exception as error:
-            passed = time.monotonic() - began
+            passed, pause = time.monotonic() - began, backoff.next()
             if within_seconds is not None and passed + pause > within_seconds:
                 raise KafkaUnavailable(
                     f"{what}: Kafka did not answer within {within_seconds:g} seconds "
@@ -61,17 +62,16 @@ async def started(
                 ) from error
             log.warning("%s: %s; trying again in %.1f s", what, error, pause)
         await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_WAIT_SECONDS)
 
 
 async def ended(
-    ending: Coroutine[Any, Any, object], what: str, seconds: float = STOP_SECONDS
+    stop: Coroutine[Any, Any, object], what: str, seconds: float = STOP_SECONDS
 ) -> bool:
-    """Wait for a stop, a flush or a commit, so long at most; tell whether it came to its end.
+    """Wait this long at most for a stop, a flush or a commit; return whether it succeeded.
 
-    What it raises is logged: aiokafka's stop raises CancelledError when the broker is gone.
+    What it raises is logged: aiokafka's stop() raises CancelledError when the broker is gone.
     """
-    task = asyncio.ensure_future(ending)
+    task = asyncio.ensure_future(stop)
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:

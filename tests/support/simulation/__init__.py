@@ -21,7 +21,7 @@ from unittest import mock
 
 from dedup.detector.reservations import Reservation
 from dedup.store import removal
-from dedup.store.leaving import Leaving
+from dedup.store.given_up import GivenUp
 from simulation.log import Reader
 from simulation.services import give_up, here
 from simulation.world import World
@@ -41,7 +41,7 @@ def broken(mutation: str) -> AbstractContextManager[object]:
     if mutation == "accepted pages do not count":
         return mock.patch.object(Reservation, "accepted", new=False)
     if mutation == "answer for what was given up":
-        return mock.patch.object(Leaving, "has", lambda *_: False)
+        return mock.patch.object(GivenUp, "has", lambda *_: False)
     return nullcontext()
 
 
