@@ -21,6 +21,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
+from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
@@ -117,16 +118,15 @@ class Session:
             self._commit_all()  # the original's stored text is about to be replaced
             with meter:
                 verdict = await detector.reserve(page, key, url=url, guard=guard)
-        pause, waited = _FIRST_WAIT_SECONDS, 0.0
+        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
         while verdict.status == "pending":
             self._commit_all()
             with meter:
                 verdict = await detector.reserve(page, key, url=url, guard=guard)
             if verdict.status != "pending" or waited >= self.config.wait_seconds:
                 break
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause := pauses.next())
             waited += pause
-            pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
         with meter:
             if verdict.status == "pending":
                 verdict = await detector.reserve(
