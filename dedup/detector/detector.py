@@ -129,7 +129,7 @@ class EmbeddedDetector(Detector):
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
         See Detector.reserve(); and for services:
-        token   the reservation's token, if the caller made one that nobody else has; asking again
+        token   the reservation's token, if the caller made a unique one; asking again
                 under a token that is held answers what it was taken for, and takes nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
@@ -181,7 +181,7 @@ class EmbeddedDetector(Detector):
     ) -> tuple[Applied, int]:
         """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
 
-        An event ends those with the same key, value and check, whoever sent it. Returns the counts,
+        An event ends those with the same key, value and check, from any sender. Returns the counts,
         and how many of the documents had an inserted near-duplicate of another key and nothing new
         among their links: pages that raced, at other services say, or were kept by other reasons.
         With judge=False that is not looked into, and 0.
@@ -222,7 +222,7 @@ class EmbeddedDetector(Detector):
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
-        """Write a snapshot of the table if so many documents changed since the last."""
+        """Write a snapshot of the table if at least that many documents changed since the last."""
         self._check_open()
         self._store.snapshot(least)
 

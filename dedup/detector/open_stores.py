@@ -68,7 +68,7 @@ class OpenStore:
         self._recent.extend(values)
 
     def near_since(self, inserts: int, value: int, k: int) -> bool:
-        """Whether a value inserted since there were so many inserts may be within distance k."""
+        """Whether a value inserted since a given number of inserts may be within distance k."""
         count = self.inserts - inserts
         if count > len(self._recent):
             return True
@@ -95,7 +95,7 @@ def take(
 
 
 def give_back(shared: OpenStore) -> None:
-    """Close a store if nobody else has taken it. Raises OSError if the last flush fails."""
+    """Close a store that no other detector has taken. Raises OSError if the last flush fails."""
     with _stores_lock:
         shared.users -= 1
         if not shared.users:

@@ -29,7 +29,6 @@ from dedup.model.recipes import Recipe
 from dedup.model.values import Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
-from dedup.scrapy.embedded import EmbeddedMemory
 from dedup.scrapy.responses import exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
@@ -58,6 +57,8 @@ class Session:
         self.config = config
         self.counts = Counts(crawler, self._schedule_commit)
         self.journal = None if config.report is None else _new_journal()
+        if not config.service:  # before the first page, which would pay for it
+            import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
@@ -166,6 +167,8 @@ class Session:
 
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
+                from dedup.scrapy.embedded import EmbeddedMemory
+
                 self._memory = EmbeddedMemory(self.config, self.counts)
         return self._memory.open(name)
 
