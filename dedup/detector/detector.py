@@ -5,7 +5,7 @@
 The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
 which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
 
-When two pages are near-duplicates is in rules.py; how a page is made to last, in inserts.py.
+When two pages are near-duplicates is in rules.py; how a page is made to last, in open_stores.py.
 Detectors of one process that open the same store share it, and the pages in flight with it.
 """
 
@@ -16,9 +16,16 @@ from typing import Any, Self
 import msgspec
 
 from dedup.core.numbers import Numbers, many
-from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdicts
 from dedup.detector.interface import Detector
-from dedup.detector.open_stores import Accepted, OpenStore, give_back
+from dedup.detector.open_stores import (
+    Accepted,
+    OpenStore,
+    Seen,
+    apply_changes,
+    count_late,
+    give_back,
+    insert_verdicts,
+)
 from dedup.detector.reservations import Ending
 from dedup.detector.rules import deciding_here, guarded, near_duplicates
 from dedup.model.errors import UsageError

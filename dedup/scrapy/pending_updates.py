@@ -21,7 +21,7 @@ from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import ServiceUnavailable
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
-from dedup.wire.client.commands import NoToken
+from dedup.wire.client.command_codec import NoToken
 
 __all__ = ["CLOSE_SECONDS", "PendingUpdates"]
 

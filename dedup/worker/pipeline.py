@@ -19,7 +19,7 @@ from dedup.core.backoff import Backoff
 from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.values import Verdict
-from dedup.worker.batch import Batch
+from dedup.worker.page_batch import Batch
 from dedup.worker.records import Output
 
 __all__ = ["Outputs", "Pipeline", "Refused"]

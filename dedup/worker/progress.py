@@ -11,9 +11,9 @@ import logging
 import time
 
 from dedup.wire.kafka.group import Member
-from dedup.worker.batch import Batch, Offsets
-from dedup.worker.metrics import Metrics
 from dedup.worker.options import Config
+from dedup.worker.page_batch import Batch, Offsets
+from dedup.worker.worker_metrics import Metrics
 
 __all__ = ["Progress"]
 

@@ -18,8 +18,8 @@ from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
 from dedup.wire.client.circuit_breaker import CircuitBreaker
-from dedup.wire.client.commands import PARTITIONS, error_of
-from dedup.wire.client.connection import Connection, ReplyError
+from dedup.wire.client.command_codec import PARTITIONS, error_of
+from dedup.wire.client.pipelined_connection import Connection, ReplyError
 from dedup.wire.client.request import packed
 from dedup.wire.client.routing import OLDER, holding_of
 

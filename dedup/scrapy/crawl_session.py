@@ -163,7 +163,7 @@ class Session:
     def _open(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
-                from dedup.scrapy.remote import ServiceMemory
+                from dedup.scrapy.service_memory import ServiceMemory
 
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
