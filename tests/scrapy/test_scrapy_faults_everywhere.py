@@ -57,13 +57,13 @@ UNUSED = {
 HARMLESS_AT_OPENING = {"Table.load"}
 # Fails in a thread of its own, at any time: the next insert says so.
 FLUSHED = "DocumentsFile.sync"
-NAMED = "scrapy.session.namespace_of"  # called where the namespace is the spider's name
+NAMED = "scrapy.crawl_session.namespace_of"  # called where the namespace is the spider's name
 
 KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "scrapy.embedded.open_embedded", "scrapy.session.read_page", "EmbeddedDetector.reserve", "EmbeddedDetector.insert_many",
+    "scrapy.embedded.open_embedded", "scrapy.crawl_session.read_page", "EmbeddedDetector.reserve", "EmbeddedDetector.insert_many",
     "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]
@@ -117,7 +117,7 @@ def crawl(folder, site, made, plan):
     # a crawl that takes longer than another flushes no more often: calls are the same in all
     setup += "dedup.store.flusher.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
-    setup += "import dedup.scrapy.session\ndedup.scrapy.session.COMMIT_PAGES = 1"
+    setup += "import dedup.scrapy.crawl_session\ndedup.scrapy.crawl_session.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()
     return [(crawl, verify_store(folder / name, "site")) for name, crawl in crawls.items()]
 
