@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.metrics import Metrics

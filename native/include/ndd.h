@@ -10,7 +10,7 @@
  * Rules kept by every function here:
  *   - A function that can fail returns an ndd_status: 0 (NDD_OK) is success, everything else is an
  *     error that ndd_strerror() puts into words. On an error no output argument has been written,
- *     unless the function says otherwise, and every handle is as it was before the call.
+ *     unless the function says otherwise, and every handle is unchanged.
  *   - Handles are opaque. What ..._open made, ..._close frees; closing NULL does nothing.
  *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
  *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
@@ -33,10 +33,10 @@ extern "C" {
 
 typedef enum ndd_status {
     NDD_OK = 0,
-    NDD_NO_MEMORY = 1,    /* an allocation failed; the handle is as it was */
+    NDD_NO_MEMORY = 1,    /* an allocation failed; the handle is unchanged */
     NDD_BAD_ARGUMENT = 2, /* an argument outside what the function states */
     NDD_BAD_DISTANCE = 3, /* k outside 0..15 */
-    NDD_CUT = 4,          /* a saved table ends before its content does */
+    NDD_TRUNCATED = 4,    /* a saved table ends before its content does */
     NDD_DAMAGED = 5,      /* a saved table's bytes are not those that were saved */
     NDD_BAD_FORMAT = 6,   /* not a saved table */
     NDD_BAD_VERSION = 7,  /* a saved table of a format version this library does not read */
@@ -48,7 +48,7 @@ const char *ndd_strerror(int status);
 
 /* ------------------------------------------------------------------------------------ hashes */
 
-/* A secret that keys every hash of a recipe, so that nobody can craft collisions without it.
+/* A secret that keys every hash of a recipe, so that collisions cannot be crafted without it.
  * {0, 0} is the public recipe. */
 typedef struct ndd_key {
     uint64_t k0;
@@ -83,7 +83,7 @@ int ndd_distance(uint64_t a, uint64_t b);
 
 /* ------------------------------------------------------------------------------------ reader */
 
-/* What one page came to. */
+/* The fingerprints of one page, and what was counted on the way. */
 typedef struct ndd_page {
     uint64_t value;      /* simhash of the weighted words of the main content */
     uint64_t check;      /* simhash of its distinct 3-token shingles, unweighted */
@@ -116,9 +116,9 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
                          const uint8_t *directory, size_t directory_length, ndd_key key,
                          ndd_page *page);
 
-/* 1 when nothing in the first 4096 bytes of a page speaks against UTF-8: every "charset" or
- * "encoding" that stands in them before '=' is given that one, there is no NUL and no ESC, as UTF-16
- * and ISO-2022-JP have them, and no byte with which a byte order mark begins. 0: look closer. */
+/* 1 when nothing in the first 4096 bytes of a page contradicts UTF-8: every "charset=" or "encoding="
+ * in them names it, there is no NUL (as in UTF-16) and no ESC (as in ISO-2022-JP), and no byte order mark
+ * begins the page. 0: the encoding must be detected. */
 int ndd_seems_utf8(const uint8_t *html, size_t n);
 
 /* Reads plain text: one block without markup or links. */
@@ -142,15 +142,14 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
  * while one thread is inside another function, no other thread may be inside the same table. A
- * table holds no lock; who shares one brings a lock of many readers or one writer, as dedup/table.py
- * does, and lets go of it between the parts of a large insert. A probe changes nothing but its
- * answer, so probes of several threads share no memory that is written. Different handles have
- * nothing in common.
+ * table holds no lock; a program that shares one uses a read-write lock, as dedup/table.py does, and
+ * releases it between the parts of a large insert. A probe changes nothing but its answer, so probes of
+ * several threads share no memory that is written. Different handles have nothing in common.
  */
 typedef struct ndd_table ndd_table;
 
-/* What a table saves, memory or time; auto: time while it is small, more and more memory as it
- * grows. Decides how fast a probe is, never what it finds. */
+/* What a table is optimised for, memory or time; auto: time while it is small, memory more and more as
+ * it grows. This decides how fast a probe is, never what it finds. */
 typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1, NDD_FAST = 2 } ndd_preset;
 
 typedef struct ndd_match {
@@ -175,11 +174,11 @@ ndd_status ndd_table_open(uint32_t k, ndd_table **table);
 ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table);
 void ndd_table_close(ndd_table *table);
 
-/* Makes room for so many distinct values in one step. Optional. */
+/* Makes room for `values` distinct values in one step. Optional. */
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values);
 
-/* A hint that so many pairs are inserted soon, by several calls: where the table must grow, it grows
- * for as many of them as were new so far. */
+/* A hint that `pairs` pairs will be inserted by the next calls: when the table must grow, it grows for
+ * all of them, at the share of new values seen so far. */
 void ndd_table_expect(ndd_table *table, uint64_t pairs);
 
 /* Stores n pairs; *inserted counts those that were not there before. On NDD_NO_MEMORY the first
@@ -232,10 +231,10 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
-/* Those of the values at begin .. end - 1, where the places of all are 0 .. stats.values - 1; returns how
- * many they are, and only that where there are no arrays. A removal moves the last value into the gap and
- * an insert takes the place after it: so whoever lists a table part by part from its end on, while it is
- * changed in between, lists every pair that was there all the time. */
+/* The pairs of the values at places begin .. end - 1; the places of all are 0 .. stats.values - 1. Returns
+ * how many pairs they are; without arrays, only that. A removal moves the last value into the gap and an
+ * insert appends. So listing a table part by part, from its end to its beginning, while it changes in
+ * between, gives every pair that was in it all the time. */
 uint64_t ndd_table_list_part(const ndd_table *table, uint64_t begin, uint64_t end, uint64_t *values,
                              uint64_t *documents);
 

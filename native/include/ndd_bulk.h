@@ -82,11 +82,11 @@ void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *co
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
 
 /* The same in parts, for several threads or less memory. ndd_distinct sorts n values, moves one of
- * each to the front, *distinct of them, and gives (x, x) for what was there more than once. */
+ * each to the front, *distinct of them, and gives (x, x) for each that occurred more than once. */
 ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct);
 
-/* Up to `capacity` masks such that every pair of so many values within k is equal under one of them;
- * *count is how many there are, 0 when comparing all pairs is sooner done. */
+/* Up to `capacity` masks such that two values within k are equal under at least one of them, chosen for
+ * a set of `values` values; *count is how many there are, 0 when comparing all pairs is faster. */
 ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
                            uint32_t *count);
 
@@ -100,8 +100,8 @@ ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uin
 ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
                            uint64_t *merged);
 
-/* Clusters of n places, where places[2 * i] and places[2 * i + 1] are connected: each place has a
- * parent that is smaller, or itself, as all have in the beginning. Flattened, it is the smallest place
+/* Union-find of n places: connects places[2 * i] with places[2 * i + 1] for each of the pairs. A place's
+ * parent is a smaller one, or itself, as all are in the beginning. ndd_flatten makes it the smallest place
  * of the cluster. */
 ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
 void ndd_flatten(uint64_t *parents, uint64_t n);

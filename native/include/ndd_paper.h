@@ -2,7 +2,7 @@
  * ndd_paper.h - the structures of Manku, Jain and Das Sarma, "Detecting near-duplicates for web
  * crawling" (WWW 2007), as the reference that the tables of ndd.h are measured against: sorted tables
  * of permuted fingerprints (section 3.1) and their compression (3.2). And the designs that tables and
- * segments have, for those who plan.
+ * segments have, for capacity planning.
  *
  * The rules of ndd.h hold here too.
  */
@@ -22,15 +22,15 @@ extern "C" {
 /* One block table of a design: what a probe of it looks up (native/src/design/design.h). */
 typedef struct ndd_block {
     uint64_t mask;      /* the bits of its key */
-    uint64_t flips;     /* those that a probe flips, */
-    uint32_t threshold; /* at most so many at once */
+    uint64_t flips;     /* those that a probe flips */
+    uint32_t threshold; /* the most that it flips at once */
     uint32_t bits;      /* of its key */
     double bytes;       /* expected memory of the block table, of values spread evenly */
     double visit_ns;    /* estimated time of one key among many, on one common machine */
 } ndd_block;
 
-/* The design that a table of so many values has: up to `capacity` of its block tables; *count is how
- * many there are, 0 when a probe had better compare with every value. */
+/* The design that a table of `values` values has: up to `capacity` of its block tables; *count is how
+ * many there are, 0 when a probe compares with every value. */
 ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
                           size_t capacity, uint32_t *count);
 

@@ -124,7 +124,7 @@ static void test_what_is_refused(void) {
         memcpy(copy, bytes, size);
         copy[size] = 0;
         for (uint64_t cut = 0; cut < size; cut++) {
-            CHECK(ndd_compressed_open(copy, cut, &opened, &reason) == NDD_CUT);
+            CHECK(ndd_compressed_open(copy, cut, &opened, &reason) == NDD_TRUNCATED);
         }
         CHECK(ndd_compressed_open(copy, size + 1, &opened, &reason) == NDD_DAMAGED);
         for (uint64_t at = 0; at < size; at++) {

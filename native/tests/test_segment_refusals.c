@@ -35,7 +35,7 @@ static void test_every_flipped_bit_and_every_cut_is_refused(void) {
         bytes[i / 8] ^= (uint8_t)(1 << i % 8);
     }
     for (uint64_t n = 0; n < size; n++) {
-        CHECK(open_copy(bytes, n, &reason) == NDD_CUT);
+        CHECK(open_copy(bytes, n, &reason) == NDD_TRUNCATED);
     }
     free(bytes);
     drop_pairs(&pairs);
@@ -87,7 +87,7 @@ static void test_the_rule_that_is_broken_is_named(void) {
     NAMES("there are more values than a segment can hold", bytes + AT_SEGMENT_VALUES, 0x7fffffff);
     NAMES("the buckets do not hold all values", table->starts, 1);
     NAMES("the buckets overlap", table->starts + 8, 6000);
-    NAMES("what lies between two sections is not 0", (const uint8_t *)(table->lows + segment->values), 1);
+    NAMES("the padding of a section is not 0", (const uint8_t *)(table->lows + segment->values), 1);
     const uint8_t *low = (const uint8_t *)(table->lows + 17);
     NAMES("the tables hold different values", low, load4_le(low) ^ 1);
     CHECK(segment_start(table, 1) > 1);

@@ -212,7 +212,7 @@ static void test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved(void)
 }
 
 /* Pairs that follow a load, or a large insert, find room and a design that serves, in every preset. */
-static void test_inserts_after_a_load_or_a_large_insert_make_nothing_anew(void) {
+static void test_inserts_after_a_load_or_a_large_insert_rebuild_nothing(void) {
     enum { N = 6000, MORE = N / 32 };
     static uint64_t values[N + MORE], documents[N + MORE];
     make_values(0, values, N + MORE);
@@ -266,7 +266,7 @@ int main(void) {
     test_inserts_and_removals_keep_every_rule();
     test_one_value_may_have_very_many_documents();
     test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved();
-    test_inserts_after_a_load_or_a_large_insert_make_nothing_anew();
+    test_inserts_after_a_load_or_a_large_insert_rebuild_nothing();
     test_small_calls_do_not_make_a_table_grow_often();
     return 0;
 }

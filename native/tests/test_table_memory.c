@@ -112,7 +112,7 @@ static void test_a_table_without_memory_for_a_better_design_keeps_its_own(void) 
     free(oracle.pairs);
 }
 
-/* Whatever fails while an index is made anew, the pair is in, and what is within k is found. */
+/* Whatever fails while an index is rebuilt, the pair is in, and what is within k is found. */
 static void test_growth_without_memory_loses_nothing(void) {
     enum { N = 1400 };
     static uint64_t values[N];

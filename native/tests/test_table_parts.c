@@ -56,25 +56,25 @@ static void test_lines_hold_any_entries_for_any_key(void) {
         struct lines lines;
         static uint64_t values[N];
         block_set(&block, masks[m / 4], 0, 0);
-        block.doubled = (uint32_t)m % 4;
-        if (block.bits > 20 && block.doubled > 0) continue; /* memory enough for one */
+        block.log2_lines = (uint32_t)m % 4;
+        if (block.bits > 20 && block.log2_lines > 0) continue; /* memory enough for one */
         CHECK(lines_open(&lines, &block, 64, 3, &table_crowds) == NDD_OK);
-        CHECK(lines.inside <= BUCKET_MOST && bucket_entries(block.bits, block.doubled) == lines.inside);
+        CHECK(lines.inside <= BUCKET_MOST && bucket_entries(block.bits, block.log2_lines) == lines.inside);
         for (size_t i = 0; i < N; i++) { /* all in two buckets */
             values[i] = (random_bits(&random_state) & ~block.mask) | (below(2) ? block.mask : 0);
             if (i < 2) values[i] = i == 1 ? UINT64_MAX : ~block.mask;
-            uint64_t rest = keying_rest(&lines.keying, values[i]);
-            uint32_t bucket = keying_bucket(&lines.keying, values[i]);
+            uint64_t rest = quotient_rest(&lines.quotient, values[i]);
+            uint32_t bucket = quotient_bucket(&lines.quotient, values[i]);
             CHECK(rest >> (64 - block.bits) == 0 && bucket >> block.bits == 0);
-            CHECK(keying_value(&lines.keying, bucket, rest) == values[i]);
+            CHECK(quotient_value(&lines.quotient, bucket, rest) == values[i]);
             union line *line = lines_at(&lines, bucket);
             CHECK(lines_make_room(&lines, line, rest) == NDD_OK);
             lines_put(&lines, line, rest);
         }
         for (size_t left = N; left-- > 0;) {
             size_t gone = below(left + 1);
-            union line *line = lines_at(&lines, keying_bucket(&lines.keying, values[gone]));
-            lines_remove(&lines, line, keying_rest(&lines.keying, values[gone]));
+            union line *line = lines_at(&lines, quotient_bucket(&lines.quotient, values[gone]));
+            lines_remove(&lines, line, quotient_rest(&lines.quotient, values[gone]));
             values[gone] = values[left];
             if (left % 50 != 0) continue;
             struct set_sum sum = {0, 0}, expected = {0, 0};

@@ -51,7 +51,7 @@ static void test_every_flipped_bit_and_every_cut_is_refused(void) {
     CHECK(size == 64 + 3 * 8 + 16 + 5 * 8 + 8 && size < sizeof bytes);
     CHECK(ndd_table_save(table, 9, bytes, size) == NDD_OK);
     CHECK(load_status(bytes, size) == NDD_OK);
-    for (size_t cut = 0; cut < size; cut++) CHECK(load_status(bytes, cut) == NDD_CUT);
+    for (size_t cut = 0; cut < size; cut++) CHECK(load_status(bytes, cut) == NDD_TRUNCATED);
     for (size_t i = 0; i < 8 * size; i++) {
         bytes[i / 8] ^= (uint8_t)(1 << i % 8);
         CHECK(load_status(bytes, size) == (i < 64   ? NDD_BAD_FORMAT
@@ -71,10 +71,10 @@ static void test_bytes_with_right_checksums_and_wrong_content_are_refused(void) 
         uint64_t number;
         ndd_status status;
     } wrongs[] = {
-        {ZEROS_AT, 1, NDD_DAMAGED},           {VALUES_AT, 4, NDD_CUT},
-        {VALUES_AT, 2, NDD_DAMAGED},          {VALUES_AT, UINT64_MAX, NDD_CUT},
-        {VALUES_AT, UINT64_MAX / 8 + 2, NDD_CUT}, {PAIRS_AT, UINT64_MAX / 8 - 3, NDD_CUT},
-        {SEVERAL_AT, UINT64_MAX / 16, NDD_CUT},   {64, 77, NDD_DAMAGED},
+        {ZEROS_AT, 1, NDD_DAMAGED},           {VALUES_AT, 4, NDD_TRUNCATED},
+        {VALUES_AT, 2, NDD_DAMAGED},          {VALUES_AT, UINT64_MAX, NDD_TRUNCATED},
+        {VALUES_AT, UINT64_MAX / 8 + 2, NDD_TRUNCATED}, {PAIRS_AT, UINT64_MAX / 8 - 3, NDD_TRUNCATED},
+        {SEVERAL_AT, UINT64_MAX / 16, NDD_TRUNCATED},   {64, 77, NDD_DAMAGED},
         {64, 78, NDD_DAMAGED},                {88, 1, NDD_DAMAGED},
         {88, 3, NDD_DAMAGED},                 {88, UINT64_MAX, NDD_DAMAGED},
         {96, 0, NDD_DAMAGED},                 {96, 1, NDD_DAMAGED},
@@ -114,7 +114,7 @@ static void test_arguments_outside_what_is_stated_are_refused(void) {
     CHECK(ndd_table_reserve(table, UINT64_C(1) << 40) == NDD_TOO_LARGE);
     CHECK(ndd_table_load(NULL, 0, 16, &loaded, &number, &reason) == NDD_BAD_DISTANCE);
     CHECK(ndd_table_load(NULL, 8, 3, &loaded, &number, &reason) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_table_load(NULL, 0, 3, &loaded, &number, &reason) == NDD_CUT);
+    CHECK(ndd_table_load(NULL, 0, 3, &loaded, &number, &reason) == NDD_TRUNCATED);
     CHECK(ndd_find_all(&number, 1, 16, pairs) == NDD_BAD_DISTANCE);
     CHECK(ndd_find_all(NULL, 1, 3, pairs) == NDD_BAD_ARGUMENT);
     CHECK(ndd_find_all(NULL, 0, 3, pairs) == NDD_OK);

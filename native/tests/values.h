@@ -11,7 +11,7 @@ static unsigned long long random_state = 0x9e3779b97f4a7c15ULL;
 
 static inline uint64_t below(uint64_t n) { return random_bits(&random_state) % n; }
 
-/* The value with up to so many of its bits flipped. */
+/* The value with at most `bits` of its bits flipped. */
 static inline uint64_t flipped(uint64_t value, uint32_t bits) {
     while (bits-- > 0) value ^= UINT64_C(1) << below(64);
     return value;

@@ -114,6 +114,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_was(values, tmp_path):
     """find-all --stored --checkpoint, killed several times, writes what one run writes."""
     (tmp_path / "in").write_text("".join(f"{value}\n" for value in values[:300].tolist()))

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sizes import examples, sized
 
 import dedup.core.table
 from dedup.core.pairs import find_all, find_clusters
@@ -166,7 +167,7 @@ def test_exact_while_a_table_grows_through_its_designs(k: int, preset: str) -> N
     assert len(designs) > 1
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(values=neighbourhoods(), k=st.integers(0, 15), query=numbers, data=st.data())
 def test_exact_for_values_chosen_to_meet(
     values: list[int], k: int, query: int, data: st.DataObject
@@ -232,7 +233,9 @@ class TableMachine(RuleBasedStateMachine):
             assert stats.values == len({value for value, _ in self.pairs})
 
 
-TableMachine.TestCase.settings = settings(deadline=None, max_examples=25, stateful_step_count=20)
+TableMachine.TestCase.settings = settings(
+    deadline=None, max_examples=examples(25), stateful_step_count=20
+)
 TestTableMachine = TableMachine.TestCase
 
 
@@ -352,6 +355,7 @@ def test_a_compact_table_takes_less_memory_than_a_fast_one() -> None:
     assert bytes_of["compact"] < bytes_of["auto"] <= bytes_of["fast"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("k", [3, 7])
 def test_a_hot_neighbourhood_is_searched_exactly(k: int, preset: str) -> None:
@@ -726,12 +730,14 @@ def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
     assert found.tolist() == scan_pairs(values, k)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(("kind", "k"), [("uniform", 3), ("clustered", 2), ("crowded", 1)])
 def test_all_pairs_of_many_values(kind: str, k: int) -> None:
     """The same where there are enough values for block designs, also in hot neighbourhoods."""
-    values = KINDS[kind](np.random.default_rng(k), 5_000)
+    size = sized(quick=2_000, full=5_000)
+    values = KINDS[kind](np.random.default_rng(k), size)
     if kind == "uniform":
-        values[2_500:] = values[:2_500] ^ np.uint64(0x8000_0001_0000_0001)
+        values[size // 2 :] = values[: size // 2] ^ np.uint64(0x8000_0001_0000_0001)
     expected = scan_pairs(values, k)
     assert expected
     assert find_all(values, k).tolist() == expected
@@ -746,12 +752,13 @@ def test_pairs_and_clusters_of_values_chosen_to_meet(values: list[int], k: int) 
     assert find_clusters(values, k).tolist() == scan_clusters(array, k)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [0, 1, 3, 6, 15])
 def test_clusters_are_connected_components(k: int, kind: str) -> None:
     """Labels are the smallest index of what a walk over neighbours reaches."""
-    values = KINDS[kind](np.random.default_rng(k), 3_000)
-    values[2_900:] = values[:100]
+    values = KINDS[kind](np.random.default_rng(k), sized(quick=800, full=3_000))
+    values[-100:] = values[:100]
     labels = find_clusters(values, k)
     assert labels.dtype == np.uint64
     assert labels.tolist() == scan_clusters(values, k)

@@ -15,6 +15,7 @@ import pytest
 from detecting import ONES, RECIPE, A, B, C, Clock, accept, bits, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 import dedup.detector.detector
 import dedup.detector.open_stores
@@ -202,7 +203,7 @@ def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
     assert detector.insert(verdict) is False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
     sizes=st.lists(st.integers(1, 5), min_size=12, max_size=12),

@@ -6,6 +6,7 @@ import pytest
 from detecting import ONES, RECIPE, Clock, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 import dedup.detector.detector
 from dedup.model.errors import RecipeMismatch
@@ -30,7 +31,7 @@ def near(value: int, rng: random.Random, most: int) -> int:
     return value
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seed=st.integers(0, 2**32), distance=st.integers(0, 9), scope=st.booleans())
 def test_a_batch_of_probes_answers_as_each_alone(tmp_path_factory, seed, distance, scope):
     """probe_many gives probe's answer for each page that has one, and no other index."""

@@ -9,6 +9,7 @@ from detecting import ONES, Clock, bits, page
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sizes import examples
 
 import dedup.detector.detector
 import dedup.detector.open_stores
@@ -153,7 +154,7 @@ class Crawl(RuleBasedStateMachine):
 
 
 TestCrawl = Crawl.TestCase
-TestCrawl.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestCrawl.settings = settings(max_examples=examples(50), stateful_step_count=40, deadline=None)
 
 
 class CrawlOfFewValues(Crawl):

@@ -40,6 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_every_preset_is_measured_in_every_setting() -> None:
     """All data, sizes and k have a setting, and in it all presets, their answers all right."""
     arguments = ["--sizes", "300,2000", "--distances", "3,6", "--data", "uniform", "--no-peers"]
@@ -215,6 +216,7 @@ def test_one_that_fails_says_why(folder: Path) -> None:
         process.build()
 
 
+@pytest.mark.long
 def test_json_and_plot_are_written(tmp_path: Path) -> None:
     """--json FILE and --plot FILE write both, beside the table; - writes JSON alone."""
     json_file, plot_file = tmp_path / "tables.json", tmp_path / "tables.svg"
@@ -226,6 +228,7 @@ def test_json_and_plot_are_written(tmp_path: Path) -> None:
     assert all(f">{name}<" in plot_file.read_text() for name in OURS)
 
 
+@pytest.mark.long
 def test_a_page_takes_the_figures_between_its_marks(tmp_path: Path) -> None:
     """--page replaces what stands between the marks, again and again, and nothing else."""
     page = tmp_path / "page.md"

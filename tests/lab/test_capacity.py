@@ -72,6 +72,7 @@ def test_the_tree_alone_is_that_of_the_store(tmp_path):
     assert alone.tree_bytes == pytest.approx(store.keys_bytes, rel=0.1)
 
 
+@pytest.mark.long
 def test_the_benchmark_measures_and_checks(tmp_path):
     """`dedup bench capacity` asks a real service, and what it writes can be read and planned with."""
     figures, costs = tmp_path / "figures.json", tmp_path / "costs.json"

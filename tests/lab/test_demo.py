@@ -415,6 +415,7 @@ def test_the_demo(runs: dict[int, tuple[int, str, str]], seed: int) -> None:
     assert 0 < report["dedup_cpu_seconds"] < report["cpu_seconds"]
 
 
+@pytest.mark.long
 def test_another_mode_drops_nothing(runs: object) -> None:
     """In the mode tag every page is parsed, near-duplicates too, and every URL requested."""
     crawl = crawl_site(pages=120, seed=3, mode="tag")

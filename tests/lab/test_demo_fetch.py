@@ -1,10 +1,11 @@
-"""What the demo and the tests fetch from elsewhere is asked for again, and not for ever."""
+"""Downloads of the demo and the tests: only when asked for, tried again, and not for ever."""
 
+import subprocess
 import sys
 
 import pytest
 
-from dedup.lab.demo import fetch
+from dedup.lab.demo import broker, fetch
 
 
 @pytest.fixture
@@ -38,3 +39,36 @@ def test_a_download_that_never_works_ends_with_its_reason(pauses):
     done = fetch.fetched([sys.executable, "-c", "import sys; sys.exit('no such mirror')"])
     assert (done.returncode, done.stderr) == (1, "no such mirror\n")
     assert len(pauses) == fetch.TRIES - 1 >= 2
+
+
+@pytest.fixture
+def bare_machine(tmp_path, monkeypatch):
+    """A machine with neither Java, Maven nor Kafka; returns the commands that were run to fetch some."""
+    commands = []
+
+    def fetched(command, **_):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "no network")
+
+    monkeypatch.setattr(broker, "fetched", fetched)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return commands
+
+
+def test_without_install_nothing_is_downloaded(bare_machine):
+    """Neither pip, Maven nor apt-get is run; the error names the one command that would."""
+    with pytest.raises(broker.NoBroker, match=r"no Java.*`dedup demo --kafka --install`"):
+        broker.find_java()
+    with pytest.raises(broker.NoBroker, match=r"Kafka is not.*`dedup demo --kafka --install`"):
+        broker.find_jars("java")
+    assert bare_machine == []
+
+
+def test_with_install_java_is_fetched(bare_machine):
+    """By pip, as there is no apt-get here; that this fails is said."""
+    with pytest.raises(broker.NoBroker, match="none could be fetched"):
+        broker.find_java(install=True)
+    (command,) = bare_machine
+    assert command[1:4] == ["-m", "pip", "install"]

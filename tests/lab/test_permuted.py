@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.table import Table
 from dedup.lab.permuted import CODECS, PermutedTables
@@ -111,7 +112,7 @@ word = st.integers(0, ALL)
 crowded = st.builds(lambda high, low: high << 60 | low, st.integers(0, 15), st.integers(0, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     values=st.lists(word | crowded | st.sampled_from([0, ALL]), max_size=60),
     query=word | crowded,

@@ -294,8 +294,14 @@ def measured(*paths) -> list:
 
 @pytest.mark.parametrize(
     "name",
-    """body.warc.gz body.warc.zst head.warc.gz coding.warc zstd.warc line.jsonl.gz
-    line.jsonl.zst""".split(),
+    [
+        *[
+            pytest.param(long, marks=pytest.mark.long)
+            for long in "body.warc.gz body.warc.zst head.warc.gz zstd.warc line.jsonl.zst".split()
+        ],
+        "coding.warc",
+        "line.jsonl.gz",
+    ],
 )
 def test_bombs_are_bounded(tmp_path, name):
     """A small file that unpacks to 400 MB takes a bounded memory, and the page after it is read."""
@@ -323,6 +329,7 @@ def test_bombs_are_bounded(tmp_path, name):
     assert broken + exempt.get("too_large", 0) == 1
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_input(tmp_path):
     """Ten times the pages take hardly more memory: what grows is the table of fingerprints."""
     few = write_warc(tmp_path / "few.warc.gz", records(mixed(1500, 1)))

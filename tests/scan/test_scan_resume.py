@@ -176,6 +176,7 @@ def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
         assert outcome(tmp_path, name) == whole, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1))
 def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, inputs, seed):
     """Killed at a step, then from outside, a random while after it came further, and then let be."""

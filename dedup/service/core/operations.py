@@ -1,92 +1,36 @@
-"""What the service does, whoever asks: RESP and HTTP both come here. No socket, no clock of its own.
+"""The operations of the service, for both ports. No socket, no clock of its own.
 
     probe, probe_many -> neighbours
     reserve -> verdict -> insert | release
     forget, document, info
 
-The rules kept here: a token is all that a client keeps of a reservation, the service has the rest;
-where an insert goes is for `inserts` to say. An error is a DedupError or an OSError; code() says how
-it is called on the wire.
+The rules kept here: of a reservation a client keeps the token only, the service has the rest; an
+insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and OSErrors (errors.py).
 """
 
 from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 from dedup.core.numbers import Numbers
 from dedup.detector import Detector
-from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.recipes import same_recipe
 from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
+from dedup.service.core.errors import Refused
+from dedup.service.core.inserts import Inserts
 from dedup.service.core.limits import USUAL_LIMITS, Limits
-from dedup.service.core.namespaces import Asked, Namespaces, Refused
+from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
-from dedup.store import TooMany
-from dedup.wire.kafka.supervision import KafkaUnavailable
 from dedup.wire.shards import partition_of
 
-__all__ = ["Commands", "Inserts", "StoreInserts", "code", "message"]
+__all__ = ["Commands"]
 
 TOKEN_LENGTH = 64  # of those that clients make
 ANY_FEATURES = 2**32 - 1  # what a probe, which does not say, is taken to have
-
-
-class Inserts(Protocol):
-    """Where accepted pages go. What it returns is done (a value) or will be (a future).
-
-    commits  whether an insert is committed here, so that several can be at once
-    """
-
-    commits: bool
-
-    def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> "Future[None] | None":
-        """Make a page last."""
-
-    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:
-        """Keep the reservation of a page whose insert comes by another way."""
-
-    def forget(self, namespace: str, detector: Detector, key: str) -> "Future[bool] | bool":
-        """Remove a document; tell whether it was there."""
-
-
-class StoreInserts:
-    """A service that stands alone: its own stores are all there is."""
-
-    commits = True
-
-    def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
-        """Commit it."""
-        detector.insert(verdict)
-
-    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
-        """Refuse: there is no other way here."""
-        raise Refused(
-            "ERR",
-            "PIN is for inserts that come from Kafka, and this service reads none: insert without "
-            "PIN, or start the service with --kafka",
-        )
-
-    def forget(self, namespace: str, detector: Detector, key: str) -> bool:  # noqa: ARG002
-        """Remove it."""
-        return detector.forget(key)
-
-
-def code(error: Exception) -> str:
-    """Return the first word of the error that a client gets."""
-    match error:
-        case Refused():
-            return error.code
-        case RecipeMismatch():
-            return "RECIPE"
-        case TooMany():
-            return "LIMIT"
-        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
-            return "STORE"
-        case _:
-            return "ERR"
 
 
 class Commands:
@@ -351,12 +295,3 @@ class Commands:
     def _same_key(self, verdict: Verdict, key: str) -> None:
         if verdict.key != key:
             raise UsageError(f"this token belongs to another key than {key!r}")
-
-
-def message(error: Exception) -> str:
-    """Return an error in one line."""
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}"
-    text = str(error) if isinstance(error, DedupError) else f"a fault of ours: {error!r}"
-    return " ".join(text.split())

@@ -1,8 +1,8 @@
-"""The HTTP port: JSON for whoever has no Redis client, health, metrics, and the dashboard.
+"""The HTTP port: JSON for clients without a Redis library, health, metrics, and the dashboard.
 
-    request -> Guard (http_guard) -> endpoint -> decoded (http_values) -> commands -> JSON
+    request -> guard.py -> endpoint -> decoded (values.py) -> commands -> JSON
 
-The rule kept here: what an answer looks like stands in http_values, and in /openapi.json.
+The rule kept here: the types in values.py say what requests and answers look like.
 """
 
 import asyncio
@@ -21,13 +21,14 @@ from starlette.types import ASGIApp
 
 from dedup.model.values import Neighbour
 from dedup.service.core.batches import in_slices, probe_in_slices
+from dedup.service.core.errors import Refused, code, message
 from dedup.service.core.limits import Limits
-from dedup.service.core.namespaces import Refused
-from dedup.service.core.operations import Commands, code, message
+from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview
 from dedup.service.http import values
 from dedup.service.http.guard import Guard
 from dedup.service.http.metrics import Metrics
+from dedup.service.http.openapi import openapi
 
 __all__ = ["made_app"]
 
@@ -59,7 +60,7 @@ def _failure(error: Exception) -> Response:
 
 
 def _done(result: Any) -> values.Done:
-    """Return what came of a command: None, a bool, an exception, or a future of one of them."""
+    """Encode the result of a command: None, a bool, an exception, or a future of one of them."""
     if isinstance(result, asyncio.Future):
         result = result.exception() or result.result()
     if isinstance(result, Exception):
@@ -81,7 +82,7 @@ class _Endpoints:
         self._metrics = metrics
         self._health = health
         self._overview = overview
-        self._openapi = msgspec.json.encode(values.openapi(commands.version))
+        self._openapi = msgspec.json.encode(openapi(commands.version))
         self._decoders = {
             name: msgspec.json.Decoder(request) for name, (request, _) in values.ENDPOINTS.items()
         }
@@ -145,7 +146,7 @@ class _Endpoints:
                 )
                 results.append(values.judged(verdict))
             except Exception as error:
-                if code(error) in {"RECIPE", "DISTANCE"}:  # all are alike in that
+                if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
                     raise
                 results.append(values.Judged(error=_fault(error)))
         return values.ReserveAnswer(results)
@@ -165,7 +166,7 @@ class _Endpoints:
         return await self._each(asked.keys, lambda key: self._commands.forget(asked.ns, key))
 
     async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> values.DoneAnswer:
-        """Carry out a command for each item, in order; those that take time, together."""
+        """Carry out a command for each item, in order; then wait for those that take time."""
         self._commands.check_ready()
         results: list[Any] = []
         async for item in in_slices(items):
@@ -193,20 +194,20 @@ class _Endpoints:
         return _json(values.document(namespace, found))
 
     async def livez(self, _: Request) -> Response:
-        """Answer at all."""
+        """Say that the process works."""
         return _json(values.Health("ok"))
 
     async def readyz(self, _: Request) -> Response:
-        """Say whether probes are answered."""
+        """Say whether pages are answered for."""
         health = self._health()
         return _json(health, 503 if health.status == "not_ready" else 200)
 
     async def metrics(self, _: Request) -> Response:
-        """Answer with the figures."""
+        """Answer with the metrics."""
         return Response(self._metrics.text(), media_type=self._metrics.media_type)
 
     async def openapi(self, _: Request) -> Response:
-        """Answer with the description."""
+        """Answer with the OpenAPI description."""
         return Response(self._openapi, media_type="application/json")
 
     async def overview(self, _: Request) -> Response:
@@ -226,9 +227,9 @@ def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _no_answer(request: Request, error: Exception) -> Response:
-    """Answer to a path or a method that there is not, or by a fault of ours, as other errors are told."""
+    """Answer a request for an unknown path or method, or one that failed by an internal error."""
     if not isinstance(error, HTTPException):
-        return _json(values.Failed(values.Fault("ERR", "a fault of ours, see the log")), 500)
+        return _json(values.Failed(values.Fault("ERR", "internal error, see the log")), 500)
     text = f"there is no {request.method} {request.url.path}: /openapi.json describes what there is"
     answer = _json(values.Failed(values.Fault("ERR", text)), error.status_code)
     answer.headers.update(error.headers or {})  # Allow
@@ -244,7 +245,7 @@ def made_app(
     hosts: Iterable[str],
     limits: Limits,
 ) -> ASGIApp:
-    """Return the whole interface as an ASGI application. hosts are names it goes by."""
+    """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health, overview)
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in values.ENDPOINTS]
     routes += [

@@ -9,7 +9,7 @@ import asyncio
 from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour
 from dedup.service.core.batches import PROBES, probe_in_slices
-from dedup.service.core.namespaces import Refused
+from dedup.service.core.errors import Refused
 from dedup.service.resp import protocol
 from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
 from dedup.service.resp.protocol import NIL, OK, bulk, integer

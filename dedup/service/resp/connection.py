@@ -21,8 +21,8 @@ from typing import Any
 import hiredis
 
 from dedup.model.errors import DedupError
+from dedup.service.core.errors import code, message
 from dedup.service.core.logs import log_now_and_then
-from dedup.service.core.operations import code, message
 from dedup.service.resp import protocol
 from dedup.service.resp.answers import Answers
 from dedup.service.resp.commands import PROBE, probe, run, run_together

@@ -4,7 +4,7 @@ The rule kept here: until the client has shown the token, only AUTH, HELLO and Q
 """
 
 from dedup.model.errors import UsageError
-from dedup.service.core.namespaces import Refused
+from dedup.service.core.errors import Refused
 from dedup.service.resp import protocol
 from dedup.service.resp.protocol import NIL, OK, bulk, integer
 from dedup.service.resp.session import Command, Session, check_arity, shown

@@ -1,4 +1,4 @@
-/* The clusters that pairs within distance k form: what they connect (join.h). */
+/* Clusters: the connected components of all pairs within distance k, by union-find (join.h). */
 #include <stdlib.h>
 
 #include "bulk/join.h"

@@ -17,9 +17,9 @@
 /* How one block is searched, and what that costs. */
 struct option {
     double cost;
-    uint32_t bits;   /* probes: key bits; pairs: at most so many key bits */
+    uint32_t bits;   /* key bits; for pairs, at most */
     uint32_t copies; /* probes: tables; pairs: parts */
-    uint32_t doubled; /* probes: a bucket is 2^doubled lines */
+    uint32_t log2_lines; /* probes: a bucket is 2^log2_lines lines */
     double bytes;     /* probes: of the tables */
 };
 

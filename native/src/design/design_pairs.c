@@ -15,7 +15,7 @@
 static uint32_t part_start(uint32_t w, uint32_t parts, uint32_t i) { return w * i / parts; }
 
 static void pair_options(struct options *options, double values) {
-    uint32_t enough = 1; /* more key bits than these split next to nothing */
+    uint32_t enough = 1; /* with more key bits than these, groups hardly get smaller */
     while (enough < MAX_KEY_BITS && (double)(UINT64_C(1) << enough) < 4 * values) enough++;
     for (uint32_t w = 0; w <= VALUE_BITS; w++) {
         for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {

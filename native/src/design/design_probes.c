@@ -10,7 +10,7 @@
 #define MAX_COPIES 4    /* tables that share one block of threshold 1 */
 #define MAX_FLIPPED 4096 /* keys visited in one block table */
 #define SCAN_NS 1.2 /* comparing with one value */
-#define MAX_DOUBLED 3
+#define MAX_LOG2_LINES 3
 #define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
 #define OTHER_BYTES 8.0 /* what else a value takes, at least */
 
@@ -39,26 +39,26 @@ static double memory_weight(ndd_preset preset, double values) {
 }
 
 /* Where block tables are kept. */
-enum keeping { IN_LINES, IN_SEGMENT };
+enum storage { IN_LINES, IN_SEGMENT };
 
 /* What a key costs that is looked up, and a block table. */
 struct visits {
     double visit;
     double copy;
     double bytes;
-    uint32_t doubled;
+    uint32_t log2_lines;
 };
 
 static struct visits best_visits(double values, uint32_t bits, double byte_cost,
-                                 enum keeping keeping) {
+                                 enum storage storage) {
     struct visits best = {0, 0, 0, 0};
-    for (uint32_t doubled = 0; doubled <= (keeping == IN_LINES ? MAX_DOUBLED : 0); doubled++) {
-        struct block_costs costs = keeping == IN_LINES ? lines_costs(values, bits, doubled)
+    for (uint32_t log2_lines = 0; log2_lines <= (storage == IN_LINES ? MAX_LOG2_LINES : 0); log2_lines++) {
+        struct block_costs costs = storage == IN_LINES ? lines_costs(values, bits, log2_lines)
                                                        : segment_costs(values, bits);
         double copy = UPDATES * costs.update_ns + byte_cost * costs.bytes / values;
         /* A table is visited a few times, or more: its memory counts as one visit does. */
-        if (doubled == 0 || 8 * costs.visit_ns + copy < 8 * best.visit + best.copy) {
-            best = (struct visits){costs.visit_ns, copy, costs.bytes, doubled};
+        if (log2_lines == 0 || 8 * costs.visit_ns + copy < 8 * best.visit + best.copy) {
+            best = (struct visits){costs.visit_ns, copy, costs.bytes, log2_lines};
         }
     }
     return best;
@@ -72,10 +72,10 @@ static double keys_of(uint32_t w, uint32_t t, uint32_t p, uint32_t c) {
 
 /* A cost a byte weighs memory against time. */
 static void probe_options(struct options *options, double values, double byte_cost,
-                          enum keeping keeping) {
+                          enum storage storage) {
     struct visits visits[MAX_KEY_BITS + 1];
     for (uint32_t p = 1; p <= MAX_KEY_BITS; p++) {
-        visits[p] = best_visits(values, p, byte_cost, keeping);
+        visits[p] = best_visits(values, p, byte_cost, storage);
     }
     for (uint32_t w = 0; w <= VALUE_BITS; w++) {
         for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
@@ -90,7 +90,7 @@ static void probe_options(struct options *options, double values, double byte_co
                     if (c > 1 && (c - 1) * (w - p) >= w) break; /* fewer do */
                     double cost = keys * visits[p].visit + c * visits[p].copy;
                     if (cost >= best->cost) continue;
-                    *best = (struct option){cost, p, c, visits[p].doubled, c * visits[p].bytes};
+                    *best = (struct option){cost, p, c, visits[p].log2_lines, c * visits[p].bytes};
                 }
             }
         }
@@ -114,7 +114,7 @@ static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut
             }
         }
         block_set(&blocks[c], mask, flips, flips == 0 ? 0 : cut.threshold);
-        blocks[c].doubled = option.doubled;
+        blocks[c].log2_lines = option.log2_lines;
     }
     return copies;
 }
@@ -122,9 +122,9 @@ static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut
 /* The cut that is best at a price for each byte, what it costs in time, and how many bytes it has
  * for each value. */
 static uint32_t cut_at_price(struct options *options, double values, uint32_t k, double byte_cost,
-                             enum keeping keeping, struct cut cuts[MAX_DISTANCE + 1],
+                             enum storage storage, struct cut cuts[MAX_DISTANCE + 1],
                              double *time, double *bytes) {
-    probe_options(options, values, byte_cost, keeping);
+    probe_options(options, values, byte_cost, storage);
     uint32_t count = design_best_cut(options, VALUE_BITS, k, cuts, time);
     *bytes = OTHER_BYTES;
     for (uint32_t i = 0; i < count; i++) {
@@ -138,10 +138,10 @@ static uint32_t cut_at_price(struct options *options, double values, uint32_t k,
 /* The cut whose time, times its bytes to the power of weight, is least, with the options for it; 0
  * blocks when comparing with every value takes less. */
 static uint32_t best_probe_cut(struct options *options, uint64_t values, uint32_t k, double weight,
-                               enum keeping keeping, struct cut cuts[MAX_DISTANCE + 1]) {
+                               enum storage storage, struct cut cuts[MAX_DISTANCE + 1]) {
     double n = (double)values, least = DBL_MAX, best_price = 0, best_time = DBL_MAX, time, bytes;
     for (double price = 0.25; price < 3000; price *= 2) {
-        if (cut_at_price(options, n, k, price, keeping, cuts, &time, &bytes) == 0) break;
+        if (cut_at_price(options, n, k, price, storage, cuts, &time, &bytes) == 0) break;
         double product = time * pow(bytes, weight);
         if (product >= least) continue;
         least = product;
@@ -149,7 +149,7 @@ static uint32_t best_probe_cut(struct options *options, uint64_t values, uint32_
         best_time = time;
     }
     if (best_time >= n * SCAN_NS) return 0;
-    return cut_at_price(options, n, k, best_price, keeping, cuts, &time, &bytes);
+    return cut_at_price(options, n, k, best_price, storage, cuts, &time, &bytes);
 }
 
 static ndd_status open_blocks(struct design *design) {

@@ -86,7 +86,7 @@ struct codec {
     void (*search)(const ndd_compressed *compressed, uint64_t low, uint64_t high, struct sink *sink);
 };
 
-/* What lies from low to high, of any number of values, into the sink. */
+/* Puts the values from low to high into the sink; there may be no values at all. */
 void compressed_search(const ndd_compressed *compressed, uint64_t low, uint64_t high,
                        struct sink *sink);
 

@@ -9,7 +9,7 @@
  *     several     the values with several documents
  *     documents   of each value, in the order of the first table
  *
- * A value's place in the first table is its rank. Buckets and rests are as keying.h has them; within
+ * A value's place in the first table is its rank. Buckets and rests are as quotient.h has them; within
  * a bucket the rests ascend. Nothing is left empty, so a table takes 64 bits for each value, less its
  * key bits, and 32 for each bucket.
  *

@@ -9,7 +9,7 @@ uint64_t segment_layout(struct segment_table *tables, const struct design *desig
         uint32_t bits = design->blocks[i].bits, far_bits = 32 - bits;
         uint64_t lows = at + padded(4 * ((UINT64_C(1) << bits) + 1)), fars = lows + padded(4 * values);
         if (tables != NULL) {
-            tables[i] = (struct segment_table){.keying = keying_of(&design->blocks[i]),
+            tables[i] = (struct segment_table){.quotient = quotient_of(&design->blocks[i]),
                                                .bits = bits,
                                                .far_bits = far_bits,
                                                .starts = bytes + at,

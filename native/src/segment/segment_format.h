@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "design/keying.h"
+#include "design/quotient.h"
 
 #define SEGMENT_HEADER 128
 #define SEGMENT_TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond the fars */
@@ -30,7 +30,7 @@ enum { /* offsets in the header */
 static const uint8_t segment_magic[8] = {'N', 'D', 'D', 'S', 'E', 'G', 'M', 'T'};
 
 struct segment_table {
-    struct keying keying;
+    struct quotient quotient;
     uint32_t bits;         /* of a key */
     uint32_t far_bits;     /* of a rest above its low 32 */
     const uint8_t *starts; /* 4 bytes each */

@@ -1,4 +1,4 @@
-/* Pairs become a segment. */
+/* Writing a segment: sorted pairs in, its bytes out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,15 +69,15 @@ static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t
 
 /* Where a value stands among others of a table: first the bucket, then the rest. */
 static uint64_t order_of(const struct segment_table *table, uint64_t value) {
-    uint64_t rest = keying_rest(&table->keying, value);
+    uint64_t rest = quotient_rest(&table->quotient, value);
     if (table->bits == 0) return rest;
-    return (uint64_t)keying_bucket(&table->keying, value) << (64 - table->bits) | rest;
+    return (uint64_t)quotient_bucket(&table->quotient, value) << (64 - table->bits) | rest;
 }
 
 static uint64_t value_at(const struct segment_table *table, uint64_t order) {
-    if (table->bits == 0) return keying_value(&table->keying, 0, order);
+    if (table->bits == 0) return quotient_value(&table->quotient, 0, order);
     uint64_t rest = order & (UINT64_MAX >> table->bits);
-    return keying_value(&table->keying, (uint32_t)(order >> (64 - table->bits)), rest);
+    return quotient_value(&table->quotient, (uint32_t)(order >> (64 - table->bits)), rest);
 }
 
 /* The orders of all distinct values in a table, ascending; in either of the two. */

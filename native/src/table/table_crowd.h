@@ -3,14 +3,14 @@
  *
  * What they have in common is in the bucket's key; what is left of each, the rest, is a shorter number
  * of `width` bits, and finding those within k of another is the table's problem once more. So a crowd
- * has block tables as the table has, of rests, in a design for as many as there are. Where these are
- * crowded too, their buckets are long: crowds have no crowds, as each would keep every rest several
- * times over.
+ * has block tables of rests, as the table has of values, in a design for their number. Crowds have no
+ * further crowds, because each would hold every rest several times: where a crowd's own buckets fill
+ * up, they are just long.
  *
- * So it is where all lie in a shell around one centre, which have most of every key in common. Hence a
- * crowd also counts how far its rests are from one of them all resemble, the `pivot`: two numbers differ
- * by as many bits at least as their distances from a third do, and a probe from where no rest is near
- * by that goes no further.
+ * That happens when all rests lie in a shell around one centre and so have most of every key in common.
+ * Therefore a crowd also counts its rests by their distance from the `pivot`, a number that resembles
+ * them all. By the triangle inequality two numbers differ in at least as many bits as their distances
+ * from a third number do; so a probe for which no rest has a possible distance ends there.
  *
  * The rule kept: each rest of the crowd is in its index as a value is in the table's, and counted once.
  */

@@ -30,7 +30,7 @@ static ndd_status fill(struct index *index, uint32_t block, const uint64_t *valu
             prefetch_overflow(index_line(index, block, values[i + AHEAD_FILL / 2]));
         }
         union line *line = index_line(index, block, values[i]);
-        uint64_t rest = keying_rest(&lines->keying, values[i]);
+        uint64_t rest = quotient_rest(&lines->quotient, values[i]);
         ndd_status status = lines_make_room(lines, line, rest);
         if (status != NDD_OK) return status;
         lines_put(lines, line, rest);
@@ -90,7 +90,7 @@ void index_prefetch(const struct index *index, const struct spots *spots) {
 
 ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        uint64_t rest = keying_rest(&index->lines[i].keying, value);
+        uint64_t rest = quotient_rest(&index->lines[i].quotient, value);
         ndd_status status = lines_make_room(&index->lines[i], spots->lines[i], rest);
         if (status != NDD_OK) return status;
     }
@@ -99,7 +99,7 @@ ndd_status index_make_room(struct index *index, uint64_t value, const struct spo
 
 void index_put(struct index *index, uint64_t value, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        lines_put(&index->lines[i], spots->lines[i], keying_rest(&index->lines[i].keying, value));
+        lines_put(&index->lines[i], spots->lines[i], quotient_rest(&index->lines[i].quotient, value));
     }
 }
 
@@ -107,7 +107,7 @@ int index_remove(struct index *index, uint64_t value) {
     int removed = 1;
     for (uint32_t i = 0; i < index->design.count; i++) {
         struct lines *lines = &index->lines[i];
-        removed &= lines_remove(lines, index_line(index, i, value), keying_rest(&lines->keying, value));
+        removed &= lines_remove(lines, index_line(index, i, value), quotient_rest(&lines->quotient, value));
     }
     return removed;
 }

@@ -29,14 +29,14 @@ static void overflow_close(struct lines *lines, struct overflow *overflow) {
 
 ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
                       const struct crowd_functions *crowds) {
-    uint32_t bits = block->bits, told = 64 - width + bits;
-    *lines = (struct lines){.bits = bits, .width = width, .k = k, .keying = keying_of(block)};
+    uint32_t bits = block->bits, known = 64 - width + bits; /* known: bits that no entry stores */
+    *lines = (struct lines){.bits = bits, .width = width, .k = k, .quotient = quotient_of(block)};
     lines->crowds = crowds;
-    lines->far_bytes = bucket_far_bytes(told);
-    lines->doubled = block->doubled;
-    lines->inside = bucket_entries(told, block->doubled);
-    if (bits + lines->doubled + 6 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
-    if (!memory_open(&lines->memory, sizeof(union line) << (bits + lines->doubled))) {
+    lines->far_bytes = bucket_far_bytes(known);
+    lines->log2_lines = block->log2_lines;
+    lines->inside = bucket_entries(known, block->log2_lines);
+    if (bits + lines->log2_lines + 6 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
+    if (!memory_open(&lines->memory, sizeof(union line) << (bits + lines->log2_lines))) {
         return NDD_NO_MEMORY;
     }
     lines->at = lines->memory.at;
@@ -81,9 +81,8 @@ static uint64_t lines_entry(const struct lines *lines, const union line *line, u
 
 /* ------------------------------------------------------------------------------------ crowding */
 
-/* What lies beyond a bucket's lines becomes a crowd; or not, when that is of no use, or there is no
- * memory for it. */
-static void crowd_together(struct lines *lines, union line *line) {
+/* Moves the entries beyond a bucket's lines into a crowd, if that is worth it and there is memory. */
+static void make_crowd(struct lines *lines, union line *line) {
     struct overflow *overflow = line_overflow(line);
     uint64_t *rests = malloc(overflow->count * sizeof *rests);
     if (rests == NULL) return;
@@ -99,8 +98,8 @@ static void crowd_together(struct lines *lines, union line *line) {
     line->head = (uint64_t)(uintptr_t)crowd;
 }
 
-/* A small crowd becomes contiguous again, if there is memory. */
-static void crowd_apart(struct lines *lines, union line *line) {
+/* Turns a small crowd into a contiguous overflow again, if there is memory. */
+static void dissolve_crowd(struct lines *lines, union line *line) {
     struct crowd *crowd = overflow_crowd(line_overflow(line));
     uint32_t count = (uint32_t)lines->crowds->count(crowd), capacity = (count + 2) & ~UINT32_C(1);
     struct overflow *overflow = malloc((size_t)overflow_size(lines, capacity));
@@ -137,7 +136,7 @@ static int remove_from_crowd(struct lines *lines, union line *line, uint64_t res
     }
     int removed = lines->crowds->remove(crowd, rest);
     lines->overflow_bytes += lines->crowds->bytes(crowd) - before;
-    if (lines->crowds->count(crowd) <= CROWD_FEW) crowd_apart(lines, line);
+    if (lines->crowds->count(crowd) <= CROWD_FEW) dissolve_crowd(lines, line);
     return removed;
 }
 
@@ -148,7 +147,7 @@ ndd_status lines_make_more(struct lines *lines, union line *line, uint64_t rest)
     uint32_t capacity = FIRST_OVERFLOW, before = 0;
     if (overflow != NULL && overflow->count == overflow->capacity && overflow->count >= CROWD_MANY &&
         lines->crowds != NULL) {
-        crowd_together(lines, line);
+        make_crowd(lines, line);
         overflow = line_overflow(line);
     }
     if (overflow != NULL) {
@@ -211,7 +210,7 @@ int lines_remove(struct lines *lines, union line *line, uint64_t rest) {
         line->head--;
         return 1;
     }
-    /* An overflow may be without values, after lines_make_room; then one inside went. */
+    /* An overflow may be empty, after lines_make_room; then the entry was in the lines. */
     if (overflow->count > 0) {
         overflow->count--;
     } else {
@@ -238,7 +237,7 @@ uint64_t lines_any(const struct lines *lines) {
     uint32_t bucket = 0;
     while (line_inside(lines, lines_at(lines, bucket)) == 0) bucket++;
     const uint32_t *entries = line_lows(lines_at(lines, bucket));
-    return keying_value(&lines->keying, bucket, load_entry(lines, entries, lines->inside, 0));
+    return quotient_value(&lines->quotient, bucket, load_entry(lines, entries, lines->inside, 0));
 }
 
 void lines_list(const struct lines *lines, uint64_t *values) {
@@ -252,7 +251,7 @@ void lines_list(const struct lines *lines, uint64_t *values) {
             lines->crowds->list(overflow_crowd(overflow), values);
             values += lines->crowds->count(overflow_crowd(overflow));
         }
-        for (; from < values; from++) *from = keying_value(&lines->keying, bucket, *from);
+        for (; from < values; from++) *from = quotient_value(&lines->quotient, bucket, *from);
     }
 }
 
@@ -266,7 +265,7 @@ const char *lines_validate(const struct lines *lines, uint32_t bucket, struct se
     }
     uint32_t entries = entries_of(lines, line);
     for (uint32_t i = 0; i < entries; i++) {
-        set_sum_add(sum, keying_value(&lines->keying, bucket, lines_entry(lines, line, i)));
+        set_sum_add(sum, quotient_value(&lines->quotient, bucket, lines_entry(lines, line, i)));
     }
     *count += entries;
     if (overflow == NULL) return NULL;
@@ -280,7 +279,7 @@ const char *lines_validate(const struct lines *lines, uint32_t bucket, struct se
     if (broken == NULL) {
         lines->crowds->list(crowd, rests);
         for (uint64_t i = 0; i < in_crowd; i++) {
-            set_sum_add(sum, keying_value(&lines->keying, bucket, rests[i]));
+            set_sum_add(sum, quotient_value(&lines->quotient, bucket, rests[i]));
         }
         *count += in_crowd;
     }

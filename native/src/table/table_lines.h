@@ -2,7 +2,7 @@
  * One block table: for each key, the values that have it, in one cache line or little more.
  *
  * A bucket's number tells all key bits of the values in it, and an entry holds only the others, its
- * rest (keying.h): the low 32 bits of that, which a probe compares
+ * rest (quotient.h): the low 32 bits of that, which a probe compares
  * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
  * is one line of 64 bytes, or two, four or eight side by side, which cost little more to fetch than
  * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
@@ -22,7 +22,7 @@
 
 #include "base/memory.h"
 #include "design/bucket_layout.h"
-#include "design/keying.h"
+#include "design/quotient.h"
 #include "ndd.h"
 
 #define BUCKET_MOST 255 /* a head beyond this is an address */
@@ -32,9 +32,9 @@ union line {
     uint32_t lanes[LINE_LANES]; /* of a bucket's first line HEAD_LANES for the head, then the entries */
 };
 
-#ifndef CROWD_MANY      /* a test has smaller crowds */
-#define CROWD_MANY 2048 /* entries beyond a bucket's lines may be a crowd from so many on, */
-#define CROWD_FEW 512   /* until there are so few */
+#ifndef CROWD_MANY      /* tests set smaller ones */
+#define CROWD_MANY 2048 /* from this many entries beyond its lines on, a bucket may have a crowd */
+#define CROWD_FEW 512   /* and down to this many it keeps it */
 #endif
 
 struct overflow {
@@ -76,10 +76,10 @@ struct lines {
     uint32_t bits;      /* of a key, */
     uint32_t width;     /* and of a value; fewer than 64 in a crowd */
     uint32_t k;         /* for which crowds are searched */
-    uint32_t doubled;   /* a bucket is 2^doubled lines */
+    uint32_t log2_lines;   /* a bucket is 2^log2_lines lines */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
-    struct keying keying;
+    struct quotient quotient;
     uint64_t overflow_bytes;
     const struct crowd_functions *crowds; /* NULL: no bucket becomes one */
 };
@@ -107,15 +107,15 @@ static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_
 }
 
 static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
-    return lines->at + ((size_t)bucket << lines->doubled);
+    return lines->at + ((size_t)bucket << lines->log2_lines);
 }
 
-/* Asks for the lines of a bucket. */
+/* Prefetches the lines of a bucket. */
 static inline void lines_prefetch(const struct lines *lines, const union line *line) {
-    for (uint32_t i = 0; i >> lines->doubled == 0; i++) prefetch(line + i);
+    for (uint32_t i = 0; i >> lines->log2_lines == 0; i++) prefetch(line + i);
 }
 
-/* A block table, for a block whose key bits are few enough runs, of values of so many bits. */
+/* A block table for values of `width` bits; the key bits of the block are at most MAX_PIECES runs. */
 ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
                       const struct crowd_functions *crowds);
 void lines_close(struct lines *lines);

@@ -8,8 +8,9 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.model.values import PageFingerprint, Verdict
+from dedup.service.core.inserts import Inserts, StoreInserts
 from dedup.service.core.namespaces import Asked, Namespaces
-from dedup.service.core.operations import Commands, Inserts, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.log.inserts import LogInserts
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig

@@ -1,17 +1,18 @@
 /*
- * How a block table cuts a value in two: the number of its bucket, and the rest.
+ * Quotienting: a block table splits a value into the number of its bucket and the rest, and stores only
+ * the rest.
  *
- * A bucket's number is its key folded by exclusive or. The rule kept: the number tells all key bits,
- * so the rest is only the others, brought together, and both give the value back. Folded, a key with
- * one bit flipped leads far away, but not at a power of two, where caches would evict one line for
- * the next.
+ * A bucket's number is the key, folded by exclusive or. The rule kept: the number determines all key
+ * bits, so the rest is only the other bits, brought together, and both give the value back. Folding
+ * spreads the keys of a probe: those that differ in one bit would otherwise lie a power of two apart,
+ * where caches would evict one line for the next.
  */
-#ifndef NDD_KEYING_H
-#define NDD_KEYING_H
+#ifndef NDD_QUOTIENT_H
+#define NDD_QUOTIENT_H
 
 #include "design/design.h"
 
-#define MAX_PIECES 4 /* runs of bits outside a key, or in it */
+#define MAX_PIECES 4 /* runs of consecutive bits in a key, or outside it */
 
 /* Bits of a value brought together, or put back where they were. */
 struct pieces {
@@ -20,12 +21,12 @@ struct pieces {
     uint32_t count;
 };
 
-struct keying {
+struct quotient {
     struct pieces key, rest;
     uint32_t fold;
 };
 
-struct keying keying_of(const struct block *block);
+struct quotient quotient_of(const struct block *block);
 
 static inline uint64_t pieces_gather(const struct pieces *pieces, uint64_t value) {
     uint64_t bits = value >> pieces->shift[0] & pieces->mask[0];
@@ -40,25 +41,25 @@ static inline uint64_t pieces_spread(const struct pieces *pieces, uint64_t bits)
 }
 
 /* The bucket of a value. Linear: that of a ^ b is that of a ^ that of b. */
-static inline uint32_t keying_bucket(const struct keying *keying, uint64_t value) {
-    uint64_t key = pieces_gather(&keying->key, value);
-    return (uint32_t)(key ^ key >> keying->fold);
+static inline uint32_t quotient_bucket(const struct quotient *quotient, uint64_t value) {
+    uint64_t key = pieces_gather(&quotient->key, value);
+    return (uint32_t)(key ^ key >> quotient->fold);
 }
 
-/* The rest of a value: the bits that its bucket does not tell. */
-static inline uint64_t keying_rest(const struct keying *keying, uint64_t value) {
-    return pieces_gather(&keying->rest, value);
+/* The rest of a value: the bits that its bucket's number does not determine. */
+static inline uint64_t quotient_rest(const struct quotient *quotient, uint64_t value) {
+    return pieces_gather(&quotient->rest, value);
 }
 
-static inline uint64_t keying_value(const struct keying *keying, uint32_t bucket, uint64_t rest) {
-    return pieces_spread(&keying->key, bucket ^ bucket >> keying->fold) |
-           pieces_spread(&keying->rest, rest);
+static inline uint64_t quotient_value(const struct quotient *quotient, uint32_t bucket, uint64_t rest) {
+    return pieces_spread(&quotient->key, bucket ^ bucket >> quotient->fold) |
+           pieces_spread(&quotient->rest, rest);
 }
 
 /* A key that a probe looks up: that of its value, with some bits flipped. */
 struct flip {
     uint64_t difference; /* the bits of the value */
-    uint32_t bucket;     /* leads from the bucket of the value to that of the key */
+    uint32_t bucket;     /* by exclusive or, from the bucket of the value to that of the key */
     uint16_t bits;       /* their number */
     uint16_t block;
 };

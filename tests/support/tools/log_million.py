@@ -1,4 +1,4 @@
-"""How fast a log is applied, end to end, on a real broker: log_million.py [EVENTS [NAMESPACES]].
+"""How fast a log is applied, end to end, on a real broker: log_million [EVENTS [NAMESPACES]].
 
 Writes so many events (1,000,000), then has a replica apply them from the log's beginning, twice (the
 second time by --rebuild), and restarts it. CPU time is that of this process, which reads, decodes and

@@ -1,4 +1,4 @@
-#include "design/keying.h"
+#include "design/quotient.h"
 
 #include <stdlib.h>
 
@@ -17,17 +17,17 @@ static void set_pieces(struct pieces *pieces, uint64_t mask) {
     }
 }
 
-struct keying keying_of(const struct block *block) {
-    struct keying keying = {.fold = block->bits < 2 ? 1 : (block->bits + 1) / 2};
-    set_pieces(&keying.key, block->mask);
-    set_pieces(&keying.rest, ~block->mask);
-    return keying;
+struct quotient quotient_of(const struct block *block) {
+    struct quotient quotient = {.fold = block->bits < 2 ? 1 : (block->bits + 1) / 2};
+    set_pieces(&quotient.key, block->mask);
+    set_pieces(&quotient.rest, ~block->mask);
+    return quotient;
 }
 
 /* Appends the flips of a block to flips (or only counts them, if that is NULL), fewest bits first. */
 static uint32_t list_flips(const struct design *design, uint32_t at_block, struct flip *flips) {
     const struct block *block = &design->blocks[at_block];
-    struct keying keying = keying_of(block);
+    struct quotient quotient = quotient_of(block);
     uint64_t bits[64];
     uint32_t n = 0, count = 0;
     for (uint64_t left = block->flips; left != 0; left &= left - 1) bits[n++] = left & (0 - left);
@@ -38,7 +38,7 @@ static uint32_t list_flips(const struct design *design, uint32_t at_block, struc
             uint64_t flip = 0;
             for (uint32_t i = 0; i < size; i++) flip |= bits[chosen[i]];
             if (flips != NULL) {
-                uint32_t bucket = keying_bucket(&keying, flip);
+                uint32_t bucket = quotient_bucket(&quotient, flip);
                 flips[count] = (struct flip){flip, bucket, (uint16_t)size, (uint16_t)at_block};
             }
             count++;

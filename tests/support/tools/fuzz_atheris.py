@@ -1,4 +1,4 @@
-"""Runs a harness of fuzzing.py under Atheris: fuzz_atheris.py HARNESS [libFuzzer's options] FOLDER."""
+"""Runs a harness of fuzzing.py under Atheris: fuzz_atheris HARNESS [libFuzzer's options] FOLDER."""
 
 import sys
 from inspect import getmembers, isclass, isfunction

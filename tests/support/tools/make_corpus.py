@@ -1,4 +1,4 @@
-"""Writes the seeds that fuzzing begins from: make_corpus.py FOLDER.
+"""Writes the seeds that fuzzing begins from: make_corpus FOLDER.
 
     FOLDER/<harness>/<digest>   one seed; harnesses are native/fuzz/fuzz_*.c and tests/support/fuzzing.py
     FOLDER/html.dict            the words of HTML, for mutators that take a dictionary
@@ -27,7 +27,7 @@ from dedup.core.bulk.segments import write_segment
 from dedup.core.table import Table
 from dedup.lab.demo.site.demo_site import Site
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DEMO_PAGES = 100
 HOSTILE_BYTES = 700
 LARGE_BYTES = 60_000  # of a few, so that long inputs are tried early

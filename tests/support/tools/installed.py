@@ -1,6 +1,6 @@
 """The package as a stranger gets it: sdist -> wheel -> an environment of its own -> the tests.
 
-    python tests/support/installed.py [--python PROGRAM ... | --every-python] [PYTEST_ARGUMENT ...]
+    python tests/support installed [--python PROGRAM ... | --every-python] [PYTEST_ARGUMENT ...]
 
 builds an sdist of this checkout, a wheel from the sdist, installs the wheel with its dependencies
 from the package index for each Python, and runs the tests there (`make test-wheel`,
@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAME = "a folder with späces"
 NEEDED_BY_TESTS = ("tests", "docs", "examples")  # of the sdist; dedup itself comes from the wheel
 ABOUT_THE_TREE = ("test_house.py", "test_packaging.py")  # they look at sources, not at the package

@@ -1,4 +1,4 @@
-"""Writes the golden numbers anew: python tests/support/make_golden.py (by hand, after a new recipe).
+"""Writes the golden numbers: python tests/support make_golden (by hand, after a new recipe).
 
 They come from the oracle, never from the native core, and go to two places: golden/golden.json and
 the section "Golden vectors" of docs/fingerprint-spec.md. A changed number is a new recipe id.
@@ -168,7 +168,7 @@ def section(vectors: dict[str, Any]) -> str:
         "## Golden vectors",
         "",
         "`tests/golden/golden.json` holds all of these and more, `tests/golden/*.html` the pages. Texts stand here as",
-        "JSON writes them; hashes and fingerprints are hexadecimal. `tests/support/make_golden.py` writes both.",
+        "JSON writes them; hashes and fingerprints are hexadecimal. `python tests/support make_golden` writes both.",
         "",
         f"**Secret** {quoted(secret['secret'])}: id `{secret['id']}`, `k0` = `{secret['k0']}`, "
         f"`k1` = `{secret['k1']}`. *Keyed*, below, is with it.",

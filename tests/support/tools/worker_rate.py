@@ -1,4 +1,4 @@
-"""How many pages a worker settles in a second: python tests/support/worker_rate.py [PAGES [THREADS ...]].
+"""How many pages a worker settles in a second: python tests/support worker_rate [PAGES [THREADS ...]].
 
 PAGES (10,000) of about 53 KB of HTML, half of them copies, in a topic of four partitions on a real
 broker on this machine, are read by one `dedup worker --until-end` with a store of its own, for each
