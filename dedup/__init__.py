@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dedup.core.pairs import find_all, find_clusters
     from dedup.core.simhash import simhash, token_hashes
     from dedup.core.table import Match, Table
-    from dedup.detector import Detector
-    from dedup.detector.opening import open, open_async
+    from dedup.detector import AsyncDetector, Detector, open, open_async
     from dedup.model.errors import (
         DedupError,
         EventInvalid,
@@ -44,8 +43,7 @@ else:
         "dedup.core.pairs": ("find_all", "find_clusters"),
         "dedup.core.simhash": ("simhash", "token_hashes"),
         "dedup.core.table": ("Match", "Table"),
-        "dedup.detector": ("Detector",),
-        "dedup.detector.opening": ("open", "open_async"),
+        "dedup.detector": ("AsyncDetector", "Detector", "open", "open_async"),
         "dedup.model.errors": (
             "DedupError",
             "EventInvalid",
@@ -78,6 +76,7 @@ else:
 
 
 __all__ = [
+    "AsyncDetector",
     "DedupError",
     "Design",
     "Detector",

@@ -139,6 +139,7 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
 
 
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
+    from dedup.model.policy import Options
     from dedup.wire.kafka import kafka_config
     from dedup.worker.adapters import format_of
     from dedup.worker.options import Config, listen_address, topics_of
@@ -156,13 +157,14 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
         text=options.pop("text_field"),
         body_encoding=options.pop("body_encoding"),
     )
+    judging = {name: options.pop(name) for name in Options.__struct_fields__ if name in options}
     options["group"] = options["group"] or f"dedup-{topics.input}"
     return Config(
         kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
         topics=topics,
         format=form,
         metrics=listen_address(metrics, "--metrics") if metrics else None,
-        secret=os.environ.get("DEDUP_SECRET") or None,
+        detector=Options(**judging, secret=os.environ.get("DEDUP_SECRET") or None),
         **options,
     )
 
@@ -181,7 +183,7 @@ async def _work(config: "Config") -> None:
         if config.metrics:
             server = stack.enter_context(MetricsServer(config.metrics, metrics, health))
             listening = "{}:{}".format(*server.address)
-        fields = {"event": "start", "group": config.group, "namespace": config.namespace}
+        fields = {"event": "start", "group": config.group, "namespace": config.detector.namespace}
         fields |= {"metrics": listening} if listening else {}
         log.info("worker of %s starts", config.topics.input, extra={"fields": fields})
         worker = Worker(config, metrics, health)

@@ -7,10 +7,13 @@ that the next one sees it.
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from dedup.detector import Detector
-from dedup.model.policy import Policy, policy_of
+from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict, hex_fingerprint
+from dedup.model.verdict_forms import to_columns
 from dedup.scan.scan_values import (
     BROKEN_KEPT,
     Broken,
@@ -36,8 +39,9 @@ __all__ = [
 
 def job_policy(job: Job, recipe: Recipe) -> Policy:
     """Return the policy of a job: its own distances, or the recipe's."""
+    policy = job.options.policy(recipe)
     never = float("inf")  # a page is inserted at once
-    return policy_of(recipe, job.distance, job.total_distance, job.min_features, job.scope, never)
+    return msgspec.structs.replace(policy, reservation_seconds=never)
 
 
 class Judge:
@@ -122,12 +126,7 @@ def verdict_row(verdict: Verdict) -> Row:
         hex_fingerprint(page.value),
         hex_fingerprint(page.check),
         page.features,
-        verdict.status,
-        verdict.reason,
-        verdict.of,
-        verdict.distance,
-        verdict.check_distance,
-        verdict.of or verdict.key,
+        *to_columns(verdict),
     )
 
 

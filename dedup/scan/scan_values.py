@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from dedup.model.policy import Options
 from dedup.model.recipes import Recipe
 from dedup.model.values import Status
 
@@ -65,6 +66,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     report: str | None = None
     resume: bool = False
     processes: int = 1
+
+    @property
+    def options(self) -> Options:
+        """What pages are judged by."""
+        return Options(
+            distance=self.distance,
+            total_distance=self.total_distance,
+            min_features=self.min_features,
+            scope=self.scope,
+        )
 
 
 class Unit(msgspec.Struct, frozen=True):

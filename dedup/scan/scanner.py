@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
@@ -246,10 +246,10 @@ def _advance(position: Position, task: Task, results: list[Result], end: bool) -
     )
 
 
-def _detector(job: Job, memory: Memory, recipe: Recipe) -> Detector:
+def _detector(job: Job, memory: Memory, recipe: Recipe) -> EmbeddedDetector:
     policy = job_policy(job, recipe)
     memory.widen(policy.distance)
-    return Detector.over(memory, recipe, policy)
+    return EmbeddedDetector.over(memory, recipe, policy)
 
 
 # --------------------------------------------------------------------------------------- the end

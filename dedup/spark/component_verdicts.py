@@ -11,10 +11,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from dedup.detector import Detector
-from dedup.model.policy import Policy, Scope, policy_of
+from dedup.detector import EmbeddedDetector
+from dedup.model.policy import Options, Policy, Scope
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.model.values import Document, PageFingerprint
+from dedup.model.values import Document, PageFingerprint, Status
+from dedup.model.verdict_forms import to_columns
 from dedup.scan.accepted_layer import Layer
 from dedup.spark.components import components, edges_within
 from dedup.spark.schema import VERDICT, batches, ddl, unsigned
@@ -57,7 +58,10 @@ def judge_pages(
     expensive to make.
     """
     known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
-    policy = policy_of(known, distance, total_distance, min_features, scope, float("inf"))
+    options = Options(
+        distance=distance, total_distance=total_distance, min_features=min_features, scope=scope
+    )
+    policy = options.policy(known)
     pages = found.where("kind in ('page', 'large')").select("position", *_KNOWN, "kind")
     if previous is not None:
         older = previous.select(F.lit(-1).cast("bigint").alias("position"), *_KNOWN)
@@ -107,21 +111,21 @@ def _judged(
     Most components are one page, and nothing is like it: a detector is made for the second.
     """
     component: int | None = None
-    detector: Detector | None = None
+    detector: EmbeddedDetector | None = None
     first: _Row | None = None
     for row in rows:
         if row.kind == "large":
-            yield _verdict(row, "exempt", "too_large")
+            yield _kept(row, "exempt", "too_large")
             continue
         if row.component != component or (first is None and detector is None):
             component, detector, first = row.component, None, row
             if row.kind == "page":
                 short = row.features < policy.min_features
-                yield _verdict(row, *(("exempt", "short") if short else ("unique", "")))
+                yield _kept(row, "exempt", "short") if short else _kept(row, "unique")
             continue
         if detector is None:
             layer = Layer(policy.distance)
-            detector = Detector.over(layer, recipe, policy)
+            detector = EmbeddedDetector.over(layer, recipe, policy)
             assert first is not None
             _begin(layer, first, recipe, policy)
         if row.kind == "older":
@@ -130,14 +134,7 @@ def _judged(
         verdict = detector.reserve(_page(row, recipe), row.key, domain=row.domain, guard=guard)
         if verdict.token is not None:
             detector.insert(verdict)
-        yield _verdict(
-            row,
-            verdict.status,
-            verdict.reason,
-            verdict.of,
-            verdict.distance,
-            verdict.check_distance,
-        )
+        yield *_known(row), *to_columns(verdict)
 
 
 def _begin(layer: Layer, first: _Row, recipe: Recipe, policy: Policy) -> None:
@@ -146,16 +143,13 @@ def _begin(layer: Layer, first: _Row, recipe: Recipe, policy: Policy) -> None:
         layer.insert(_document(first, recipe))
 
 
-def _verdict(
-    row: _Row,
-    status: str,
-    reason: str = "",
-    of: str | None = None,
-    distance: int | None = None,
-    check_distance: int | None = None,
-) -> tuple[Any, ...]:
-    known = row.position, *(getattr(row, name) for name in _KNOWN)
-    return *known, status, reason, of, distance, check_distance, of or row.key
+def _known(row: _Row) -> tuple[Any, ...]:
+    return row.position, *(getattr(row, name) for name in _KNOWN)
+
+
+def _kept(row: _Row, status: Status, reason: str = "") -> tuple[Any, ...]:
+    """Return the row of a page that nothing was compared with."""
+    return *_known(row), status, reason, None, None, None, row.key
 
 
 def _page(row: _Row, recipe: Recipe) -> PageFingerprint:

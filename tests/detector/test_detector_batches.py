@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
-import dedup.detector.detector
+import dedup
 from dedup.model.errors import RecipeMismatch
 from dedup.model.values import PageFingerprint
 from dedup.store import TooMany
@@ -21,7 +21,7 @@ def clock():
 
 @pytest.fixture
 def detector(tmp_path, clock):
-    with dedup.detector.detector.open(tmp_path, clock=clock) as opened:
+    with dedup.open(tmp_path, clock=clock) as opened:
         yield opened
 
 
@@ -40,8 +40,8 @@ def test_a_batch_of_probes_answers_as_each_alone(tmp_path_factory, seed, distanc
     folder = tmp_path_factory.mktemp("s")
     options = {"scope": "site"} if scope else {}
     with (
-        dedup.detector.detector.open(folder, distance=9) as widest,
-        dedup.detector.detector.open(folder, distance=distance, **options) as detector,
+        dedup.open(folder, distance=9) as widest,
+        dedup.open(folder, distance=distance, **options) as detector,
     ):
         for i in range(60):
             fingerprint = page(near(rng.choice(bases), rng, 6), near(0, rng, 6))

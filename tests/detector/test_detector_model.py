@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sizes import examples
 
-import dedup.detector.detector
+import dedup
 import dedup.detector.open_stores
 import dedup.detector.reservations
 from dedup.model.values import PageFingerprint, Verdict
@@ -34,9 +34,7 @@ class Crawl(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.detector = dedup.detector.detector.open(
-            self.folder.name, distance=4, total_distance=9, clock=self.clock
-        )
+        self.detector = dedup.open(self.folder.name, distance=4, total_distance=9, clock=self.clock)
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -182,7 +180,7 @@ TestCrawlOfFewValues.settings = TestCrawl.settings
 def test_of_each_group_one_page_is_kept(tmp_path):
     """However inserts, releases and expiries fall, every group of copies keeps a page."""
     generator, number, clock = random.Random(3), count(), Clock()
-    with dedup.detector.detector.open(tmp_path, clock=clock) as detector:
+    with dedup.open(tmp_path, clock=clock) as detector:
         groups = [generator.getrandbits(64) for _ in range(30)]
         kept: dict[int, int] = dict.fromkeys(range(30), 0)
         waiting = [

@@ -1,4 +1,4 @@
-"""What every detector keeps, whichever way it was opened: a folder, a service, a service in a loop.
+"""What every detector keeps, whichever way it was opened: a folder or a service, blocking or in a loop.
 
 Through the interface alone. Times are real here: a service has a clock of its own. What only an
 embedded detector can show is in test_detector.py.
@@ -36,13 +36,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.fixture(params=["folder", "service", "service in a loop"])
+@pytest.fixture(params=["folder", "folder in a loop", "service", "service in a loop"])
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open detectors of one namespace, of this test alone; they are closed when it ends."""
     namespace, opened = next(_names), []
     target: Any = tmp_path
     make: Open = dedup.open
-    if request.param != "folder":
+    if request.param == "folder in a loop":
+        make = InLoop
+    elif request.param != "folder":
         target = f"redis://127.0.0.1:{request.getfixturevalue('service').port}"
         make = dedup.open if request.param == "service" else InLoop
 

@@ -19,7 +19,6 @@ from killing import ASKS_AGAIN, content, parsed_contents, site_pages
 from seeds import seed_of
 
 import dedup
-import dedup.detector.detector
 from dedup.scrapy.counts import kind_of
 from dedup.store import store, verify_store
 
@@ -39,10 +38,10 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
-    "Detector.give_up", "Detector.give_up_more", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
-    "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
-    "Detector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "EmbeddedDetector.apply", "EmbeddedDetector.closed", "EmbeddedDetector.ending", "EmbeddedDetector.fingerprint", "EmbeddedDetector.get",
+    "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.insert", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
+    "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
+    "EmbeddedDetector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
@@ -64,8 +63,8 @@ KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "detector.detector.open", "scrapy.session.read_page", "Detector.reserve", "Detector.insert_many",
-    "Detector.release", "Detector.forget", "Detector.close",
+    "scrapy.embedded.open_embedded", "scrapy.session.read_page", "EmbeddedDetector.reserve", "EmbeddedDetector.insert_many",
+    "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]
 PLAN = {

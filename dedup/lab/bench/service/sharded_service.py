@@ -20,13 +20,14 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
+import dedup
+from dedup.detector import AsyncDetector
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.lab.bench.service.one_service import cpu_seconds, run, serving
 from dedup.lab.demo.broker import Cluster
 from dedup.model.events import encode
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
-from dedup.wire.client import AsyncServiceDetector, open_async_service
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing
 from dedup.wire.shards import Share
@@ -186,8 +187,8 @@ def _page(value: int) -> PageFingerprint:
 
 
 async def _measured(side: _Side, plan: ShardsPlan, values: list[int], rng: random.Random) -> _Round:
-    async with await open_async_service(
-        side.urls,
+    async with await dedup.open_async(
+        ",".join(side.urls),
         namespace=NAMESPACE,
         distance=plan.distance,
         recipe=NEWEST,
@@ -210,7 +211,7 @@ async def _measured(side: _Side, plan: ShardsPlan, values: list[int], rng: rando
 
 
 async def _probe_times(
-    detector: AsyncServiceDetector, plan: ShardsPlan, values: list[int], rng: random.Random
+    detector: AsyncDetector, plan: ShardsPlan, values: list[int], rng: random.Random
 ) -> list[float]:
     """Probe at a steady rate, whatever comes back when; one in eight is near a document."""
     count = int(plan.per_second * plan.seconds)
@@ -237,7 +238,7 @@ async def _probe_times(
     return sorted(times)
 
 
-async def _pages(detector: AsyncServiceDetector, count: int, rng: random.Random) -> None:
+async def _pages(detector: AsyncDetector, count: int, rng: random.Random) -> None:
     """Judge and insert new pages, some at a time."""
     for first in range(0, count, PAGES_AT_ONCE):
         some = range(first, min(first + PAGES_AT_ONCE, count))

@@ -1,23 +1,22 @@
 """When a service that failed is asked again: a circuit breaker, without a clock of its own.
 
-    closed --FAILURES in a row--> open --its pause is over--> half-open --one trial--> closed or open
+    closed --failures in a row--> open --its pause is over--> half-open --one trial--> closed or open
 
-The rule kept here: a service that does not answer is tried ever more seldom, but at least every
+The rule kept here: a service that does not answer is tried less and less often, but at least every
 LONGEST_PAUSE_SECONDS. Times are seconds that never go back, passed in.
 """
 
-__all__ = ["FAILURES", "FIRST_PAUSE_SECONDS", "LONGEST_PAUSE_SECONDS", "Breaker"]
+__all__ = ["FIRST_PAUSE_SECONDS", "LONGEST_PAUSE_SECONDS", "CircuitBreaker"]
 
-FAILURES = 3  # in a row, after which nobody asks for a while
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 
 
-class Breaker:
+class CircuitBreaker:
     """The state of one service."""
 
-    def __init__(self, failures: int = FAILURES) -> None:
-        """Start closed; open after so many failures in a row."""
+    def __init__(self, failures: int = 1) -> None:
+        """Start closed; open after this many failures in a row."""
         self._limit = failures
         self._failures = 0
         self._until: float | None = None  # open, or half-open once it is over
@@ -25,7 +24,7 @@ class Breaker:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the service may be asked by everyone."""
+        """Whether the service may be asked by every caller."""
         return self._until is None
 
     def allows(self, now: float) -> bool:
@@ -34,7 +33,9 @@ class Breaker:
             return True
         if now < self._until:
             return False
-        self._until = now + self._pause  # others wait for the trial; if it is never told, as long
+        self._until = (
+            now + self._pause
+        )  # others wait for the trial; as long, if its outcome never comes
         return True
 
     def rests(self, now: float) -> float:

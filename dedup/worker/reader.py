@@ -1,7 +1,6 @@
-"""Reading and judging: what takes CPU time or a disk, in threads beside the loop.
+"""Reading records: what takes CPU time, in threads beside the loop.
 
-    Reader    records -> adapters -> fingerprints, in as many threads as there are processors
-    Detectors reserve, insert, release: one call after the other, in a thread of their own
+    records -> adapters -> fingerprints, in several threads
 
 The rule kept here: a record that cannot be read becomes an error, a page that cannot be
 fingerprinted is kept; neither stops what comes with it. The native core releases the GIL.
@@ -10,24 +9,19 @@ fingerprinted is kept; neither stops what comes with it. The native core release
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self, TypeVar
+from typing import Self
 
 from dedup.core.fingerprint import fingerprint_text, read_page
-from dedup.detector import Detector
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.recipes import Recipe
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.model.values import PageFingerprint
 from dedup.worker.adapters import Page
-from dedup.worker.batch import Ask, Reading
+from dedup.worker.batch import Reading
 from dedup.worker.records import Record
 
-__all__ = ["EmbeddedJudge", "Reader"]
-
-A = TypeVar("A")
-R = TypeVar("R")
+__all__ = ["Reader"]
 
 CHUNK = 16  # records read by a thread at a time
-INSERTS = 64  # pages in one transaction: each is compared with the others in it
 
 
 class Reader:
@@ -70,7 +64,7 @@ class Reader:
             page = self._adapter(record.value)
         except EventInvalid as error:
             return Reading(record, error=error)
-        except Exception as error:  # an adapter's fault: what it cannot read is a dead letter
+        except Exception as error:  # an adapter's fault: the record becomes a dead letter
             self._fault("adapt", error)
             return Reading(record, error=error)
         if page.exempt is not None:
@@ -93,58 +87,6 @@ class Reader:
             reading = read_page(
                 page.content, encoding=page.encoding, url=page.url, recipe=self._recipe
             )
-        except UsageError:  # an encoding that nobody knows: as the page itself declares
+        except UsageError:  # an unknown encoding: as the page itself declares
             reading = read_page(page.content, url=page.url, recipe=self._recipe)
         return None if reading.data_bytes > reading.text_bytes else reading.fingerprint
-
-
-class EmbeddedJudge:
-    """A detector behind a thread of its own. An async context manager that closes the detector."""
-
-    def __init__(self, detector: Detector) -> None:
-        """Take a detector over."""
-        self.recipe = detector.recipe
-        self._detector = detector
-        self._pool = ThreadPoolExecutor(1, "dedup-judge")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._pool.shutdown()
-        self._detector.close()
-
-    async def reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
-        """Answer each; an exception stands for the page that it happened to."""
-        return await self._run(self._reserve, asks)
-
-    def _reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
-        answers: list[Verdict | Exception] = []
-        for ask in asks:
-            try:
-                verdict = self._detector.reserve(ask.page, ask.key, url=ask.url, exempt=ask.exempt)
-            except Exception as error:
-                answers.append(error)
-            else:
-                answers.append(verdict)
-        return answers
-
-    async def insert(self, verdicts: Sequence[Verdict]) -> int:
-        """Make pages last, in their order; return how many were late duplicates."""
-        return await self._run(self._insert, verdicts)
-
-    def _insert(self, verdicts: Sequence[Verdict]) -> int:
-        parts = (verdicts[i : i + INSERTS] for i in range(0, len(verdicts), INSERTS))
-        return sum(sum(self._detector.insert_many(part)) for part in parts)
-
-    async def release(self, verdicts: Sequence[Verdict]) -> None:
-        """Give reservations back."""
-        await self._run(self._release, verdicts)
-
-    def _release(self, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            self._detector.release(verdict)
-
-    async def _run(self, function: Callable[[A], R], argument: A) -> R:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, function, argument)

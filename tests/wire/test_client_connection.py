@@ -8,8 +8,8 @@ from contextlib import nullcontext, suppress
 import hiredis
 import pytest
 
-from dedup.wire.client import link as link_module
-from dedup.wire.client.link import Link
+from dedup.wire.client import connection as connection_module
+from dedup.wire.client.connection import Connection
 
 FOR_EVER = 3600.0
 
@@ -40,65 +40,67 @@ def command(word: str) -> bytes:
 
 
 def run(steps) -> list[bytes]:
-    """Return what a server read, read by read, of a link to it."""
+    """Return what a server read, read by read, of a connection to it."""
 
     async def main():
         served = Server()
         async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             loop = asyncio.get_running_loop()
-            _, link = await loop.create_connection(lambda: Link(60.0, nullcontext()), host, port)
-            await steps(link)
-            link.close()
+            _, connection = await loop.create_connection(
+                lambda: Connection(60.0, nullcontext()), host, port
+            )
+            await steps(connection)
+            connection.close()
             await served.over.wait()
         return served.reads
 
     return asyncio.run(main())
 
 
-def test_what_is_told_goes_out_before_what_is_asked_next(monkeypatch):
+def test_what_is_sent_later_goes_out_before_what_is_asked_next(monkeypatch):
     """In one write: the service reads once."""
-    monkeypatch.setattr(link_module, "TOLD_SECONDS", FOR_EVER)
+    monkeypatch.setattr(connection_module, "LATER_SECONDS", FOR_EVER)
 
-    async def steps(link):
-        link.tell(command("told"))
+    async def steps(connection):
+        connection.send_later(command("told"))
         await asyncio.sleep(0.01)
-        assert await link.ask(command("asked")) == b"OK"
+        assert await connection.send(command("asked")) == b"OK"
 
     assert run(steps) == [command("told") + command("asked")]
 
 
-def test_what_is_asked_in_one_turn_is_written_together():
-    async def steps(link):
-        answers = [link.ask(command(f"{number}")) for number in range(3)]
-        link.tell(command("told"))
+def test_what_is_sent_in_one_turn_is_written_together():
+    async def steps(connection):
+        answers = [connection.send(command(f"{number}")) for number in range(3)]
+        connection.send_later(command("told"))
         assert await asyncio.gather(*answers) == [b"OK"] * 3
 
     assert run(steps) == [b"".join(map(command, ("0", "1", "2", "told")))]
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_what_is_told_goes_out_if_nothing_is_asked(monkeypatch, closed):
-    """Soon; and when the link is closed, at once."""
-    monkeypatch.setattr(link_module, "TOLD_SECONDS", FOR_EVER if closed else 0.001)
+def test_what_is_sent_later_goes_out_if_nothing_is_asked(monkeypatch, closed):
+    """Soon; and when the connection is closed, at once."""
+    monkeypatch.setattr(connection_module, "LATER_SECONDS", FOR_EVER if closed else 0.001)
 
-    async def steps(link):
-        link.tell(command("first"))
-        link.tell(command("second"))
-        while link._waiting and not closed:  # noqa: ASYNC110  (for an answer; it has no event)
+    async def steps(connection):
+        connection.send_later(command("first"))
+        connection.send_later(command("second"))
+        while connection._waiting and not closed:  # noqa: ASYNC110  (for an answer; it has no event)
             await asyncio.sleep(0.001)
 
     assert run(steps) == [command("first") + command("second")]
 
 
-def test_what_was_told_and_not_written_is_known_when_the_link_breaks(monkeypatch):
+def test_what_is_sent_later_and_not_written_is_known_when_the_link_breaks(monkeypatch):
     """It is told again on the next one."""
-    monkeypatch.setattr(link_module, "TOLD_SECONDS", FOR_EVER)
+    monkeypatch.setattr(connection_module, "LATER_SECONDS", FOR_EVER)
 
-    async def steps(link):
-        link.tell(command("told"))
-        link._transport.abort()
-        await link.lost
-        assert link.untold == [command("told")]
+    async def steps(connection):
+        connection.send_later(command("told"))
+        connection._transport.abort()
+        await connection.lost
+        assert connection.undelivered == [command("told")]
 
     assert run(steps) == []

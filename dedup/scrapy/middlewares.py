@@ -1,8 +1,10 @@
-"""The spider middlewares: a page lasts when its callback ended well, and is given back when not.
+"""Where a crawl meets deduplication: three middlewares, and how a drop is told.
 
-One stands next to the engine and sees all that is yielded; another next to the spider, where it
-sees an exception before any middleware in between makes up for it. Scrapy passes them the spider up
-to 2.13, and not after.
+    DownloaderMiddleware  a fetched page is judged before it is parsed; a near-duplicate is dropped
+    SpiderMiddleware      next to the engine: a page lasts when its callback's output ended well
+    CallbackMiddleware    next to the spider: it sees an exception before any other middleware hides it
+
+Scrapy passes their methods the spider up to 2.13, and not after.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -10,13 +12,93 @@ from typing import Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from dedup.scrapy.responses import own_urls
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import logger
+from dedup.scrapy.responses import forget_copied, mark_own, own_urls
 from dedup.scrapy.session import Session
 
-__all__ = ["CallbackMiddleware", "SpiderMiddleware"]
+__all__ = [
+    "CallbackMiddleware",
+    "DownloaderMiddleware",
+    "NearDuplicate",
+    "SpiderMiddleware",
+    "near_duplicate_dropped",
+]
+
+near_duplicate_dropped = object()
+"""Sent after a page was dropped, with request, response, verdict and spider."""
+
+
+class NearDuplicate(IgnoreRequest):
+    """A near-duplicate page was dropped; verdict says of which page, and at what distances."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        """Keep the verdict and put it into words."""
+        self.verdict = verdict
+        super().__init__(
+            f"near-duplicate of {verdict.of} "
+            f"(distance {verdict.distance}, check {verdict.check_distance})"
+        )
+
+
+FLAG = "near-duplicate"
+
+
+class DownloaderMiddleware:
+    """Judges pages in process_response, at 540: decoded bodies, final responses.
+
+    In the mode "drop" a near-duplicate raises NearDuplicate; the errback gets it. One that
+    DEDUP_EXPLORE keeps goes on, flagged.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """Private: from_crawler() makes it."""
+        self.session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the crawler's session. Raises NotConfigured where the add-on cannot work."""
+        return cls(Session.of(crawler))
+
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
+        """Forget what meta still says of another page, or of an earlier try of this one."""
+        try:
+            forget_copied(request)
+        except Exception as error:
+            self.session.counts.fault(error, f"{request} may pass for another page")
+
+    async def process_response(
+        self,
+        request: Request,
+        response: Response,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Response:
+        """Return the page, or raise NearDuplicate. No other exception leaves this method."""
+        session = self.session
+        try:
+            mark_own(request)
+            verdict = await session.judge(request, response)
+            if verdict is None or verdict.status != "near_duplicate":
+                return response
+            response.flags.append(FLAG)
+            if session.config.mode != "drop" or "explored" in request.meta["dedup"]:
+                return response
+            drop = NearDuplicate(verdict)
+            logger.debug("Dropped %s: %s", request, drop)
+            session.crawler.signals.send_catch_log(
+                near_duplicate_dropped,
+                request=request,
+                response=response,
+                verdict=verdict,
+                spider=session.crawler.spider,
+            )
+        except Exception as error:
+            session.counts.fault(error, f"{request} is kept")
+            return response
+        raise drop
 
 
 class CallbackMiddleware:
@@ -118,7 +200,7 @@ class _Output:
             and "explored" not in noted
         )
         self._own: frozenset[str] = frozenset()
-        self._comes_again = False
+        self._asked_again = False
         if self._token is None or response.request is None:
             return
         try:
@@ -133,8 +215,8 @@ class _Output:
     def passes(self, yielded: Request) -> bool:
         """Whether a request goes on to the engine."""
         if yielded.dont_filter and yielded.url in self._own:
-            self._comes_again = True  # a retry; a mere link to itself is filtered by Scrapy
+            self._asked_again = True  # a retry; a mere link to itself is filtered by Scrapy
         return not self._follows_nothing
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._session.end(self._token, accepted=kind is None and not self._comes_again)
+        self._session.end(self._token, accepted=kind is None and not self._asked_again)

@@ -1,10 +1,10 @@
-"""One table service, for an asyncio loop: its link, kept up in the background.
+"""One table service, for an asyncio loop: a connection to it, kept up in the background.
 
-    connect -> AUTH -> DEDUP.PARTITIONS (what it holds) -> the link stands, until it breaks
+    connect -> AUTH -> DEDUP.PARTITIONS (what it holds) -> connected, until it breaks
 
-The rule kept here: a link that broke is made again by a task of its own, ever more seldom
-(breaker.py). What a service was told while it was away, or may not have heard, it is told again once
-it is back: the last UNTOLD_LIMIT of that.
+The rule kept here: a connection that broke is made again by a task of its own, less and less often
+(circuit_breaker.py). What could not be delivered to a service while it was away is sent again once it
+is back: the last UNDELIVERED_LIMIT commands of that.
 """
 
 import asyncio
@@ -16,26 +16,27 @@ from typing import Any
 
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
-from dedup.wire.client.asked import packed
-from dedup.wire.client.breaker import Breaker
+from dedup.wire.client.circuit_breaker import CircuitBreaker
 from dedup.wire.client.commands import PARTITIONS, error_of
-from dedup.wire.client.link import Link, ReplyError
+from dedup.wire.client.connection import Connection, ReplyError
+from dedup.wire.client.request import packed
 from dedup.wire.client.routing import OLDER, holding_of
 
-__all__ = ["End"]
+__all__ = ["Endpoint"]
 
 logger = logging.getLogger("dedup")
 
-UNTOLD_LIMIT = 10_000
+UNDELIVERED_LIMIT = 10_000
 
 
-class End:
+class Endpoint:
     """One URL.
 
-    link     its connection while it stands
-    holding  what the service at its other end holds
-    tried    whether the first attempt to connect is over
-    trouble  what is wrong, or was at last
+    connection  None while there is none
+    holding     what the service holds
+    tried       set once the first attempt to connect is over
+    on_trial    whether it answered lately that it cannot do its work, and is only tried
+    trouble     what is wrong, or was last
     """
 
     def __init__(
@@ -45,66 +46,61 @@ class End:
         meter: AbstractContextManager[Any],
         changed: Callable[[], None],
     ) -> None:
-        """Begin to connect. changed is called when who can be asked may be another."""
+        """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
         self.address = address
-        self.link: Link | None = None
+        self.connection: Connection | None = None
         self.holding = OLDER
+        self.on_trial = False
         self.tried = asyncio.Event()
         self.trouble = "not connected yet"
         self._timeout = timeout_seconds
         self._meter = meter
         self._changed = changed
-        self._untold: deque[bytes] = deque(maxlen=UNTOLD_LIMIT)
-        self._refuses = Breaker(1)  # what answers that it cannot answer
-        self._is_tried = False  # since it answered so of late
+        self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
+        self._refusals = CircuitBreaker()
         self._loop = asyncio.get_running_loop()
-        self._said = False
+        self._said = False  # that it is away
         self._task = self._loop.create_task(self._keep())
 
-    @property
-    def refuses(self) -> bool:
-        """Whether it answered of late that it cannot do its work, and is only tried."""
-        return self._is_tried
-
-    def stands(self) -> bool:
-        """Whether the service may be asked; of one that refuses, one caller is told so at a time."""
-        return self.link is not None and (
-            not self._is_tried or self._refuses.allows(self._loop.time())
+    def may_be_asked(self) -> bool:
+        """Whether the service may be asked; one on trial, by one caller at a time."""
+        return self.connection is not None and (
+            not self.on_trial or self._refusals.allows(self._loop.time())
         )
 
-    def ask(self, data: bytes) -> asyncio.Future[Any]:
-        """Send a command; the future gets its answer. Raises ServiceUnavailable, and waits never."""
-        if self.link is None:
+    def send(self, data: bytes) -> asyncio.Future[Any]:
+        """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
+        if self.connection is None:
             raise ServiceUnavailable(self.trouble)
-        future = self.link.ask(data)
-        if self._is_tried:
-            future.add_done_callback(self._tried)
+        future = self.connection.send(data)
+        if self.on_trial:
+            future.add_done_callback(self._trial_ended)
         return future
 
-    def _tried(self, future: asyncio.Future[Any]) -> None:
+    def _trial_ended(self, future: asyncio.Future[Any]) -> None:
         if not future.cancelled() and future.exception() is None:
             self.answered()
 
-    def tell(self, data: bytes) -> None:
-        """Send a command whose answer nobody needs, now or when the service is there again."""
+    def send_later(self, data: bytes) -> None:
+        """Send a command whose reply does not matter, now or once the service is back."""
         try:
-            if self.link is not None:
-                self.link.tell(data)
+            if self.connection is not None:
+                self.connection.send_later(data)
                 return
         except ServiceUnavailable:
             pass
-        self._untold.append(data)
+        self._undelivered.append(data)
 
     def answered(self) -> None:
         """Note that the service did its work."""
-        self._refuses.answered()
-        self._is_tried = False
+        self._refusals.answered()
+        self.on_trial = False
 
-    def failed(self, trouble: str) -> None:
+    def refused(self, trouble: str) -> None:
         """Note that the service answers, but cannot do its work."""
         self.trouble = trouble
-        self._refuses.failed(self._loop.time())
-        self._is_tried = True
+        self._refusals.failed(self._loop.time())
+        self.on_trial = True
         self._changed()
 
     async def first_try(self) -> None:
@@ -113,49 +109,49 @@ class End:
             await asyncio.wait_for(self.tried.wait(), self._timeout)
 
     async def close(self) -> None:
-        """Close the link; what was told is sent, where it stands."""
+        """Close the connection; what is queued on it is sent."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        if self.link is not None:
-            self.link.close()
-            self.link = None
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
         await asyncio.sleep(0)  # the transport ends in the next turn of the loop
 
     async def _keep(self) -> None:
-        breaker = Breaker(1)
+        breaker = CircuitBreaker()
         while True:
             try:
                 async with asyncio.timeout(self._timeout):
-                    link = await self._connect()
+                    connection = await self._connect()
             except Exception as error:
                 self.trouble = str(error) or f"no connection within {self._timeout:g} s"
                 breaker.failed(self._loop.time())
                 self._say(f"{self.address} is away ({self.trouble}); pages are kept meanwhile")
             else:
-                self.link = link
+                self.connection = connection
                 self.trouble = ""
                 self.tried.set()
                 self._changed()
-                self._tell_again()
+                self._send_undelivered()
                 if self._said:
                     self._said = False
                     logger.info("the table service %s answers again", self.address)
                 since = self._loop.time()
-                self.trouble = await link.lost
-                self.link = None
+                self.trouble = await connection.lost
+                self.connection = None
                 self._changed()
-                self._untold.extend(link.untold)
+                self._undelivered.extend(connection.undelivered)
                 if self._loop.time() - since > 1:
                     breaker.answered()
                 breaker.failed(self._loop.time())
             self.tried.set()
             await asyncio.sleep(breaker.rests(self._loop.time()))
 
-    def _tell_again(self) -> None:
-        untold, self._untold = self._untold, deque(maxlen=UNTOLD_LIMIT)
-        for data in untold:
-            self.tell(data)
+    def _send_undelivered(self) -> None:
+        waiting, self._undelivered = self._undelivered, deque(maxlen=UNDELIVERED_LIMIT)
+        for data in waiting:
+            self.send_later(data)
 
     def _say(self, text: str) -> None:
         """Say that the service is away, once until it is back."""
@@ -163,26 +159,26 @@ class End:
             self._said = True
             logger.warning("the table service %s", text)
 
-    async def _connect(self) -> Link:
+    async def _connect(self) -> Connection:
         address = self.address
-        _, link = await self._loop.create_connection(
-            lambda: Link(self._timeout, self._meter),
+        _, connection = await self._loop.create_connection(
+            lambda: Connection(self._timeout, self._meter),
             address.host,
             address.port,
             ssl=address.context(),
         )
         try:
             if address.token is not None:
-                await link.ask(packed((b"AUTH", address.token)))
+                await connection.send(packed((b"AUTH", address.token)))
             try:
-                said = await link.ask(packed(PARTITIONS))
+                said = await connection.send(packed(PARTITIONS))
             except ReplyError as answer:
                 said = error_of(str(answer))
             self.holding = holding_of(said)
         except ReplyError as answer:
-            link.close()
+            connection.close()
             raise error_of(str(answer)) from None
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        return link
+        return connection
