@@ -33,7 +33,7 @@ CHILD = """
 import os, signal, sys
 import dedup.scan.scanner as run
 from dedup.cli import main
-from dedup.scan import memory, verdicts, work
+from dedup.scan import accepted, verdicts, work_folder
 
 run.COMMIT_ROWS = 40
 where, count = sys.argv.pop(1), 0
@@ -52,13 +52,13 @@ def dies(room, name):
         return result
     setattr(room, name, counted)
 
-dies(work.Work, "_write_position")
-dies(memory.Memory, "commit")
+dies(work_folder.Work, "_write_position")
+dies(accepted.Memory, "commit")
 dies(run, "_update")
 dies(run, "write_report")
 dies(run, "publish")
-dies(work.Work, "remove")
-dies(work.shutil, "rmtree")
+dies(work_folder.Work, "remove")
+dies(work_folder.shutil, "rmtree")
 dies(run.Store, "insert_many")
 """
 
@@ -89,7 +89,7 @@ for place in (f"{number}{side}" for number in itertools.count(1) for side in "-+
     if ended == [0]:
         break
     output = Path(where_to, name)
-    if not output.exists() or work.work_folder(str(output)).exists():
+    if not output.exists() or work_folder.work_folder(str(output)).exists():
         ended.append(forked("", name))
     print(name, *ended, flush=True)
 """
