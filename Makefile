@@ -20,6 +20,9 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
+# What is run of an installed wheel: the core, recipes and stores.
+WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/model/test_recipes.py tests/store/test_store.py
+
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-endian \
 	test-wheel test-pythons dist lint format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
 .DELETE_ON_ERROR:
@@ -41,6 +44,7 @@ test-long: preflight $(VENV)/test-tools ## simulations, kill loops, sizes, broke
 	@$(MAKE) --no-print-directory test-native-long
 	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
 	@$(MAKE) --no-print-directory test-spark test-minimum
+	$(BIN)/python tests/support installed --every-python -m "not long" $(WHEEL_TESTS)
 
 preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
