@@ -21,7 +21,7 @@ from dedup.model.policy import Options
 from dedup.model.recipes import same_recipe
 from dedup.model.values import Neighbour, PageFingerprint, Verdict, kept_verdict
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.commands import (
+from dedup.wire.client.command_codec import (
     Command,
     Commands,
     Kind,
