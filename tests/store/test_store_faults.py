@@ -48,11 +48,12 @@ def test_a_second_process_is_told_who_holds_the_store(tmp_path):
 INSERTER = """
     import sys
     from dedup.store import Store
+    from dedup.model.recipes import NEWEST
     from dedup.model.values import Document, PageFingerprint
     s = Store.open(sys.argv[1])
     first = int(sys.argv[2])
     for i in range(first, first + 100_000):
-        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-3")
+        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
         s.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
         print(i, flush=True)
 """

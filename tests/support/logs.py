@@ -9,7 +9,10 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+from sketches import sketch
+
 from dedup.model.events import decode, encode, record_key
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.replica import Replica
@@ -17,7 +20,7 @@ from dedup.store.transfer import decode_line, export_lines
 from dedup.wire.kafka import KafkaConfig, Reader, Writer, describe_topic, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 WAIT_SECONDS = 180.0
 
 Content = dict[str, dict[str, Document]]
@@ -32,7 +35,7 @@ def log_config(bootstrap: str, **fields: object) -> KafkaConfig:
 
 def document(i: int, key: str = "", recipe: str = RECIPE) -> Document:
     """Documents whose values are far from each other."""
-    page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, i, 9, 300, 3, recipe)
+    page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, sketch(i), 9, 300, recipe)
     return Document(key or f"http://example.com/{i}", page, "example.com", 1.7e9 + i)
 
 

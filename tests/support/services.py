@@ -28,13 +28,14 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from dedup.lab.demo.ports import free_ports
+from dedup.model.recipes import NEWEST
 
 START_SECONDS = 180.0
 STOP_SECONDS = 180.0
 ANSWER_SECONDS = 120.0
 TRIES = 3  # a port that was free may be taken by the time the service binds it
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 
 _WITH_LIMITS = """
 import msgspec

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from broker import any_broker
 from logs import log_config
+from sketches import sketch
 
 from dedup.model.events import encode
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.replica import Replica
@@ -29,8 +31,8 @@ def events(count: int, namespaces: int) -> Iterator[Outgoing]:
     rng = random.Random(1)
     for i in range(count):
         site = f"example{i % 977}.com"
-        words = [rng.getrandbits(64) for _ in range(3)]
-        page = PageFingerprint(*words, 300, 40, "words-0-3")
+        value, bits, identity = (rng.getrandbits(size) for size in (64, 256, 64))
+        page = PageFingerprint(value, sketch(bits), identity, 300, NEWEST)
         url = f"https://www.{site}/articles/2026/{i}/title-of-the-page.html"
         yield Outgoing(*encode(f"n{i % namespaces}", Document(url, page, site, 1.7e9 + i)))
 
