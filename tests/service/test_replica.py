@@ -216,9 +216,9 @@ def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka
 
 
 def test_a_topic_that_is_made_again_under_a_running_replica_is_seen(kafka, tmp_path, monkeypatch):
-    from dedup.wire.kafka import reader
+    from dedup.wire.kafka import partition_reader
 
-    monkeypatch.setattr(reader, "IDENTITY_SECONDS", 0.5)
+    monkeypatch.setattr(partition_reader, "IDENTITY_SECONDS", 0.5)
     config = log_config(kafka)
 
     async def main():

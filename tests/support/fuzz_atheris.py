@@ -9,7 +9,7 @@ import oracle
 
 import dedup.core.fingerprint
 import dedup.model.events
-import dedup.service.resp.connection
+import dedup.service.resp.resp_connection
 import dedup.store.documents
 import dedup.store.file
 import dedup.store.records

@@ -18,7 +18,7 @@ from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Scope
 from dedup.model.recipes import recipe_of
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.wire.shards import Share
 
@@ -39,11 +39,11 @@ USUAL = Asked()
 
 
 class _Namespace:
-    """An open namespace: its detector, and those of other policies, the last used last."""
+    """An open namespace: its detector, and those of other policies in the order of their last use."""
 
     def __init__(self, detector: Detector, greatest: int) -> None:
         self.detector = detector
-        self.greatest = greatest  # the distance that its store finds
+        self.greatest = greatest  # the greatest distance that its store finds
         self.asked: OrderedDict[Asked, Detector] = OrderedDict()
 
 
@@ -60,10 +60,10 @@ class Namespaces:
         clock: Callable[[], float] = time.monotonic,
         share: Share | None = None,
     ) -> None:
-        """Distance is the greatest that may be asked for, in bits; None: the recipe's.
+        """Distance is the greatest that clients may ask for, in bits; None: the recipe's.
 
-        share is what this service holds of a log, known before the stores are opened; None: there
-        is no log.
+        share is the partitions of the log that this service holds, known before the stores are
+        opened; None: there is no log.
         """
         self.path = path
         self.share = share
@@ -72,7 +72,7 @@ class Namespaces:
         self._limits = limits
         self._clock = clock
         self._open: dict[str, _Namespace] = {}
-        self.closed = 0  # detectors: those that were handed out before may be among them
+        self.closed = 0  # how many detectors were closed: callers that cache some look again
 
     def __iter__(self) -> Iterator[tuple[str, Detector]]:
         """Yield each open namespace and its detector."""
@@ -83,9 +83,9 @@ class Namespaces:
         return len(self._open)
 
     def open_all(self) -> None:
-        """Open the namespaces that are there. Raises what dedup.open() raises.
+        """Open every namespace of the folder. Raises what dedup.open() raises.
 
-        Raises UsageError if they are more than allowed.
+        Raises UsageError if there are more than allowed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         found = sorted(p.parent.name for p in self.path.glob("*/documents.mdb"))
@@ -105,9 +105,9 @@ class Namespaces:
     def detector(
         self, name: str, asked: Asked = USUAL, recipe: str | None = None
     ) -> Detector | None:
-        """Return the detector of a namespace for what is asked.
+        """Return the detector of a namespace with the policy that is asked for.
 
-        With a recipe, a namespace that is missing is made, of that recipe; else None is returned.
+        With a recipe, a missing namespace is created with it; without one, None is returned.
         Raises Refused (DISTANCE, LIMIT) and what dedup.open() raises.
         """
         namespace = self._open.get(name)
@@ -131,7 +131,7 @@ class Namespaces:
     def close(self) -> None:
         """Close every namespace: flushed, with a snapshot where one is due.
 
-        All are closed, whatever happens; then the first error is raised.
+        All are closed, even after an error; then the first error is raised.
         """
         errors: list[Exception] = []
         for namespace in self._open.values():
@@ -146,7 +146,7 @@ class Namespaces:
 
     def _made(self, name: str, recipe: str, asked: Asked) -> _Namespace:
         check_namespace(name)
-        # what is refused leaves no folder behind
+        # checked before anything is created
         usual = recipe_of(recipe).distance
         _check_distance(asked, usual if self._distance is None else self._distance)
         if len(self._open) >= self._limits.namespaces:

@@ -1,10 +1,10 @@
-"""Who may speak to the HTTP port, and how much: before anything is done for a request.
+"""Which requests the HTTP port takes, and their bounds: checked before anything is done for them.
 
     connection (number, times) -> Guard: Host -> token -> content type -> size -> the application
 
-The rules kept here: nothing is answered to a request whose Host is not ours, not even on loopback
-(a web page in a browser of this machine could ask under a name of its own); no body is taken that
-does not say it is JSON (a form of a web page could send one).
+The rules kept here: a request for another Host is refused, on loopback too (against DNS rebinding: a
+web page in a browser of this machine could ask under a name of its own); so is a body that is not
+declared as JSON (a form of a web page could send one).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dedup.service.core.limits import Limits
-from dedup.service.http.values import Failed, Fault
+from dedup.service.http.json_types import Failed, Fault
 
 __all__ = ["Guard", "HttpConnections"]
 
@@ -43,7 +43,7 @@ HEADERS = [
 
 
 class Guard:
-    """What every request must be like, before anything is done for it."""
+    """Checks every request before it reaches the application."""
 
     def __init__(
         self, app: ASGIApp, token: str | None, hosts: Iterable[str], limits: Limits
@@ -99,7 +99,7 @@ class Guard:
         return None
 
     def _is_ours(self, host: bytes) -> bool:
-        """Whether a Host is a name of ours or an address: those no web page can take for its own."""
+        """Whether a Host is one of this service's names, or an address: no web page can have these."""
         name = host.decode("latin-1").lower()
         if name.startswith("["):
             name, bracket, _ = name[1:].partition("]")
@@ -120,7 +120,7 @@ class Guard:
         parts, length = [], 0
         while (
             length <= 2 * most
-        ):  # a little too much is read to its end, so that the answer arrives
+        ):  # a body that is a little too long is read to its end, so that the answer arrives
             message = await receive()
             if message["type"] == "http.disconnect":
                 return b"", _refusal(400, "ERR", "the body is cut")
@@ -170,7 +170,7 @@ class HttpConnections:
         return _HttpConnection(self._config, self.state, self)
 
     def end_overdue(self, now: float) -> None:
-        """End the connections whose request or answer takes too long."""
+        """Close the connections whose request or answer takes too long."""
         for connection in list(self.state.connections):
             assert isinstance(connection, _HttpConnection)
             since = connection.since

@@ -1,35 +1,35 @@
-"""Where accepted pages go: into the service's own stores, or to a log (log/inserts.py)."""
+"""Where accepted pages go: into the service's own stores, or to a log (log/log_inserts.py)."""
 
 from asyncio import Future
 from typing import Protocol
 
 from dedup.detector import Detector
 from dedup.model.values import Verdict
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 
 __all__ = ["Inserts", "StoreInserts"]
 
 
 class Inserts(Protocol):
-    """Where accepted pages go. What it returns is done (a value) or will be (a future).
+    """Where accepted pages go. Methods return a result, or a future of it.
 
-    commits  whether an insert is committed here, so that several can be at once
+    commits  whether an insert is committed here, so that several can go into one commit
     """
 
     commits: bool
 
     def insert(self, namespace: str, detector: Detector, verdict: Verdict) -> "Future[None] | None":
-        """Make a page last."""
+        """Store a page."""
 
     def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:
-        """Keep the reservation of a page whose insert comes by another way."""
+        """Keep the reservation of a page whose event the client sends itself."""
 
     def forget(self, namespace: str, detector: Detector, key: str) -> "Future[bool] | bool":
-        """Remove a document; tell whether it was there."""
+        """Remove a document; return whether there was one."""
 
 
 class StoreInserts:
-    """A service that stands alone: its own stores are all there is."""
+    """Inserts of a service without a log."""
 
     commits = True
 
@@ -38,7 +38,7 @@ class StoreInserts:
         detector.insert(verdict)
 
     def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
-        """Refuse: there is no other way here."""
+        """Refuse: no event would ever come."""
         raise Refused(
             "ERR",
             "PIN is for inserts that come from Kafka, and this service reads none: insert without "

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dedup.detector import Detector
 from dedup.model.errors import UsageError
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.core.operations import Commands
 from dedup.service.resp import protocol
 
