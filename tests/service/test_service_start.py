@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 import redis
-from logs import drained, inserts, log_config, read, write
+from logs import drained, inserts, log_config, reached, read, write
 from network import Proxy
 from test_replica import remade
 from test_service import insert, page, probe, reserve, spread
@@ -17,6 +17,7 @@ from test_service_kafka import VALUE, client, event, ready, serving, until, writ
 
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log import replica
+from dedup.service.log.lifecycle import Phase
 from dedup.service.log.manifest import read_manifest, write_manifest
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig
@@ -143,7 +144,11 @@ def test_only_stores_with_documents_are_served_before_kafka_answers(
         await view.prepare()
         namespaces.open_all()
         running = asyncio.ensure_future(view.run())
-        await asyncio.sleep(0.5)
+        if emptied:
+            await asyncio.sleep(0.5)
+            assert view.phase is Phase.CONNECTING
+        else:
+            assert await reached(view, Phase.RESUMED) is Phase.RESUMED
         assert view.ready is not emptied
         assert view.state().status == ("connecting" if emptied else "stale")
         view.stop()

@@ -13,9 +13,21 @@ from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
 
-__all__ = ["USUAL_LIMITS", "Address", "Config", "Limits", "check_config", "parse_address"]
+__all__ = [
+    "LOCAL_NAMES",
+    "REASON_PATTERN",
+    "TOKEN_PATTERN",
+    "USUAL_LIMITS",
+    "Address",
+    "Config",
+    "Limits",
+    "check_config",
+    "parse_address",
+]
 
-_LOCAL_NAMES = ("localhost", "localhost.")
+LOCAL_NAMES = ("localhost", "localhost.")
+TOKEN_PATTERN = "[A-Za-z0-9-]{16,64}"  # noqa: S105  (of a reservation, made by the client)
+REASON_PATTERN = "[a-z][a-z_]{0,31}"  # why a page is exempt
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -31,7 +43,7 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host in _LOCAL_NAMES:
+        if self.host in LOCAL_NAMES:
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback

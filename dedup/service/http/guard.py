@@ -20,7 +20,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.core.limits import Limits
+from dedup.service.core.limits import LOCAL_NAMES, Limits
 from dedup.service.http.json_types import Failed, Fault
 
 __all__ = ["Guard", "HttpConnections"]
@@ -29,7 +29,6 @@ OPEN_TO_ALL = (
     *("/", "/dashboard.css", "/dashboard.js"),  # what it shows is asked for with the token
     *("/livez", "/readyz", "/openapi.json"),
 )
-LOCAL_NAMES = ("localhost", "localhost.")
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -82,7 +81,7 @@ class Guard:
     def _refused(self, scope: Scope) -> Response | None:
         headers = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+        if len(hosts) != 1 or not self._is_known_host(hosts[0]):
             return _refusal(403, "ERR", "this service has another Host: see --host-name")
         given = dict(headers)
         if self._token is not None and scope["path"] not in OPEN_TO_ALL:
@@ -98,7 +97,7 @@ class Guard:
                 return _refusal(415, "ERR", "the body must be JSON: Content-Type: application/json")
         return None
 
-    def _is_ours(self, host: bytes) -> bool:
+    def _is_known_host(self, host: bytes) -> bool:
         """Whether a Host is one of this service's names, or an address: no web page can have these."""
         name = host.decode("latin-1").lower()
         if name.startswith("["):

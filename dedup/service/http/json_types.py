@@ -17,6 +17,7 @@ from dedup.model.values import (
     Verdict,
     hex_fingerprint,
 )
+from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["ENDPOINTS"]
@@ -29,9 +30,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=8192, description="A document
 Token = Annotated[str, Meta(max_length=256, description="The token that reserve answered.")]
 ChosenToken = Annotated[
     str,
-    Meta(
-        pattern="^[A-Za-z0-9-]{16,64}$", description="The reservation's token, made by the client."
-    ),
+    Meta(pattern=f"^{TOKEN_PATTERN}$", description="The reservation's token, made by the client."),
 ]
 RecipeId = Annotated[str, Meta(max_length=64, description="The recipe of the fingerprints.")]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -72,7 +71,7 @@ class ReservedPage(_In, frozen=True):
     features: Whole
     link_count: Whole
     domain: Annotated[str, Meta(max_length=256)] = ""
-    exempt: Annotated[str, Meta(pattern="^[a-z][a-z_]{0,31}$")] | None = None
+    exempt: Annotated[str, Meta(pattern=f"^{REASON_PATTERN}$")] | None = None
     guard: bool = True
     token: ChosenToken | None = None
     home: bool = True
