@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         began = self._heard = monotonic()
         incoming, trusted = self._incoming, self._session.trusted
         try:
-            is_first = incoming.feed(data, trusted=trusted)
+            is_first = incoming.feed(data, trusted)
         except NotResp as fault:
             self._refuse(str(fault))
             return
@@ -119,7 +119,13 @@ class Connection(asyncio.Protocol):
                 command = incoming.next()
             except hiredis.HiredisError:
                 command = None
-            if _is_probe(command) and trusted and not incoming.has_rest():
+            if (
+                trusted
+                and type(command) is list
+                and len(command) > 5
+                and command[0] == PROBE
+                and not incoming.has_rest()
+            ):
                 try:
                     answer = probe(self._session.plans, command)
                 except Exception:
@@ -331,7 +337,3 @@ class Connection(asyncio.Protocol):
         self._closed_since = monotonic()
         self._answers.close()
         self._transport.abort()
-
-
-def _is_probe(command: Any) -> bool:
-    return type(command) is list and len(command) > 5 and command[0] == PROBE
