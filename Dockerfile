@@ -6,7 +6,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM python:3.13-slim
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,cli,worker]" && rm -r /wheels \
+RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,worker]" && rm -r /wheels \
     && useradd --create-home --uid 1000 dedup && install -d -o dedup /data
 COPY examples /examples
 USER dedup

@@ -4,11 +4,14 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.* native/src/*/*.*)
 TEST_FLAGS ?=
 
-# So many test files at a time; each process has a Kafka of its own. 0: in this process, one after the other.
+# Processes that run tests. They share one Kafka. 0: in this process, one test after the other.
 TEST_PROCESSES ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
+# Modules are compiled when they are first imported: most of what is installed never is.
+export PIP_NO_COMPILE ?= 1
 
 # Where the browser's tests leave pictures of the dashboard and of a report.
 export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
@@ -17,12 +20,12 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo demo-kafka test test-minimum test-spark test-native test-endian test-wheel test-pythons dist \
-	lint format fuzz soak soak-service bench bench-spark bench-tables docs clean
+.PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-endian \
+	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
@@ -30,22 +33,46 @@ demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dr
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/dedup demo --kafka --install $(DEMO_FLAGS)
 
-test: $(VENV)/test-tools test-native test-minimum test-spark ## every test, C and Python
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --ignore tests/spark/test_spark.py $(TEST_FLAGS)
+test: preflight ## every promise and every part, once: 6 minutes on two cores
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
+	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
+
+test-long: preflight $(VENV)/test-tools ## simulations, kill loops, sizes, brokers in failure, Spark, least versions, the wheel
+	@$(MAKE) --no-print-directory test-native-long
+	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
+	@$(MAKE) --no-print-directory test-spark test-minimum
+
+preflight: ## what the tests need and this machine lacks, and how to install it
+	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile \
+	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist worksteal -m "not long" \
 		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py
 
-test-native: $(VENV)/installed ## the C tests and a few seconds of fuzzing, under sanitizers
-	@$(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON \
-		-DNDD_SANITIZE=address,undefined -DNDD_CORPUS="$(CURDIR)/build/corpus" -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" >/dev/null
-	@$(BIN)/cmake --build build/native
-	@$(BIN)/python tests/support/make_corpus.py build/corpus
-	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
+# -O1: compiled in half the time of -O3, and the tests run as fast under sanitizers.
+NATIVE_TESTS = $(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON -DNDD_SANITIZE=address,undefined \
+	-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g1" -DNDD_CORPUS="$(CURDIR)/build/corpus" \
+	-DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja"
+
+test-native: $(VENV)/installed ## the C tests under sanitizers
+	@$(NATIVE_TESTS) -DNDD_QUICK=ON >/dev/null
+	@$(BIN)/cmake --build build/native -- --quiet
+	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure --quiet && echo "C tests passed"
+
+test-native-long: $(VENV)/test-tools ## with the thread rule, and a few seconds of fuzzing
+	@$(NATIVE_TESTS) -DNDD_QUICK=OFF >/dev/null
+	@$(BIN)/cmake --build build/native -- --quiet
+	@$(BIN)/python tests/support make_corpus build/corpus
+	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure \
+		-R 'test_threads|fuzz_'
+
+# Kafka's jars, fetched by Maven into the user's cache folder, once.
+kafka: $(VENV)/installed
+	@if [ -z "$$KAFKA_BOOTSTRAP_SERVERS" ]; then \
+		$(BIN)/python -c 'from dedup.lab.demo.broker import find_jars, find_java; find_jars(find_java())' || true; fi
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
@@ -56,16 +83,19 @@ dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
 	$(BIN)/abi3audit --strict dist/*.whl
 
 test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
-	$(BIN)/python tests/support/installed.py $(TEST_FLAGS)
+	$(BIN)/python tests/support installed $(TEST_FLAGS)
 
 test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
-	$(BIN)/python tests/support/installed.py --every-python $(TEST_FLAGS)
+	$(BIN)/python tests/support installed --every-python $(TEST_FLAGS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+house: $(VENV)/installed ## the house in numbers, each beside its reach: rooms, circles, names, lines, the add-on's way
+	@$(BIN)/python tests/support/house.py
 
 format: $(VENV)/lint-tools ## put the Python sources into the house style
 	$(BIN)/ruff check --fix .
@@ -91,10 +121,10 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@echo build/docs/index.html
 
 soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
-	@$(BIN)/python tests/support/soak.py
+	@$(BIN)/python tests/support soak
 
 soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
-	@$(BIN)/python tests/support/soak_service.py
+	@$(BIN)/python tests/support soak_service
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

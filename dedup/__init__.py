@@ -7,39 +7,76 @@
         detector.insert(verdict)                     and remember it
 
 dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md shows the house.
+
+The rule kept here: a public name is imported when it is first used (PEP 562), so that the add-on and
+the command line load only what they need.
 """
 
-from importlib.metadata import version as _version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dedup.core.bulk.plan import Design, plan
-from dedup.core.fingerprint import (
-    distance,
-    fingerprint,
-    fingerprint_text,
-    near_duplicate,
-    simhash,
-    token_hashes,
-)
-from dedup.core.pairs import find_all, find_clusters
-from dedup.core.table import Match, Table
-from dedup.detector import Detector
-from dedup.detector.opening import open, open_async
-from dedup.model.errors import (
-    DedupError,
-    EventInvalid,
-    RecipeMismatch,
-    ServiceUnavailable,
-    StoreDamaged,
-    StoreLocked,
-    UsageError,
-)
-from dedup.model.names import document_key
-from dedup.model.recipes import Recipe, recipe_of
-from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
+if TYPE_CHECKING:
+    from dedup.core.bulk.designs import Design, plan
+    from dedup.core.fingerprint import distance, fingerprint, fingerprint_text, near_duplicate
+    from dedup.core.pairs import find_all, find_clusters
+    from dedup.core.simhash import simhash, token_hashes
+    from dedup.core.table import Match, Table
+    from dedup.detector import AsyncDetector, Detector, open, open_async
+    from dedup.model.errors import (
+        DedupError,
+        EventInvalid,
+        RecipeMismatch,
+        ServiceUnavailable,
+        StoreDamaged,
+        StoreLocked,
+        UsageError,
+    )
+    from dedup.model.names import document_key
+    from dedup.model.recipes import Recipe, recipe_of
+    from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
 
-__version__ = _version("crawl-dedup")
+    __version__: str
+else:
+    _NAMES = {
+        "dedup.core.bulk.designs": ("Design", "plan"),
+        "dedup.core.fingerprint": ("distance", "fingerprint", "fingerprint_text", "near_duplicate"),
+        "dedup.core.pairs": ("find_all", "find_clusters"),
+        "dedup.core.simhash": ("simhash", "token_hashes"),
+        "dedup.core.table": ("Match", "Table"),
+        "dedup.detector": ("AsyncDetector", "Detector", "open", "open_async"),
+        "dedup.model.errors": (
+            "DedupError",
+            "EventInvalid",
+            "RecipeMismatch",
+            "ServiceUnavailable",
+            "StoreDamaged",
+            "StoreLocked",
+            "UsageError",
+        ),
+        "dedup.model.names": ("document_key",),
+        "dedup.model.recipes": ("Recipe", "recipe_of"),
+        "dedup.model.values": ("Document", "Neighbour", "PageFingerprint", "Verdict"),
+    }
+    _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value = version("crawl-dedup")
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value  # the next use finds it without this function
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, "__version__"})
+
 
 __all__ = [
+    "AsyncDetector",
     "DedupError",
     "Design",
     "Detector",

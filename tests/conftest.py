@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import leftovers
 import pytest
 from hypothesis import HealthCheck, settings
+from sizes import examples
 
 if TYPE_CHECKING:
     from broker import Cluster
@@ -24,12 +25,15 @@ for name, same in (("steady", True), ("explore", False)):
     settings.register_profile(
         name,
         deadline=None,
+        max_examples=examples(100),
         derandomize=same,
         database=None,  # nothing is left for the next run
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile("steady")
+
+pytest_plugins = ["cpu_times"]
 
 FIGURES = pytest.StashKey[list[str]]()
 
@@ -55,6 +59,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that kill brokers, which take long to come back, are long."""
+    for item in items:
+        if {"one_broker", "three_brokers"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
     """Return a function that keeps a line for the end of the run."""
@@ -62,27 +73,28 @@ def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[str]:
-    """The address of a real Kafka; every test takes topics of its own there."""
-    from broker import any_broker
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Kafka, one for all processes of a run; each test has its own topics."""
+    from broker import shared_broker
 
-    with any_broker() as bootstrap:
-        yield bootstrap
+    folder = tmp_path_factory.getbasetemp()
+    with shared_broker(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def _one_broker() -> Iterator[Cluster]:
-    from broker import Cluster
+    from broker import own_brokers
 
-    with Cluster() as cluster:
+    with own_brokers(1) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def _three_brokers() -> Iterator[Cluster]:
-    from broker import Cluster
+    from broker import own_brokers
 
-    with Cluster(nodes=3) as cluster:
+    with own_brokers(3) as cluster:
         yield cluster
 
 

@@ -33,7 +33,7 @@ _COMMANDS = {
         "Crawl a sample site with Scrapy and show what is dropped.",
     ),
     "fingerprint": _Entry(
-        "dedup.cli.fingerprint", "fingerprint", "Print the fingerprints of pages."
+        "dedup.cli.fingerprint_pages", "fingerprint", "Print the fingerprints of pages."
     ),
     "compare": _Entry(
         "dedup.cli.compare", "compare", "Say whether two pages are near-duplicates, and why."
@@ -59,7 +59,7 @@ _COMMANDS = {
     ),
     "bench": _Entry("dedup.lab.commands.bench", "bench", "Measure on this machine, side by side."),
     "store": _Entry(
-        "dedup.cli.store.commands",
+        "dedup.cli.store.store_commands",
         "store",
         "Look after a store: info, verify, report, export, import ...",
     ),

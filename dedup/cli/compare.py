@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.page_options import page_options, read_bytes
+from dedup.cli.common_options import check_html, html_option, json_option, page_options, read_bytes
 from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.report.differences import Hunk, differences
@@ -65,8 +65,8 @@ class _Result(NamedTuple):
     default=None,
     help=f"Differences in two columns, or in lines. Default: two in a terminal of {WIDE} columns.",
 )
-@click.option("--html", "page", metavar="FILE", help="Write one HTML page that shows all of it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@html_option
+@json_option()
 def compare(
     a: str,
     b: str,
@@ -82,8 +82,7 @@ def compare(
     One of them may be "-" for stdin. The differences are those of the main texts, in the words that
     the fingerprints are made of. The exit code is 0 whatever the answer.
     """
-    if page == "-" and as_json:
-        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
+    check_html(page, as_json)
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
     recipe = recipe_of(None, secret)

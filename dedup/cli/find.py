@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option
 from dedup.cli.fingerprint_lines import read, read_some
 from dedup.core import pairs
-from dedup.core.bulk import out_of_core as outside
-from dedup.core.bulk import streams
+from dedup.core.bulk import out_of_core, streams
 from dedup.core.bulk.batch import Matches, Queries
-from dedup.core.bulk.plan import memory_bytes
+from dedup.core.bulk.designs import memory_bytes
 
 __all__ = ["find_all", "find_clusters"]
 
 PAPER_DISTANCE = 3
-MAX_DISTANCE = 15
 ROWS = 1 << 16  # pairs written at once
 
 Numbers = npt.NDArray[np.uint64]
@@ -50,13 +49,7 @@ def _options(command: F) -> F:
             help="Taken for compatibility with simhash-cpp: more than the distance, up to 64. The "
             "tables are chosen by other means and the result is the same.",
         ),
-        click.option(
-            "--distance",
-            type=click.IntRange(0, MAX_DISTANCE),
-            default=PAPER_DISTANCE,
-            show_default=True,
-            help="Greatest Hamming distance in bits. 3 is the paper's.",
-        ),
+        distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE),
     ):
         command = option(command)
     return command
@@ -135,7 +128,7 @@ def _find_pairs(source: str, distance: int, as_hex: bool, memory: str | None) ->
         return
     show = terminal.progress("fingerprints joined")
     size = memory_bytes(memory)
-    for part in outside.find_all(read_some(source, as_hex), distance, size, progress=show):
+    for part in out_of_core.find_all(read_some(source, as_hex), distance, size, progress=show):
         for begin in range(0, len(part), ROWS):
             yield part[begin : begin + ROWS]
 
@@ -176,7 +169,7 @@ def _find_clusters(
         return
     show = terminal.progress("fingerprints joined")
     size = memory_bytes(memory)
-    yield from outside.find_clusters(read_some(source, as_hex), distance, size, progress=show)
+    yield from out_of_core.find_clusters(read_some(source, as_hex), distance, size, progress=show)
 
 
 def _cluster_lines(found: Iterable[tuple[Numbers, Numbers]], as_hex: bool) -> Iterator[bytes]:
@@ -211,7 +204,7 @@ def _text(rows: Numbers, as_hex: bool) -> bytes:
 
 
 def _form(members: int, as_hex: bool) -> str:
-    """Return how a line of so many members is written."""
+    """Return the form of a line with a number of members."""
     member = '"%016x"' if as_hex else "%d"
     return f"[{', '.join([member] * members)}]\n"
 

@@ -1,7 +1,7 @@
-"""`dedup plan`: which tables for so many documents, or with --cluster which machines.
+"""`dedup plan`: which tables for a number of documents, or with --cluster which machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and which to take
-    --cluster, --rate, a machine -> dedup.lab.capacity.model -> shards, machines, and what each carries
+    --cluster, --rate, a machine -> dedup.lab.capacity.capacity_model -> shards, machines, and what each carries
 
 The rule kept here: what is exact and what is estimated is told apart.
 """
@@ -15,9 +15,10 @@ import msgspec
 from click.core import ParameterSource
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option, json_option
 from dedup.cli.units import scaled_text, size_text, time_text
-from dedup.core.bulk.plan import Design, fewest_tables, memory_bytes
-from dedup.core.bulk.plan import plan as plan_designs
+from dedup.core.bulk.designs import Design, fewest_tables, memory_bytes
+from dedup.core.bulk.designs import plan as plan_designs
 from dedup.model.errors import UsageError
 
 __all__ = ["plan"]
@@ -60,13 +61,7 @@ OF_A_CLUSTER = (
     required=True,
     help="Number of fingerprints to be stored.",
 )
-@click.option(
-    "--distance",
-    type=click.IntRange(0, 15),
-    default=PAPER_DISTANCE,
-    show_default=True,
-    help="Greatest Hamming distance in bits. 3 is the paper's.",
-)
+@distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE)
 @click.option(
     "--memory",
     metavar="SIZE",
@@ -121,7 +116,7 @@ OF_A_CLUSTER = (
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Partitions a shard: into so many it may be split later.",
+    help="Partitions of a shard: how many it may be split into later.",
 )
 @click.option("--price", type=click.FloatRange(0), help="What a machine costs an hour, with you.")
 @click.option(
@@ -129,12 +124,7 @@ OF_A_CLUSTER = (
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="A JSON list, an object for each design; with --cluster one object.",
-)
+@json_option("A JSON list, an object for each design; with --cluster one object.")
 @click.pass_context
 def plan(
     context: click.Context,
@@ -203,13 +193,13 @@ def _row(design: Design) -> list[str | int]:
 
 
 def _fewest(distance: int) -> str:
-    """Return the answer to section 3.1.2: how long a prefix so many tables can have."""
+    """Return the answer to section 3.1.2: how long a prefix a number of tables can have."""
     steps: dict[int, int] = {}
     for bits in range(1, WIDTH + 1):
         if (found := fewest_tables(distance, bits)) is not None:
             steps[found[0]] = bits
     parts = [f"{tables} for {bits}" for tables, bits in list(steps.items())[:6]]
-    return f"The fewest tables for prefixes of so many bits: {', '.join(parts)}."
+    return f"The fewest tables for a prefix length in bits: {', '.join(parts)}."
 
 
 def _candidates(number: float) -> str:

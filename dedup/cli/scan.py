@@ -4,7 +4,6 @@ The rule kept here: stdout has the summary, or the verdicts if they were asked f
 is, and what is broken, goes to stderr.
 """
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option, policy_options, secret_option
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
     from dedup.scan import Progress, Summary
-    from dedup.scan.values import Fault
+    from dedup.scan.scan_values import Fault
 
 __all__ = ["scan"]
 
-FAULTS_SHOWN = 20
 STDOUT = "-"
 
 
@@ -50,18 +49,7 @@ STDOUT = "-"
 )
 @click.option("--url-field", default="url", show_default=True, help="In Parquet and JSONL.")
 @click.option("--html-field", default="html", show_default=True, help="In Parquet and JSONL.")
-@click.option("--distance", type=click.IntRange(0, 15), help="k in bits; the recipe's.")
-@click.option("--total-distance", type=click.IntRange(0, 128), help="With check; the recipe's.")
-@click.option(
-    "--min-features", type=click.IntRange(0, 2**32 - 1), help="Else exempt; the recipe's."
-)
-@click.option(
-    "--scope",
-    type=click.Choice(("global", "site")),
-    default="global",
-    show_default=True,
-    help="Compare all pages, or those of a registrable domain.",
-)
+@policy_options
 @click.option("--guard/--no-guard", default=True, show_default=True, help="The listing guard.")
 @click.option(
     "--max-bytes",
@@ -71,9 +59,7 @@ STDOUT = "-"
     envvar="DEDUP_MAX_BYTES",
     help="Greater pages are kept unread.",
 )
-@click.option(
-    "--secret", metavar="TEXT", envvar="DEDUP_SECRET", show_envvar=True, help="Key of the recipe."
-)
+@secret_option
 @click.option(
     "--engine",
     type=click.Choice(("local", "spark")),
@@ -81,7 +67,7 @@ STDOUT = "-"
     show_default=True,
     help="Where it runs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
+@json_option("The summary as one JSON object.")
 def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **options: Any) -> None:
     """Find the near-duplicates in WARC, Parquet, JSONL or HTML files, in folders and globs of them.
 
@@ -91,19 +77,27 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
     """
     if as_json and options["output"] == STDOUT:
         raise UsageError("--json and --output - both want stdout; give --output a file")
+    from dedup.core.pairs import cores
     from dedup.scan import Job
     from dedup.scan import scan as run
 
-    job = Job(format=format_, processes=processes or _cores(), **options)
-    faults = _Faults()
+    job = Job(format=format_, processes=processes or cores(), **options)
+    faults = terminal.Faults(
+        lambda more: f"and {terminal.count(more, 'more broken record')} left out"
+    )
+
+    def broken(fault: "Fault") -> None:
+        place = f" {fault.place}" if fault.place else ""
+        faults.add(f"{fault.path}{place}: {fault.reason}")
+
     shown = _progress() if engine == "local" else None  # Spark shows its own
     try:
         if engine == "spark":
             from dedup.spark.engine import scan as run_on_spark
 
-            summary = run_on_spark(job, fault=faults)
+            summary = run_on_spark(job, fault=broken)
         else:
-            summary = run(job, progress=shown, fault=faults, emit=_emit(job.output))
+            summary = run(job, progress=shown, fault=broken, emit=_emit(job.output))
     finally:
         terminal.status.clear()
     faults.close()
@@ -118,13 +112,6 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
         click.get_current_context().exit(1)
 
 
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
-
-
 def _emit(output: str | None) -> Callable[[bytes], None] | None:
     if output != STDOUT:
         return None
@@ -134,23 +121,6 @@ def _emit(output: str | None) -> Callable[[bytes], None] | None:
         click.echo(lines, nl=False)
 
     return emit
-
-
-class _Faults:
-    """Names broken records on stderr, the first twenty; the rest are counted."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def __call__(self, fault: "Fault") -> None:
-        self._count += 1
-        if self._count <= FAULTS_SHOWN:
-            place = f" {fault.place}" if fault.place else ""
-            terminal.error(f"{fault.path}{place}: {fault.reason}; left out")
-
-    def close(self) -> None:
-        if (more := self._count - FAULTS_SHOWN) > 0:
-            terminal.error(f"and {terminal.count(more, 'more broken record')} left out")
 
 
 def _lines(summary: "Summary") -> list[str]:

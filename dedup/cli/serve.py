@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option
 from dedup.cli.log_lines import set_up_logs
 from dedup.model.errors import UsageError
 
@@ -48,7 +49,7 @@ __all__ = ["serve"]
     help="Hold the documents of these partitions of the topic only (default: of all): a shard.",
 )
 @click.option(
-    "--rebuild", is_flag=True, help="Empty the stores first, and make them anew from the log."
+    "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
 )
 @click.option(
     "--host-name",
@@ -56,11 +57,7 @@ __all__ = ["serve"]
     multiple=True,
     help="A name by which HTTP clients call it, besides its addresses and localhost; may repeat.",
 )
-@click.option(
-    "--distance",
-    type=click.IntRange(0, 15),
-    help="Greatest distance that may be asked for, in bits (default: the recipe's).",
-)
+@distance_option("Greatest distance that may be asked for, in bits (default: the recipe's).")
 @click.option(
     "--reservation-seconds",
     type=click.FloatRange(0, min_open=True),

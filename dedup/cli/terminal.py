@@ -25,6 +25,7 @@ from dedup.model.report.texts import count
 
 __all__ = [
     "Bar",
+    "Faults",
     "Rate",
     "abandon_output",
     "columns_of_terminal",
@@ -33,6 +34,7 @@ __all__ = [
     "error",
     "out",
     "out_json",
+    "out_result",
     "progress",
     "report",
     "status",
@@ -41,6 +43,7 @@ __all__ = [
 
 BAR = 32  # columns of the longest bar, where there is room
 UNBROKEN = 16  # characters of a word that is never broken: those of a fingerprint
+FAULTS_SHOWN = 20
 REDRAWN_SECONDS = 0.1  # a status line is redrawn no more often
 
 _NEXT = {
@@ -56,7 +59,6 @@ _EXTRAS = {
     "pandas": "spark",
     "pyarrow": "parquet",
     "pyspark": "spark",
-    "rich": "cli",
     "scrapy": "scrapy",
     "twisted": "scrapy",
     **dict.fromkeys(("hiredis", "prometheus_client", "starlette", "uvicorn", "uvloop"), "service"),
@@ -73,6 +75,16 @@ def out(text: str) -> None:
 def out_json(value: object) -> None:
     """Write a value to stdout as one line of JSON."""
     click.echo(json.dumps(value))
+
+
+def out_result(result: object, text: Callable[[], str], *, as_json: bool) -> None:
+    """Write a result to stdout, as one line of JSON or as its text."""
+    if as_json:
+        from msgspec import to_builtins
+
+        out_json(to_builtins(result))
+    else:
+        out(text())
 
 
 def error(message: str) -> None:
@@ -108,9 +120,29 @@ def describe(failure: Exception) -> str:
             return "out of memory; give it less input at once, or a machine with more"
         case _:
             return (
-                f"a fault of ours: {type(failure).__name__}: {failure}; please report it with what "
+                f"internal error: {type(failure).__name__}: {failure}; please report it with what "
                 "`dedup --debug` shows"
             )
+
+
+class Faults:
+    """Names what is left out on stderr, the first twenty; the rest are counted."""
+
+    def __init__(self, rest: Callable[[int], str]) -> None:
+        """Begin with none; rest says how many more there were than are shown."""
+        self.count = 0
+        self._rest = rest
+
+    def add(self, fault: str) -> None:
+        """Name a fault."""
+        self.count += 1
+        if self.count <= FAULTS_SHOWN:
+            error(f"{fault}; left out")
+
+    def close(self) -> None:
+        """Say how many were not named."""
+        if (more := self.count - FAULTS_SHOWN) > 0:
+            error(self._rest(more))
 
 
 def abandon_output() -> None:
@@ -138,7 +170,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str | int | Bar]]) -> 
     """Return rows under headers, in columns; numbers to the right, long texts in several lines."""
     shown: list[Sequence[str | Bar]] = [headers]
     shown += [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
-    right = [all(isinstance(row[i], int) for row in rows) for i in range(len(headers))]
+    columns = [[row[i] for row in rows if row[i] != ""] for i in range(len(headers))]
+    right = [bool(cells) and all(isinstance(x, int) for x in cells) for cells in columns]
     widths = _widths(list(zip(*shown, strict=True)))
     return "\n".join(line for row in shown for line in _row_lines(row, widths, right))
 
@@ -229,7 +262,7 @@ status = _Status()
 
 
 class Rate:
-    """How fast something goes, and how long it takes yet, since the first time it was asked."""
+    """How fast something goes, and how long it still takes, measured since the first call."""
 
     def __init__(self) -> None:
         """Begin before the first step."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dedup.cli.common_options import json_option, policy_options
 from dedup.cli.log_lines import set_up_logs
 
 if TYPE_CHECKING:
@@ -82,16 +83,7 @@ log = logging.getLogger("dedup.worker")
     "in order of preference. [env: DEDUP_SERVICE]",
 )
 @click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
-@click.option("--distance", type=click.IntRange(0, 15), help="Default: the recipe's.")
-@click.option("--total-distance", type=click.IntRange(0, 128), help="Default: the recipe's.")
-@click.option("--min-features", type=click.IntRange(0), help="Default: the recipe's.")
-@click.option(
-    "--scope",
-    type=click.Choice(["global", "site"]),
-    default="global",
-    show_default=True,
-    help="Whether pages of other sites count.",
-)
+@policy_options
 @click.option(
     "--max-bytes",
     type=click.IntRange(1, 1 << 31),
@@ -130,7 +122,7 @@ log = logging.getLogger("dedup.worker")
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
-@click.option("--json", "as_json", is_flag=True, help="Logs as JSON, an object a line.")
+@json_option("Logs as JSON, an object a line.")
 def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> None:
     """Read pages from a Kafka topic and write them on, duplicates apart.
 
@@ -147,6 +139,7 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
 
 
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
+    from dedup.model.policy import Options
     from dedup.wire.kafka import kafka_config
     from dedup.worker.adapters import format_of
     from dedup.worker.options import Config, listen_address, topics_of
@@ -164,13 +157,14 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
         text=options.pop("text_field"),
         body_encoding=options.pop("body_encoding"),
     )
+    judging = {name: options.pop(name) for name in Options.__struct_fields__ if name in options}
     options["group"] = options["group"] or f"dedup-{topics.input}"
     return Config(
         kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
         topics=topics,
         format=form,
         metrics=listen_address(metrics, "--metrics") if metrics else None,
-        secret=os.environ.get("DEDUP_SECRET") or None,
+        detector=Options(**judging, secret=os.environ.get("DEDUP_SECRET") or None),
         **options,
     )
 
@@ -189,7 +183,7 @@ async def _work(config: "Config") -> None:
         if config.metrics:
             server = stack.enter_context(MetricsServer(config.metrics, metrics, health))
             listening = "{}:{}".format(*server.address)
-        fields = {"event": "start", "group": config.group, "namespace": config.namespace}
+        fields = {"event": "start", "group": config.group, "namespace": config.detector.namespace}
         fields |= {"metrics": listening} if listening else {}
         log.info("worker of %s starts", config.topics.input, extra={"fields": fields})
         worker = Worker(config, metrics, health)

@@ -1,8 +1,8 @@
-"""What a page is written in: its bytes become UTF-8, once, unless they are that already.
+"""The encoding of a page: its bytes become UTF-8, once, unless they are that already.
 
-The rule kept here: a byte order mark, the caller, and the page's own declaration decide, in this
-order as in browsers, and no detector is asked; but a caller who says UTF-8 is taken at his word. Only a page that says nothing and does not read as UTF-8 is guessed
-at, from a bounded sample of it; nothing that a page holds can make it fail.
+The rule kept here: the byte order mark, the caller's encoding and the page's own declaration decide,
+in this order, as in browsers; but a caller's UTF-8 is believed first. Only for a page that declares
+nothing and is not valid UTF-8 is the encoding guessed, from a bounded sample. No page makes it fail.
 """
 
 import re
@@ -20,7 +20,7 @@ from dedup.model.errors import UsageError
 __all__ = ["as_utf8", "guessed_utf8", "plain_text"]
 
 SAMPLE_BYTES = 65_536  # what a detector sees of a page, from its first byte beyond ASCII on
-LEAD_BYTES = 16  # and so many before that: the letters a word begins with
+LEAD_BYTES = 16  # and this many bytes before it: the letters a word begins with
 SIGNS_WITHIN = 4096  # bytes in which a page without a mark shows UTF-16 or ISO-2022-JP
 
 # What the web takes for what has no name and is no UTF-8. Every byte is a character of its own.

@@ -2,15 +2,19 @@
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-__all__ = ["replace_file", "sync_folder"]
+__all__ = ["replace_file", "replacing", "sync_folder"]
 
 
-def replace_file(path: Path, content: memoryview) -> None:
-    """Put content at a path so that the path always holds all of it, or all of the old content.
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write; at the end of the block it is on the disk, at this path, in one step.
 
-    When the call returns, it is on the disk. Raises OSError; then the path holds the old content.
+    Raises OSError; then, and when the block raises, the path holds what it held before.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -21,17 +25,21 @@ def replace_file(path: Path, content: memoryview) -> None:
         error.filename = os.fspath(path)  # which the caller knows
         raise
     try:
-        try:
-            while content:
-                content = content[os.write(fd, content[: 1 << 30]) :]
+        with os.fdopen(fd, "wb") as file:
+            yield file
+            file.flush()
             os.fsync(fd)
-        finally:
-            os.close(fd)
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def replace_file(path: Path, content: bytes | memoryview) -> None:
+    """Put content at a path, as replacing() does."""
+    with replacing(path) as file:
+        file.write(content)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,20 +1,17 @@
 """A page becomes a fingerprint: the first face of the native core.
 
 The rule kept here: bytes go to the core as they are wherever that is right. A page is decoded only
-when it is not UTF-8, and then once (dedup.core.encodings).
+when it is not UTF-8, and then once (dedup.core.encodings). numpy is not needed here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Any, NamedTuple
 
 from dedup.core.encodings import as_utf8, guessed_utf8
+from dedup.core.integers import number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Numbers, many, number, pointer
-from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.errors import RecipeMismatch
 from dedup.model.names import folder_of
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 from dedup.model.values import PageFingerprint
@@ -25,11 +22,10 @@ __all__ = [
     "distance",
     "fingerprint",
     "fingerprint_text",
+    "keyed_recipe",
     "main_words",
     "near_duplicate",
     "read_page",
-    "simhash",
-    "token_hashes",
 ]
 
 
@@ -82,7 +78,7 @@ def read_page(
     recipe: Recipe | str | None = None,
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held."""
-    known = _recipe(recipe)
+    known = keyed_recipe(recipe)
     reader = _readers.take()
     try:
         page = _read(reader, html, encoding, url, known)
@@ -93,7 +89,7 @@ def read_page(
 
 def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
     """Return the fingerprint of plain text, which is one block without links."""
-    known = _recipe(recipe)
+    known = keyed_recipe(recipe)
     data = text.encode("utf-8", "surrogatepass")
     with _readers.borrow() as reader:
         page = ffi.new("ndd_page *")
@@ -105,7 +101,7 @@ def main_words(
     html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
 ) -> list[Block]:
     """Return what the fingerprint of a page is made of: its main content, block by block."""
-    known = _recipe(recipe)
+    known = keyed_recipe(recipe)
     with _readers.borrow() as reader:
         lib.ndd_reader_keep_words(reader, 1)
         try:
@@ -141,59 +137,6 @@ def distance(a: int, b: int) -> int:
     return (number(a, "a") ^ number(b, "b")).bit_count()
 
 
-def simhash(hashes: Numbers, weights: ArrayLike | None = None) -> int:
-    """Return the 64-bit simhash of feature hashes (Charikar 2002; Manku et al. 2007, section 2).
-
-    hashes   (n,) of integers 0 to 2**64 - 1, at most 2**31 of them
-    weights  (n,) of numbers >= 0, default 1 each. Integers up to 2**32 - 1 count exactly; floats
-             count in steps of the largest divided by 2**32 - 1, so that their order never matters
-
-    A bit is 1 when the weight of the hashes that have it set is more than half of all; a tie gives
-    0, no hashes give 0. Raises UsageError for other shapes or values.
-    """
-    values = many(hashes, "hashes")
-    if weights is None:
-        return int(lib.ndd_simhash(pointer(values), len(values)))
-    exact = _weights(weights)
-    if exact.shape != values.shape:
-        raise UsageError(
-            f"weights has shape {exact.shape}, hashes {values.shape}; give one for each"
-        )
-    value = ffi.new("uint64_t *")
-    check(
-        lib.ndd_simhash_weighted(
-            pointer(values), ffi.from_buffer("uint32_t[]", exact), len(values), value
-        )
-    )
-    return int(value[0])
-
-
-def token_hashes(
-    tokens: Sequence[str | bytes],
-    algorithm: Literal["recipe", "fnv1", "fnv1a", "jenkins"] = "recipe",
-    *,
-    seed: int = 0,
-    recipe: Recipe | str | None = None,
-) -> NDArray[np.uint64]:
-    """Return a 64-bit hash for each token (text as UTF-8), ready for simhash(): (n,) uint64.
-
-    "recipe" is the mixed hash of this package's fingerprints. "fnv1" and "fnv1a" (64 bits) and
-    "jenkins" (lookup3 hashlittle2, takes a seed) are for fingerprints compatible with other tools;
-    raw FNV hashes of short words have bits that move together and make poor fingerprints.
-    """
-    key = _recipe(recipe).key
-    functions = {
-        "recipe": lambda data: lib.ndd_hash_token(data, len(data), key),
-        "fnv1": lambda data: lib.ndd_hash_fnv1(data, len(data)),
-        "fnv1a": lambda data: lib.ndd_hash_fnv1a(data, len(data)),
-        "jenkins": lambda data: lib.ndd_hash_jenkins(data, len(data), seed),
-    }
-    if algorithm not in functions:
-        raise UsageError(f"algorithm is {algorithm!r}; known are {', '.join(functions)}")
-    encoded = (t if isinstance(t, bytes) else t.encode("utf-8", "surrogatepass") for t in tokens)
-    return np.fromiter(map(functions[algorithm], encoded), dtype=np.uint64, count=len(tokens))
-
-
 class _Readers:
     """Native readers at rest. A reader serves one thread at a time and keeps its scratch memory.
 
@@ -204,7 +147,7 @@ class _Readers:
         self._idle: list[Any] = []
 
     def take(self) -> Any:
-        """Return a reader that nobody uses; give_back() must follow."""
+        """Return a reader that is not in use; give_back() must follow."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -232,7 +175,7 @@ _readers = _Readers()
 _NEWEST = recipe_of()
 
 
-def _recipe(recipe: Recipe | str | None) -> Recipe:
+def keyed_recipe(recipe: Recipe | str | None) -> Recipe:
     """Return a recipe that fingerprints can be made with."""
     if recipe is None:
         return _NEWEST
@@ -269,20 +212,3 @@ def _page(page: Any, recipe: Recipe) -> PageFingerprint:
     return PageFingerprint(
         page.value, page.check, page.links, page.features, page.link_count, recipe.id
     )
-
-
-def _weights(weights: ArrayLike) -> NDArray[np.uint32]:
-    try:
-        array = np.asarray(weights)
-    except ValueError as error:  # lists of unequal length
-        raise UsageError(f"weights must be numbers, one for each hash ({error})") from error
-    if array.dtype.kind == "f" and array.ndim == 1:
-        if not (np.isfinite(array).all() and (array >= 0).all()):
-            raise UsageError("weights holds a negative or non-finite value; allowed is 0 and more")
-        most = float(array.max()) if array.size else 0.0
-        scaled = array.astype(np.float64) / most * (2**32 - 1) if most > 0 else array
-        return np.ascontiguousarray(np.rint(scaled), dtype=np.uint32)
-    exact = many(array if array.dtype.kind in "iub" else array.tolist(), "weights")
-    if exact.size and exact.max() > 2**32 - 1:
-        raise UsageError("weights holds a value above 2**32 - 1")
-    return exact.astype(np.uint32)

@@ -35,7 +35,7 @@ class FolderLock:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Take the lock by the file `path`, which is made where it is missing.
 
-        read_only writes nothing: a missing file then means that nobody holds the store.
+        read_only writes nothing: a missing file then means that no process holds the store.
 
         Raises StoreLocked if another process (or another opening in this one) holds it, and
         OSError with the path if the file cannot be made or opened.

@@ -1,4 +1,4 @@
-"""The one door to the native core: the library, and status codes turned into exceptions.
+"""The binding to the native core, in one place: the library, and status codes turned into exceptions.
 
 Calls release the GIL; the header (native/include/ndd.h) states which may run at once.
 """
@@ -12,7 +12,7 @@ _ERRORS: dict[int, type[Exception]] = {
     lib.NDD_NO_MEMORY: MemoryError,
     lib.NDD_BAD_ARGUMENT: UsageError,
     lib.NDD_BAD_DISTANCE: UsageError,
-    lib.NDD_CUT: StoreDamaged,
+    lib.NDD_TRUNCATED: StoreDamaged,
     lib.NDD_DAMAGED: StoreDamaged,
     lib.NDD_BAD_FORMAT: StoreDamaged,
     lib.NDD_BAD_VERSION: StoreDamaged,

@@ -1,11 +1,11 @@
-"""64-bit numbers on their way into the native core, one or many: checked, and copied only if need be.
+"""Batches of 64-bit numbers on their way into the native core: checked, copied only where they must be.
 
 What is not an integer from 0 to 2**64 - 1 is named and refused; nothing is rounded or wrapped.
 """
 
 from array import array
 from collections.abc import Iterable
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,40 +13,13 @@ import numpy.typing as npt
 from dedup.core.native import ffi
 from dedup.model.errors import UsageError
 
-__all__ = ["Array", "Numbers", "bit_counts", "many", "number", "pointer", "reach"]
+__all__ = ["Array", "Numbers", "bit_counts", "many", "pointer"]
 
 _WORD = np.uint64
-MAX_DISTANCE = 15
 
 Array = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[Any] | Iterable[int]
 """A batch: a 1-D numpy array of integers, or ints; every one in 0 .. 2**64 - 1."""
-
-
-def number(given: SupportsIndex, name: str) -> int:
-    """Return an integer from 0 to 2**64 - 1 as an int."""
-    if type(given) is int and 0 <= given < 1 << 64:
-        return given
-    if not isinstance(given, (bool, np.bool_)):
-        try:
-            integer = given.__index__()
-        except AttributeError:
-            pass
-        else:
-            if 0 <= integer < 1 << 64:
-                return integer
-    raise UsageError(f"{name} is {given!r}; it must be an int in 0 .. 2**64 - 1")
-
-
-def reach(k: SupportsIndex) -> int:
-    """Return a greatest Hamming distance as an int. Raises UsageError if it is none in 0 .. 15."""
-    try:
-        integer = number(k, "k")
-    except UsageError:
-        integer = MAX_DISTANCE + 1
-    if integer > MAX_DISTANCE:
-        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
-    return integer
 
 
 def many(numbers: Numbers, name: str) -> Array:

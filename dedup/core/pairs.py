@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["cores", "find_all", "find_clusters", "find_part", "merge"]
 
-FEW = 100_000  # so many are joined sooner than threads begin
+FEW = 100_000  # fewer are joined sooner than threads start
 MASKS_MOST = 4096
 ANY_NUMBER = 2**63 - 1
 
@@ -38,7 +39,7 @@ def find_all(values: Numbers, k: int, *, threads: int | None = None) -> Array:
     to use (the cores of this process if not given); each takes 16 bytes a value while it works.
     Raises UsageError for what is no such batch, k or number, MemoryError.
     """
-    numbers, k = many(values, "values"), reach(k)
+    numbers, k = many(values, "values"), max_distance(k)
     workers = cores() if threads is None else number(threads, "threads")
     if not workers:
         raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
@@ -60,7 +61,7 @@ def find_clusters(values: Numbers, k: int) -> Array:
     apart than k: a chain of near-duplicates is one cluster, however long. A label is the smallest
     index of a member: labels[i] == i exactly for the first of each cluster.
     """
-    numbers, k = many(values, "values"), reach(k)
+    numbers, k = many(values, "values"), max_distance(k)
     labels = np.empty(len(numbers), dtype=np.uint64)
     status = lib.ndd_find_clusters(pointer(numbers), len(numbers), k, pointer(labels))
     check(status, "finding clusters")
@@ -124,7 +125,7 @@ def _distinct(numbers: Array) -> tuple[Array, Array]:
 
 
 def _masks(values: int, k: int) -> Array:
-    """Return the masks of the blocks in which so many values are best joined, at least one."""
+    """Return the masks of the blocks in which this number of values is best joined, at least one."""
     masks = np.zeros(MASKS_MOST, np.uint64)
     count = ffi.new("uint32_t *")
     buffer = ffi.from_buffer("uint64_t[]", masks, require_writable=True)

@@ -1,100 +1,100 @@
-"""Many readers or one writer, in turns: the lock that keeps a table's thread rule.
+"""A fair read-write lock between threads: many readers or one writer, and neither starves.
 
 The rules kept here:
-  - A writer is inside alone; readers are inside together.
-  - Who leaves admits who is next, before any other can come in: a writer that leaves all readers
-    that wait, together; the last of the readers that leave, the writer that waits longest.
-  - A reader that finds a writer waiting waits behind it. So a writer waits only for the readers
-    that are inside, and a reader for one writer, however often others come back.
+  - A writer holds the lock alone; readers hold it together.
+  - A reader that finds a writer waiting waits behind it. A writer that releases the lock admits all
+    waiting readers at once; the last reader that releases it admits the writer that waits longest.
+  - So a writer waits only for the readers that hold the lock, and a reader for one writer, however
+    often others come back.
 """
 
 import threading
 from collections import deque
 
-__all__ = ["Turns"]
+__all__ = ["ReadWriteLock"]
 
 
-class Turns:
-    """The lock: `with turns.reading:` or `with turns.writing:`."""
+class ReadWriteLock:
+    """The lock: `with lock.reading:` or `with lock.writing:`."""
 
     def __init__(self) -> None:
         self.reading, self.writing = _Reading(self), _Writing(self)
         self.mutex = threading.Lock()  # for what follows, never held while waiting
-        self.readers = 0  # inside
-        self.writer = False  # inside
-        self.waiting: dict[bool, deque[_Ticket]] = {False: deque(), True: deque()}
+        self.readers = 0  # that hold the lock
+        self.writer = False  # holds the lock
+        self.waiting: dict[bool, deque[_Waiter]] = {False: deque(), True: deque()}  # by: writes
 
-    def wait(self, ticket: "_Ticket", writes: bool) -> None:
-        """Wait until the ticket, which is in its queue, is called."""
+    def wait(self, waiter: "_Waiter", writes: bool) -> None:
+        """Wait until the waiter, which is in its queue, is admitted."""
         try:
-            ticket.called.acquire()
+            waiter.admitted.acquire()
         except BaseException:  # an interrupt
             with self.mutex:
-                waited = ticket in self.waiting[writes]
-                if waited:
-                    self.waiting[writes].remove(ticket)
+                still_waits = waiter in self.waiting[writes]
+                if still_waits:
+                    self.waiting[writes].remove(waiter)
                     if not self.waiting[True]:
-                        self.call(writes=False)  # who waited behind a writer that is gone
-            if not waited:  # it was called meanwhile
+                        self.admit(writes=False)  # readers that waited behind a writer that is gone
+            if not still_waits:  # it was admitted meanwhile
                 (self.writing if writes else self.reading).__exit__()
             raise
 
-    def call(self, writes: bool) -> None:
-        """Admit who waits for this, as far as there is room; the mutex is held."""
+    def admit(self, writes: bool) -> None:
+        """Admit those who wait to write, or to read, as far as possible; the mutex is held."""
         waiting = self.waiting[writes]
         while waiting and not self.writer and not (writes and self.readers):
             if writes:
                 self.writer = True
             else:
                 self.readers += 1
-            waiting.popleft().called.release()
+            waiting.popleft().admitted.release()
 
 
-class _Ticket:
+class _Waiter:
     def __init__(self) -> None:
-        self.called = threading.Lock()
-        self.called.acquire()
+        self.admitted = threading.Lock()
+        self.admitted.acquire()
 
 
 class _Reading:
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
 
     def __enter__(self) -> None:
-        turns = self._turns
-        with turns.mutex:
-            if not turns.writer and not turns.waiting[True]:
-                turns.readers += 1
+        lock = self._lock
+        with lock.mutex:
+            if not lock.writer and not lock.waiting[True]:
+                lock.readers += 1
                 return
-            ticket = _Ticket()
-            turns.waiting[False].append(ticket)
-        turns.wait(ticket, writes=False)
+            waiter = _Waiter()
+            lock.waiting[False].append(waiter)
+        lock.wait(waiter, writes=False)
 
     def __exit__(self, *error: object) -> None:
-        turns = self._turns
-        with turns.mutex:
-            turns.readers -= 1
-            if not turns.readers:
-                turns.call(writes=True)
+        lock = self._lock
+        with lock.mutex:
+            lock.readers -= 1
+            if not lock.readers:
+                lock.admit(writes=True)
 
 
 class _Writing:
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
 
     def __enter__(self) -> None:
-        turns = self._turns
-        with turns.mutex:
-            if not turns.writer and not turns.readers and not turns.waiting[True]:
-                turns.writer = True
+        lock = self._lock
+        with lock.mutex:
+            if not lock.writer and not lock.readers and not lock.waiting[True]:
+                lock.writer = True
                 return
-            ticket = _Ticket()
-            turns.waiting[True].append(ticket)
-        turns.wait(ticket, writes=True)
+            waiter = _Waiter()
+            lock.waiting[True].append(waiter)
+        lock.wait(waiter, writes=True)
 
     def __exit__(self, *error: object) -> None:
-        turns = self._turns
-        with turns.mutex:
-            turns.writer = False
-            turns.call(writes=False)
-            turns.call(writes=True)
+        lock = self._lock
+        with lock.mutex:
+            lock.writer = False
+            lock.admit(writes=False)
+            lock.admit(writes=True)

@@ -12,7 +12,7 @@ The rules kept here:
     change it. Every method keeps it by itself, so a Table may be shared between threads: probes run
     side by side, and a large insert lets those that wait in after every INSERT_STEP pairs.
   - A saved table is either whole or not there: the file is replaced in one step. What is saved is
-    copied first, and put in order when others have their turn again.
+    copied under the lock and sorted after it is released.
 """
 
 import os
@@ -23,16 +23,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.files import replace_file
+from dedup.core.integers import max_distance, number
+from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer
-from dedup.core.read_write_lock import Turns
+from dedup.core.numbers import Array, Numbers, many, pointer
+from dedup.core.read_write_lock import ReadWriteLock
 from dedup.model.errors import UsageError
 
 __all__ = ["Match", "Matches", "ProbedMany", "Table", "TableStats"]
 
-MAX_DISTANCE = 15
 PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
 INSERT_STEP = 1 << 14  # pairs, some milliseconds, after which a large insert lets probes in
 LIST_STEP = 1 << 15  # values, about a millisecond, listed in one turn
@@ -74,7 +74,7 @@ class Table:
         the table is small, and more and more memory as it grows. It never changes what is found.
         """
         handle = ffi.new("ndd_table **")
-        check(lib.ndd_table_open_as(_distance(k), _preset(preset), handle), f"k = {k}")
+        check(lib.ndd_table_open_as(max_distance(k), _preset(preset), handle), f"k = {k}")
         self._adopt(handle[0], int(k), preset, 0)
 
     def _adopt(self, handle: Any, k: int, preset: str, note: int) -> None:
@@ -82,7 +82,7 @@ class Table:
         self._k = k
         self._preset = preset
         self._note = note
-        self._lock = Turns()
+        self._lock = ReadWriteLock()
         self._answers = Answers()
 
     @property
@@ -155,7 +155,7 @@ class Table:
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, nearest first, then by document.
 
-        With a limit, at most so many (limit >= 1), the first of them; the list's `cut` tells
+        At most `limit` of them (>= 1), the first ones; the list's `cut` tells
         whether there are more.
         """
         query = ffi.new("uint64_t[1]", (number(value, "value"),))
@@ -273,7 +273,7 @@ class Table:
         Raises StoreDamaged for a file that is cut, altered, of another format or a newer version;
         OSError (FileNotFoundError and the like) for one that cannot be read.
         """
-        k, wanted = _distance(k), _preset(preset)
+        k, wanted = max_distance(k), _preset(preset)
         content = np.fromfile(path, dtype=np.uint8)
         handle, note, reason = ffi.new("ndd_table **"), ffi.new("uint64_t *"), ffi.new("char **")
         buffer = ffi.from_buffer("uint8_t[]", content)
@@ -286,16 +286,6 @@ class Table:
 
 
 # ------------------------------------------------------------------------------------ arguments
-
-
-def _distance(k: SupportsIndex) -> int:
-    try:
-        integer = number(k, "k")
-    except UsageError:
-        integer = MAX_DISTANCE + 1
-    if integer > MAX_DISTANCE:
-        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
-    return integer
 
 
 def _preset(preset: str) -> Any:

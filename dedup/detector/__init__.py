@@ -1,13 +1,26 @@
 """The detector: what a page is to the pages before it.
 
-detector.py      probe, reserve, insert, release: the whole of a page's way
+interface.py     Detector and AsyncDetector: what every detector does
+detector.py      EmbeddedDetector: probe, reserve, insert, release, the whole of a page's way
 rules.py         which of the pages nearby count
 reservations.py  the pages in flight
 inserts.py       the second phase: pages that were processed become documents
 open_stores.py   each store once in a process, shared by its detectors
+asynchronous.py  an embedded detector for an asyncio loop
+remote.py        a detector whose store is a table service's; blocking.py: the same for threads
 opening.py       dedup.open(): a folder or a URL
 """
 
-from dedup.detector.detector import Detector, open
+from dedup.detector.detector import EmbeddedDetector
+from dedup.detector.interface import AsyncDetector, Detector, Question
+from dedup.detector.opening import open, open_async, open_embedded
 
-__all__ = ["Detector", "open"]
+__all__ = [
+    "AsyncDetector",
+    "Detector",
+    "EmbeddedDetector",
+    "Question",
+    "open",
+    "open_async",
+    "open_embedded",
+]

@@ -9,36 +9,32 @@ When two pages are near-duplicates is in rules.py; how a page is made to last, i
 Detectors of one process that open the same store share it, and the pages in flight with it.
 """
 
-import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
-from dedup.core.fingerprint import fingerprint
 from dedup.core.numbers import Numbers, many
 from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdicts
-from dedup.detector.open_stores import Accepted, OpenStore, give_back, take
+from dedup.detector.interface import Detector
+from dedup.detector.open_stores import Accepted, OpenStore, give_back
 from dedup.detector.reservations import Ending
-from dedup.detector.rules import guarded, near_duplicates, with_a_say
+from dedup.detector.rules import deciding_here, guarded, near_duplicates
 from dedup.model.errors import UsageError
-from dedup.model.names import check_namespace, site_of
-from dedup.model.policy import Policy, Scope, check_options, policy_of
+from dedup.model.names import site_of
+from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.model.values import Document, Neighbour, PageFingerprint, Status, Verdict
-from dedup.store import Applied, agreed_recipe, give_up, give_up_more
+from dedup.store import Applied, give_up, give_up_more
 
-__all__ = ["Detector", "open"]
+__all__ = ["EmbeddedDetector"]
+
+_NONE: list[Neighbour] = []
 
 
-class Detector:
-    """Says what a page is to those before it. Made by open(); a context manager; thread-safe.
-
-    recipe  the recipe of the store; pages judged here must be of the same
-    policy  the distances, scope and times in force
-    """
+class EmbeddedDetector(Detector):
+    """A detector over a store of this process. Made by open_embedded()."""
 
     def __init__(
         self,
@@ -47,7 +43,7 @@ class Detector:
         policy: Policy,
         clock: Callable[[], float],
     ) -> None:
-        """Private: open() makes detectors."""
+        """Private: open_embedded() makes detectors."""
         self.recipe = recipe
         self.policy = policy
         self._shared = shared
@@ -75,9 +71,6 @@ class Detector:
         self._check_open()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __len__(self) -> int:
         """Return the number of documents in the store."""
         self._check_open()
@@ -88,26 +81,10 @@ class Detector:
         """Whether close() was called."""
         return self._closed
 
-    def fingerprint(
-        self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
-    ) -> PageFingerprint:
-        """Return the fingerprint of a page under the detector's recipe. See fingerprint().
-
-        Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
-        """
-        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe)
-
     def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000.
-
-        Nearest is by distance, then check_distance, then key. In the scope "site" only documents
-        of the given domain count; without one, none do.
-        Raises RecipeMismatch and StoreDamaged.
-        """
-        if page.recipe != self.recipe.id:
-            same_recipe(self.recipe.id, page.recipe)
+        """Return the stored near-duplicates of a page. See Detector.probe()."""
         with self._shared.lock:
-            self._check_open()
+            self._check_open(page)
             found = self._store.near(page.value, self.policy.distance)
         return near_duplicates(page, domain or "", None, found, self.policy)
 
@@ -151,27 +128,18 @@ class Detector:
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
-        key     the document key (names.document_key of the first requested URL)
-        url     the URL that gives the registrable domain; without one in it, the key is taken for one
-        domain  the registrable domain itself, if it is known and not ""
-        exempt  a reason that keeps the page without being judged; it is reserved all the same
-        guard   False turns the listing guard off
+        See Detector.reserve(); and for services:
         token   the reservation's token, if the caller made one that nobody else has; asking again
                 under a token that is held answers what it was taken for, and takes nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
 
-        A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
-        release(); otherwise it expires. After `pending` ask again, and in the end keep the page
-        with exempt="in_flight".
-
-        Raises RecipeMismatch, UsageError for a key that is no text, or not valid Unicode, or a token
-        that was used for something else, and what the store raises.
+        Raises UsageError, too, for a token that was used for something else.
         """
-        same_recipe(self.recipe.id, page.recipe)
         domain = site_of(key, url, domain)
+        k = self.policy.distance
         with self._shared.lock:
-            self._check_open()
+            self._check_open(page)
             now = self._clock()
             if token is not None and (held := self._taken(token, key, page)) is not None:
                 return held
@@ -181,8 +149,12 @@ class Detector:
                 return Verdict("exempt", "short", key, None, None, None, page, None, domain)
             if home and (key in self._store or self._reservations.holds(key, now)):
                 return self._accept("refetch", "", key, page, domain, now, token, home)
-            inserted = self._stored(page, domain, key)
-            in_flight = self._in_flight(page, domain, key, now, home)
+            inserted = in_flight = _NONE
+            if found := self._store.near(page.value, k):
+                inserted = near_duplicates(page, domain, key, found, self.policy)
+            if held_near := self._reservations.near(page.value, k, now):
+                counting = deciding_here(key, home, held_near)
+                in_flight = near_duplicates(page, domain, key, counting, self.policy)
             if not inserted and not in_flight:
                 return self._accept("unique", "", key, page, domain, now, token, home)
             if guard:
@@ -194,25 +166,8 @@ class Detector:
         of = (inserted or in_flight)[0]
         return Verdict(status, "", key, of.key, of.distance, of.check_distance, page, None, domain)
 
-    def insert(self, verdict: Verdict) -> bool:
-        """Make a page last: it was processed. Committed on return (see the store on power cuts).
-
-        Returns True if the page was unique but a near-duplicate of it was inserted meanwhile (its
-        reservation had expired, say): both stay. An expired reservation, or one of a process that
-        has ended, is inserted like any other. Inserting twice changes nothing and returns False.
-
-        Raises UsageError for a verdict without a token, one that was released before (a page given
-        back never becomes an original; nothing is lost by that), or one whose token belongs to
-        another page; RecipeMismatch; and what the store raises: then the reservation still stands.
-        """
-        return self.insert_many((verdict,))[0]
-
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last in their order; return for each what insert() does, and raise as it does.
-
-        They are one transaction, unless some of them are near each other. After an error the first
-        of them may have been inserted; inserting them again changes nothing.
-        """
+        """Make pages last. They are one transaction, unless some of them are near each other."""
         with self._shared.lock:
             self._check_open()
             return insert_verdicts(self._shared, verdicts, self.recipe, self.policy)
@@ -272,10 +227,7 @@ class Detector:
         self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
-        """Give a reservation back: the page was not processed. Never touches an inserted document.
-
-        Returns False if there is none: no token, expired, ended before, or of another process.
-        """
+        """Give a reservation back. See Detector.release()."""
         if verdict.token is None:
             return False
         with self._shared.lock:
@@ -326,10 +278,7 @@ class Detector:
             return self._store.get(key)
 
     def forget(self, key: str) -> bool:
-        """Remove the document with this key; False if there is none. Committed on return.
-
-        A reservation of the key stays.
-        """
+        """Remove the document with this key; False if there is none. Committed on return."""
         with self._shared.lock:
             self._check_open()
             return self._store.forget(key)
@@ -385,19 +334,10 @@ class Detector:
         )
         return Verdict(status, reason, key, None, None, None, page, token, domain)
 
-    def _stored(self, page: PageFingerprint, domain: str, key: str) -> list[Neighbour]:
-        found = self._store.near(page.value, self.policy.distance)
-        return near_duplicates(page, domain, key, found, self.policy) if found else []
-
-    def _in_flight(
-        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
-    ) -> list[Neighbour]:
-        found = self._reservations.near(page.value, self.policy.distance, now)
-        if not found:
-            return []
-        return near_duplicates(page, domain, key, with_a_say(key, home, found), self.policy)
-
-    def _check_open(self) -> None:
+    def _check_open(self, page: PageFingerprint | None = None) -> None:
+        """Raise if the detector is closed, or a page that is judged is of another recipe."""
+        if page is not None and page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
         if self._closed:
             raise UsageError("the detector is closed")
         if self._shared.left:
@@ -405,46 +345,3 @@ class Detector:
                 f"the store {self._store.path} was opened before this process was forked, and stays "
                 "with the process that opened it: open it in one process only, after the fork"
             )
-
-
-def open(
-    target: str | os.PathLike[str],
-    *,
-    namespace: str = "default",
-    distance: int | None = None,
-    total_distance: int | None = None,
-    min_features: int | None = None,
-    scope: Scope = "global",
-    secret: str | None = None,
-    recipe: Recipe | str | None = None,
-    reservation_seconds: float = 600.0,
-    clock: Callable[[], float] = time.monotonic,
-) -> Detector:
-    """Open a detector on an embedded store, which is made where it is missing.
-
-    The store lies at <target>/<namespace>. Options and errors are those of dedup.open(), which takes
-    the URL of a service as well.
-    """
-    name = os.fsdecode(target)
-    if not name:
-        raise UsageError("target '' names no folder; the current one is '.'")
-    if "://" in name:
-        raise UsageError(f"target {name!r} is a URL; give a folder here, or use dedup.open()")
-    check_namespace(namespace)
-    check_options(distance, total_distance, min_features, scope, reservation_seconds)
-    recipe_id = recipe.id if isinstance(recipe, Recipe) else recipe
-    shared = take(Path(name), namespace, distance, recipe_id, secret)
-    try:
-        agreed = agreed_recipe(shared.store.path, shared.store.recipe, recipe_id, secret)
-        if not isinstance(recipe, Recipe):
-            recipe = agreed
-        policy = policy_of(
-            recipe, distance, total_distance, min_features, scope, reservation_seconds
-        )
-        with shared.lock:
-            shared.store.widen(policy.distance)
-            shared.reservations.widen(policy.distance)
-        return Detector(shared, recipe, policy, clock)
-    except BaseException:
-        give_back(shared)
-        raise

@@ -1,25 +1,30 @@
 """Where the memory is: dedup.open() takes a folder or the URL of a table service.
 
+    keywords -> Options -> an embedded detector, or one of a service, blocking or asynchronous
+
 The rule kept here: both kinds of detector are the same to their caller. The client, and the library
 it needs, are imported when a URL is opened.
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Unpack
 
-import dedup.detector.detector
-from dedup.detector.detector import Detector
+from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector.detector import EmbeddedDetector
+from dedup.detector.interface import AsyncDetector, Detector
+from dedup.detector.open_stores import give_back, take
 from dedup.model.errors import UsageError
+from dedup.model.policy import OpenOptions, Options
+from dedup.model.recipes import Recipe
+from dedup.store import agreed_recipe
 
-if TYPE_CHECKING:
-    from dedup.wire.client import AsyncServiceDetector, ServiceDetector
-
-__all__ = ["open", "open_async"]
+__all__ = ["open", "open_async", "open_embedded"]
 
 _EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'"
 
 
-def open(target: str | os.PathLike[str], **options: Any) -> "Detector | ServiceDetector":
+def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Detector:
     """Open a detector on an embedded store, which is made where it is missing, or on a service.
 
     target               the folder; the store lies at <target>/<namespace>. Or the URL of a service,
@@ -34,36 +39,68 @@ def open(target: str | os.PathLike[str], **options: Any) -> "Detector | ServiceD
                          judging, and with it for making fingerprints; a service needs it for both
     recipe               an existing store keeps its own, a new one takes the newest
     reservation_seconds  how long a page may be in flight; 600 by default
-    clock                seconds that never go back
+    clock                folders only: seconds that never go back
     timeout_seconds      services only: how long to wait for one's answer; 0.5 by default
 
-    A store stays with the process that opened it: one forked later is refused, and opens its own.
+    A store stays with the process that opened it: one forked later is refused, and opens its own. A
+    service's detector makes connections of its own in a forked process.
 
     Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, OSError with
     the path if the folder cannot be used, and ServiceUnavailable.
     """
+    checked = Options(**options)
     if not _is_service(target):
-        return dedup.detector.detector.open(target, **options)
+        return open_embedded(target, checked)
     try:
-        from dedup.wire.client import open_service
+        from dedup.detector.remote import open_remote
     except ModuleNotFoundError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error
-    return open_service(os.fspath(target), **options)
+    from dedup.detector.blocking import BlockingDetector
+
+    return BlockingDetector(lambda: open_remote(os.fspath(target), checked))
 
 
-async def open_async(target: str, **options: Any) -> "AsyncServiceDetector":
-    """Open a detector of a table service in an asyncio loop: the same, with `await`.
+async def open_async(
+    target: str | os.PathLike[str], **options: Unpack[OpenOptions]
+) -> AsyncDetector:
+    """Open the same in an asyncio loop: its methods are called with `await`; count() is len().
 
-    Its options are those of open(), but for clock; in place of len() there is count(). Raises
-    UsageError for a folder: an embedded store answers in microseconds, and needs no await.
+    A page takes an embedded store microseconds, and is judged without a turn of the loop.
     """
+    checked = Options(**options)
     if not _is_service(target):
-        raise UsageError(f"target {target!r} is no service URL (redis://); open() takes folders")
+        return AsyncEmbeddedDetector(open_embedded(target, checked))
     try:
-        from dedup.wire.client import open_async_service
+        from dedup.detector.remote import open_remote
     except ModuleNotFoundError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error
-    return await open_async_service(target, **options)
+    return await open_remote(os.fspath(target), checked)
+
+
+def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
+    """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
+    name = os.fsdecode(target)
+    if not name:
+        raise UsageError("target '' names no folder; the current one is '.'")
+    if "://" in name:
+        raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
+    shared = take(
+        Path(name), options.namespace, options.distance, options.recipe_id, options.secret
+    )
+    try:
+        recipe = agreed_recipe(
+            shared.store.path, shared.store.recipe, options.recipe_id, options.secret
+        )
+        if isinstance(options.recipe, Recipe):
+            recipe = options.recipe
+        policy = options.policy(recipe)
+        with shared.lock:
+            shared.store.widen(policy.distance)
+            shared.reservations.widen(policy.distance)
+        return EmbeddedDetector(shared, recipe, policy, options.clock)
+    except BaseException:
+        give_back(shared)
+        raise
 
 
 def _is_service(target: str | os.PathLike[str]) -> bool:

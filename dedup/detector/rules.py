@@ -1,7 +1,7 @@
 """The rules of the verdict: which of the pages nearby count. Values in, values out.
 
     within k -> both distances, lengths, scope -> near-duplicates -> the listing guard -> matches
-    in flight -> those whose word counts
+    in flight -> those that are decided here
 
 Two pages are near-duplicates when the distance of their values is at most `distance`, that and the
 distance of their checks together at most `total_distance`, and neither has fewer than
@@ -17,7 +17,7 @@ from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
 from dedup.model.values import Document, Neighbour, PageFingerprint
 
-__all__ = ["guarded", "near_duplicates", "with_a_say"]
+__all__ = ["deciding_here", "guarded", "near_duplicates"]
 
 
 def near_duplicates(
@@ -27,7 +27,7 @@ def near_duplicates(
     found: Iterable[tuple[Document | Reservation, int]],
     policy: Policy,
 ) -> list[Neighbour]:
-    """Of what was found within k, with distances in bits, return what a policy takes for alike.
+    """Of what was found within k, with distances in bits, return the near-duplicates under a policy.
 
     Nearest first: by distance, then check_distance, then key. What bears the page's own key is
     itself, and left out; in the scope "site" so is what is not of the given domain, and everything
@@ -58,10 +58,10 @@ def guarded(page: PageFingerprint, neighbours: list[Neighbour], recipe: Recipe) 
     return [n for n in neighbours if n.links_distance <= recipe.guard_distance]
 
 
-def with_a_say(
+def deciding_here(
     key: str, home: bool, found: Iterable[tuple[Reservation, int]]
 ) -> list[tuple[Reservation, int]]:
-    """Of the pages in flight near a page with this key, return those that may hold it up.
+    """Of the pages in flight near a page with this key, return those that it has to wait for.
 
     Between two in flight the home of the smaller key decides (dedup.wire.shards); a page that was
     accepted counts at its own. In a store that is the home of every key that is all of them.

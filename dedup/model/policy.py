@@ -1,20 +1,38 @@
-"""When two pages are near-duplicates, and how long a page may be in flight: what open() is told.
+"""What open() is told: when two pages are near-duplicates, and how the memory is reached.
+
+    OpenOptions (keywords, typed) -> Options (checked, frozen) -> Policy (with the recipe's defaults)
+
+Options are made once, at the edge where a person gives them (open(), settings, flags, a request), and
+passed on as one value.
 
 The rule kept here: an option that is outside what is allowed names itself, its value, and what is
 allowed, before anything is opened.
 """
 
+import time
+from collections.abc import Callable
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 import msgspec
 
 from dedup.model.errors import UsageError
-from dedup.model.recipes import Recipe
+from dedup.model.names import check_namespace
+from dedup.model.recipes import Recipe, recipe_of
 
-__all__ = ["Policy", "Scope", "check_options", "check_seconds", "policy_of"]
+__all__ = [
+    "RESERVATION_SECONDS",
+    "TIMEOUT_SECONDS",
+    "OpenOptions",
+    "Options",
+    "Policy",
+    "Scope",
+]
 
 Scope = Literal["global", "site"]
+
+RESERVATION_SECONDS = 600.0
+TIMEOUT_SECONDS = 0.5
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -27,46 +45,82 @@ class Policy(msgspec.Struct, frozen=True):
     reservation_seconds: float
 
 
-def check_options(
-    distance: object,
-    total_distance: object,
-    min_features: object,
-    scope: object,
-    reservation_seconds: object,
-) -> None:
-    """Raise UsageError naming the option of open() that is outside what is allowed."""
-    _check_number("distance", distance, 0, 15, "bits")
-    _check_number("total_distance", total_distance, 0, 128, "bits")
-    _check_number("min_features", min_features, 0, 2**32 - 1, "features")
-    if scope not in get_args(Scope):
-        raise UsageError(f"scope {scope!r} is not allowed: 'global' or 'site'")
-    check_seconds("reservation_seconds", reservation_seconds)
+class OpenOptions(TypedDict, total=False):
+    """The keywords of dedup.open(), for type checkers; Options says what each one means."""
+
+    namespace: str
+    distance: int | None
+    total_distance: int | None
+    min_features: int | None
+    scope: Scope
+    secret: str | None
+    recipe: Recipe | str | None
+    reservation_seconds: float
+    timeout_seconds: float
+    clock: Callable[[], float]
 
 
-def check_seconds(name: str, seconds: object) -> None:
-    """Raise UsageError unless an option is a number of seconds."""
-    if isinstance(seconds, bool) or not (
-        isinstance(seconds, int | float) and 0 < seconds < float("inf")
-    ):
-        raise UsageError(f"{name} {seconds!r} is not allowed: a number of seconds > 0")
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a detector. Raises UsageError for what is not allowed.
+
+    namespace            pages of one namespace are compared with each other
+    distance             greatest Hamming distance of value, 0 to 15 bits; None: the recipe's
+    total_distance       greatest sum of the distances of value and check, 0 to 128 bits
+    min_features         pages with fewer features are exempt
+    scope                "global", or "site": only pages of the same registrable domain match
+    secret               keys the recipe
+    recipe               None: an existing store keeps its own, a new one takes the newest
+    reservation_seconds  how long a page may be in flight
+    timeout_seconds      services only: how long to wait for one's answer
+    clock                folders only: seconds that never go back
+    """
+
+    namespace: str = "default"
+    distance: int | None = None
+    total_distance: int | None = None
+    min_features: int | None = None
+    scope: Scope = "global"
+    secret: str | None = None
+    recipe: Recipe | str | None = None
+    reservation_seconds: float = RESERVATION_SECONDS
+    timeout_seconds: float = TIMEOUT_SECONDS
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Raise UsageError naming the option that is outside what is allowed."""
+        check_namespace(self.namespace)
+        _check_number("distance", self.distance, 0, 15, "bits")
+        _check_number("total_distance", self.total_distance, 0, 128, "bits")
+        _check_number("min_features", self.min_features, 0, 2**32 - 1, "features")
+        if self.scope not in get_args(Scope):
+            raise UsageError(f"scope {self.scope!r} is not allowed: 'global' or 'site'")
+        _check_seconds("reservation_seconds", self.reservation_seconds)
+        _check_seconds("timeout_seconds", self.timeout_seconds)
+
+    @property
+    def recipe_id(self) -> str | None:
+        """The id of the recipe that is asked for; None: whichever the store has."""
+        return self.recipe.id if isinstance(self.recipe, Recipe) else self.recipe
+
+    def known_recipe(self) -> Recipe:
+        """Return the recipe that is asked for, by default the newest. Raises RecipeMismatch."""
+        if isinstance(self.recipe, Recipe):
+            return self.recipe
+        return recipe_of(self.recipe, self.secret)
+
+    def policy(self, recipe: Recipe) -> Policy:
+        """Return the policy in force; what was left open is the recipe's."""
+        return Policy(
+            _number(self.distance, recipe.distance),
+            _number(self.total_distance, recipe.total_distance),
+            _number(self.min_features, recipe.min_features),
+            self.scope,
+            float(self.reservation_seconds),
+        )
 
 
-def policy_of(
-    recipe: Recipe,
-    distance: int | None,
-    total_distance: int | None,
-    min_features: int | None,
-    scope: Scope,
-    reservation_seconds: float,
-) -> Policy:
-    """Return the policy of checked options; None stands for the recipe's own value."""
-    return Policy(
-        int(recipe.distance if distance is None else distance),
-        int(recipe.total_distance if total_distance is None else total_distance),
-        int(recipe.min_features if min_features is None else min_features),
-        scope,
-        float(reservation_seconds),
-    )
+def _number(given: int | None, usual: int) -> int:
+    return int(usual if given is None else given)
 
 
 def _check_number(name: str, value: object, low: int, high: int, unit: str) -> None:
@@ -76,3 +130,10 @@ def _check_number(name: str, value: object, low: int, high: int, unit: str) -> N
         raise UsageError(
             f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
         )
+
+
+def _check_seconds(name: str, seconds: object) -> None:
+    if isinstance(seconds, bool) or not (
+        isinstance(seconds, int | float) and 0 < seconds < float("inf")
+    ):
+        raise UsageError(f"{name} {seconds!r} is not allowed: a number of seconds > 0")

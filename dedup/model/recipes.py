@@ -29,8 +29,8 @@ class Recipe(msgspec.Struct, frozen=True):
     distance        k: greatest distance of value
     total_distance  greatest sum of the distances of value and check
     min_features    a page with fewer features is exempt ("short")
-    guard_links     from so many links on the listing guard looks at a page
-    guard_features  and up to so many features a link: with more, it is read for its text
+    guard_links     the listing guard looks at pages with this many links or more
+    guard_features  and at most this many features a link: with more, it is read for its text
     guard_distance  links further apart than this are new links
     """
 
@@ -44,7 +44,7 @@ class Recipe(msgspec.Struct, frozen=True):
     guard_distance: int = 16
 
     def guarded(self, features: Any, link_count: Any) -> Any:
-        """Whether the listing guard looks at a page of so many features and links.
+        """Whether the listing guard looks at a page with these numbers of features and links.
 
         Numbers, or arrays of them of the same shape.
         """

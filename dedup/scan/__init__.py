@@ -11,7 +11,7 @@ Read run.py first. The rules kept here:
 docs/scan.md is for who uses it.
 """
 
-from dedup.scan.run import scan
-from dedup.scan.values import Job, Progress, Summary
+from dedup.scan.scan_values import Job, Progress, Summary
+from dedup.scan.scanner import scan
 
 __all__ = ["Job", "Progress", "Summary", "scan"]

@@ -1,6 +1,6 @@
 """A worker process of a scan: `python -m dedup.scan.process`. Orders on stdin, batches on stdout.
 
-It ends with its stdin, and when nobody reads its stdout: a scan that is killed leaves no process.
+It ends with its stdin, and when its stdout is closed: a scan that is killed leaves no process.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 
 import msgspec
 
-from dedup.scan.frames import Order, read_frame, write_frame
+from dedup.scan.messages import Order, read_frame, write_frame
 from dedup.scan.reading import batches
 
 __all__ = ["main"]

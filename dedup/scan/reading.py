@@ -13,8 +13,8 @@ from dedup.model.errors import UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.values import PageFingerprint
 from dedup.scan.formats.inputs import shown
-from dedup.scan.frames import Batch
-from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Skipped, Task
+from dedup.scan.messages import Batch
+from dedup.scan.scan_values import Broken, Found, Large, RawPage, Reading, Result, Skipped, Task
 
 __all__ = ["batches", "read_task", "result_of"]
 
@@ -70,7 +70,7 @@ def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
 
             return read_lines(paths[0], reading)
         case "html":
-            from dedup.scan.formats.files import read_files
+            from dedup.scan.formats.html_files import read_files
 
             return read_files(paths, reading)
 
@@ -110,5 +110,5 @@ def _fingerprint(
 ) -> PageFingerprint:
     try:
         return fingerprint(html, encoding=encoding, url=url, recipe=reading.recipe)
-    except UsageError:  # the header names an encoding that nobody knows: the page's own word counts
+    except UsageError:  # the header names an unknown encoding: what the page itself declares counts
         return fingerprint(html, url=url, recipe=reading.recipe)

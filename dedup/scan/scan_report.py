@@ -15,7 +15,7 @@ import msgspec
 from dedup.model.errors import UsageError
 from dedup.model.report.html import bars, facts, page, section, table
 from dedup.model.report.texts import count
-from dedup.scan.values import Row, Summary
+from dedup.scan.scan_values import Row, Summary
 
 __all__ = ["check_report", "make_report", "write_report"]
 
@@ -24,7 +24,7 @@ SHOWN = 20
 
 
 class Count(msgspec.Struct, frozen=True):
-    """So many near-duplicates of one page, or on one host."""
+    """How many near-duplicates one page, or one host, has."""
 
     name: str
     near_duplicates: int
@@ -99,7 +99,7 @@ def _html(report: Report) -> str:
         *((f"no page: {reason}", n) for reason, n in sorted(s.skipped.items())),
         ("broken", s.broken),
     ]
-    least = "" if report.exact else "There are too many to count them all: at least so many."
+    least = "" if report.exact else "There are too many to count them all: these are lower bounds."
     parts = [
         facts([("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]),
         section("Other records", bars(aside)),

@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
+from dedup.core.files import replacing
 from dedup.model.errors import UsageError
-from dedup.scan.values import Row
+from dedup.scan.scan_values import Row
 
 __all__ = ["check_output", "publish", "read_rows", "to_line"]
 
@@ -48,19 +49,14 @@ def publish(lines: Path, output: str) -> None:
     """Bring a file of JSON lines, which may move, to an output. Doing it once more changes nothing."""
     target = Path(output)
     if output.lower().endswith(".parquet"):
-        beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            _write_parquet(lines, beside)
-            _flush(beside)
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
+        with replacing(target) as file:
+            _write_parquet(lines, file)
     elif lines.exists():  # else an earlier attempt has moved it
         _flush(lines)
         lines.replace(target)
 
 
-def _write_parquet(lines: Path, path: Path) -> None:
+def _write_parquet(lines: Path, file: IO[bytes]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -68,7 +64,7 @@ def _write_parquet(lines: Path, path: Path) -> None:
         name: pa.string() if name in _TEXT else pa.int64() for name in Row.__struct_fields__
     }
     schema = pa.schema(list(types.items()))
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         rows = read_rows(lines)
         while some := list(islice(rows, ROWS_AT_ONCE)):
             columns = [[getattr(row, name) for row in some] for name in types]

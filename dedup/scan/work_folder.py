@@ -1,8 +1,8 @@
 """The folder in which a scan keeps its work, so that a kill at any moment costs nothing.
 
-    job.json         what was asked for; other work is refused
+    job.json         the inputs and options; a scan with others is refused
     verdicts.jsonl   the verdicts so far
-    position.0, .1   where the scan is, written in turns
+    position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit:
@@ -21,12 +21,13 @@ from typing import IO, Literal, Self
 
 import msgspec
 
+from dedup.core.files import replace_file
 from dedup.model.errors import DedupError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.values import Job, Summary
+from dedup.scan.scan_values import Job, Summary
 from dedup.store import Store
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 __all__ = ["Position", "Work", "work_folder"]
 
@@ -39,7 +40,7 @@ class Position(msgspec.Struct, frozen=True):
     """Where a scan is.
 
     unit, done      number of the unit that is read, and how many of its results are behind us
-    offset          where in it reading can go on, or 0: count its results anew
+    offset          where in it reading can go on, or 0: its results are counted from the start
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
     verdict_bytes   length of verdicts.jsonl
@@ -164,13 +165,12 @@ class Work:
             )
             raise DedupError(
                 f"the work in {self.folder} is of another scan ({names or 'other release'}); give "
-                "the same inputs and options to go on with it, or remove the folder to begin anew"
+                "the same inputs and options to go on with it, or remove the folder to start over"
             )
 
     def _write_job(self, job: Job, recipe: Recipe) -> None:
-        beside = self.folder / "job.json.tmp"
-        beside.write_bytes(msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job))))
-        beside.replace(self.folder / "job.json")
+        content = msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job)))
+        replace_file(self.folder / "job.json", content)
 
     def _write_position(self, slot: int, position: Position) -> None:
         body = msgspec.json.encode(position)
@@ -215,7 +215,7 @@ class Work:
 
     @property
     def _advice(self) -> str:
-        return f"remove {self.folder} to begin anew"
+        return f"remove {self.folder} to start over"
 
 
 def _lasting(job: Job) -> Job:

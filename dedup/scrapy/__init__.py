@@ -4,17 +4,22 @@
 
 A page takes this way:
 
-    downloader.py   process_response: the crawl's session judges the page; a near-duplicate goes
+    middlewares.py  process_response: the crawl's session judges the page; a near-duplicate is dropped
     session.py      fingerprint and reserve, for the namespaces of one crawl; counts everything
-    spider.py       the callback's output passes: insert when it ended well, release when not
+    middlewares.py  the callback's output passes: insert when it ended well, release when not
+    embedded.py     where the pages are remembered: a store; remote.py: a table service
 
-config.py reads the settings, pages.py says which pages are not judged, summary.py what happened.
+settings.py reads the settings, responses.py says which pages are not judged, summary.py what happened.
 """
 
 from dedup.scrapy.addon import Addon
-from dedup.scrapy.downloader import DownloaderMiddleware
-from dedup.scrapy.signals import NearDuplicate, near_duplicate_dropped
-from dedup.scrapy.spider import CallbackMiddleware, SpiderMiddleware
+from dedup.scrapy.middlewares import (
+    CallbackMiddleware,
+    DownloaderMiddleware,
+    NearDuplicate,
+    SpiderMiddleware,
+    near_duplicate_dropped,
+)
 
 __all__ = [
     "Addon",

@@ -5,9 +5,12 @@ import os
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
-from dedup.scrapy.downloader import DownloaderMiddleware
+from dedup.scrapy.middlewares import (
+    CallbackMiddleware,
+    DownloaderMiddleware,
+    SpiderMiddleware,
+)
 from dedup.scrapy.settings import Config
-from dedup.scrapy.spider import CallbackMiddleware, SpiderMiddleware
 
 __all__ = ["Addon"]
 

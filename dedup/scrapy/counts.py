@@ -1,6 +1,6 @@
 """What a crawl's deduplication counts: pages, faults, and the CPU time that it takes.
 
-The rule kept here: every fault is counted, and said once for each kind. Scrapy's stats learn of the
+The rule kept here: every fault is counted, and logged once for each kind. Scrapy's stats learn of the
 numbers together (flush), since adding to them one by one would cost more than counting.
 """
 
@@ -22,21 +22,22 @@ _Result = TypeVar("_Result")
 class Counts:
     """The numbers of one crawl that Scrapy's stats do not have yet, and a meter of CPU time."""
 
-    def __init__(self, crawler: Crawler, soon: Callable[[], None]) -> None:
-        """Count for a crawler; soon() is called when there is something to flush."""
+    def __init__(self, crawler: Crawler, changed: Callable[[], None]) -> None:
+        """Count for a crawler; changed() is called when something is to be flushed."""
         self.crawler = crawler
         self.meter = Meter()
-        self._soon = soon
+        self._changed = changed
         self._numbers: dict[str, int] = {}
         self._said: set[str] = set()
 
     def add(self, name: str, number: int = 1) -> None:
         """Add to the stat dedup/NAME; Scrapy's collector learns of it with the next flush()."""
+        if not self._numbers:
+            self._changed()
         self._numbers[name] = self._numbers.get(name, 0) + number
-        self._soon()
 
     def fault(self, error: Exception, consequence: str, number: int = 1) -> None:
-        """Count a fault of ours that touched so many pages, and say it once for each kind."""
+        """Count a fault of ours for each page that it touched, and log it once for each kind."""
         kind = kind_of(error)
         self.add(f"error/{kind}", number)
         if kind not in self._said:

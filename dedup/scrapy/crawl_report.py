@@ -260,7 +260,11 @@ def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
 
 def _settings(config: Config, recipe: Recipe) -> str:
     rows = []
-    for field, value in msgspec.structs.asdict(config).items():
+    fields = msgspec.structs.asdict(config)
+    options = msgspec.structs.asdict(fields.pop("options"))
+    for field in ("namespace", "recipe", "clock"):  # no settings
+        del options[field]
+    for field, value in ({"mode": config.mode} | options | fields).items():
         told = "set" if field == "secret" and value else value
         if field == "kafka" and config.kafka is not None:
             told = ", ".join(config.kafka.bootstrap)
@@ -312,7 +316,7 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
 
 def _on_distance(counts: Mapping[str, Any], config: Config, recipe: Recipe) -> Iterator[str]:
     """Say whether DEDUP_DISTANCE cuts copies off, or is wider than it needs to be."""
-    k = recipe.distance if config.distance is None else config.distance
+    k = config.options.policy(recipe).distance
     distances = _distances(counts)
     found = sum(distances.values())
     if found < FEW or k < 2:

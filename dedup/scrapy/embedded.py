@@ -5,13 +5,13 @@ The rule kept here: what is done is done on return, and takes microseconds; noth
 
 from contextlib import closing, suppress
 
-import dedup.detector.detector
-from dedup.detector import Detector
+import msgspec
+
+from dedup.detector import EmbeddedDetector, open_embedded
+from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import RecipeMismatch
-from dedup.model.names import check_namespace
-from dedup.model.recipes import Recipe
 from dedup.model.report.texts import count
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.settings import Config
 
@@ -25,28 +25,20 @@ class EmbeddedMemory:
         """Open nothing yet."""
         self._config = config
         self._counts = counts
-        self._detectors: list[Detector] = []
+        self._detectors: list[EmbeddedDetector] = []
 
-    def open(self, namespace: str) -> "EmbeddedPages":
-        """Open a namespace's store. Raises what dedup.detector.detector.open() raises."""
+    def open(self, namespace: str) -> "EmbeddedNamespace":
+        """Open a namespace's store. Raises what open_embedded() raises."""
         config = self._config
-        detector = dedup.detector.detector.open(
-            config.path,
-            namespace=check_namespace(namespace),
-            distance=config.distance,
-            total_distance=config.total_distance,
-            min_features=config.min_features,
-            scope=config.scope,
-            secret=config.secret,
-            reservation_seconds=config.reservation_seconds,
-        )
+        options = msgspec.structs.replace(config.options, namespace=namespace)
+        detector = open_embedded(config.path, options)
         if detector.recipe.key is None:
             detector.close()
             raise RecipeMismatch(
                 f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
             )
         self._detectors.append(detector)
-        return EmbeddedPages(detector, self._counts)
+        return EmbeddedNamespace(detector, self._counts)
 
     async def close(self) -> str:
         """Close the stores."""
@@ -60,20 +52,14 @@ class EmbeddedMemory:
         return f"{count(documents, 'document')} in {self._config.path}"
 
 
-class EmbeddedPages:
+class EmbeddedNamespace:
     """The pages of one store."""
 
-    def __init__(self, detector: Detector, counts: Counts) -> None:
+    def __init__(self, detector: EmbeddedDetector, counts: Counts) -> None:
         """Private: EmbeddedMemory.open() makes it."""
-        self.recipe: Recipe = detector.recipe
+        self.detector = AsyncEmbeddedDetector(detector)
         self._detector = detector
         self._counts = counts
-
-    async def reserve(
-        self, page: PageFingerprint, key: str, *, url: str, exempt: str | None, guard: bool
-    ) -> Verdict:
-        """Judge a page."""
-        return self._detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages together, or those that can be, one by one."""

@@ -1,29 +1,24 @@
-"""What a crawl remembers its pages in: the interface of embedded.py and service.py.
+"""What a crawl remembers its pages in: the interface of embedded.py and remote.py.
 
-The rule kept here: a memory answers reserve(), and is told the rest. What becomes of an insert, a
-release or a forget it counts by itself, at once or later; no fault of it reaches the crawl.
+The rule kept here: a namespace's detector judges a page, and never costs it: a service that is away
+keeps the page. What becomes of an insert, a release or a forget is counted by the memory itself, at
+once or later; no fault of it reaches the crawl.
 """
 
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
-from dedup.model.recipes import Recipe
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.detector import AsyncDetector
+from dedup.model.values import Verdict
 
-__all__ = ["Memory", "Pages"]
+__all__ = ["Memory", "Namespace"]
 
 
-class Pages(Protocol):
+class Namespace(Protocol):
     """The pages of one namespace."""
 
     @property
-    def recipe(self) -> Recipe:
-        """The recipe that pages are to be made with."""
-
-    def reserve(
-        self, page: PageFingerprint, key: str, *, url: str, exempt: str | None, guard: bool
-    ) -> Coroutine[Any, Any, Verdict]:
-        """Judge a page. Called with the meter running; it stands still while this waits."""
+    def detector(self) -> AsyncDetector:
+        """What judges them. Called with the meter running; it stands still while this waits."""
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Make pages last: their callbacks ended well."""
@@ -38,8 +33,8 @@ class Pages(Protocol):
 class Memory(Protocol):
     """The namespaces of one crawl."""
 
-    def open(self, namespace: str) -> Pages:
-        """Return the pages of a namespace, at its first page. Raises what keeps it shut."""
+    def open(self, namespace: str) -> Namespace:
+        """Return a namespace, at its first page. Raises what makes that impossible."""
 
     async def close(self) -> str:
         """End what is under way, close everything, and say what is remembered, and where."""

@@ -11,20 +11,21 @@ service is told to hold its reservation until it reads the event.
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.events import encode, record_key
 from dedup.model.names import site_of
-from dedup.model.recipes import Recipe
+from dedup.model.policy import Options
 from dedup.model.report.texts import count
 from dedup.model.values import Document, PageFingerprint, Verdict
 from dedup.scrapy.counts import Counts
-from dedup.scrapy.endings import Endings
+from dedup.scrapy.pending_updates import PendingUpdates
 from dedup.scrapy.settings import Config
-from dedup.wire.client import AsyncServiceDetector
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.commands import is_fault
-from dedup.wire.client.opening import asked_of
-from dedup.wire.client.service import Service
+from dedup.wire.client.commands import is_unjudged
+from dedup.wire.client.services import Services
 
 if TYPE_CHECKING:
     from dedup.scrapy.publisher import Publisher
@@ -45,73 +46,87 @@ class ServiceMemory:
             from dedup.scrapy import publisher
 
             self._publisher = publisher.Publisher(config.path, config.kafka)
-        self._service = Service(self._addresses, config.timeout_seconds, counts.meter)
-        self._pages: list[ServicePages] = []
+        self._services = Services(self._addresses, config.options.timeout_seconds, counts.meter)
+        self._namespaces: list[ServiceNamespace] = []
 
-    def open(self, namespace: str) -> "ServicePages":
-        """Return the pages of a namespace; whether a service is there shows with each page."""
-        config = self._config
-        asked = asked_of(
-            namespace=namespace,
-            distance=config.distance,
-            total_distance=config.total_distance,
-            min_features=config.min_features,
-            scope=config.scope,
-            secret=config.secret,
-            reservation_seconds=config.reservation_seconds,
-        )
-        detector = AsyncServiceDetector(self._service, asked.commands, asked.recipe, asked.policy)
-        pages = ServicePages(namespace, detector, self._publisher, self._counts)
-        self._pages.append(pages)
-        return pages
+    def open(self, namespace: str) -> "ServiceNamespace":
+        """Return a namespace; whether a service is there shows with each page."""
+        options = msgspec.structs.replace(self._config.options, namespace=namespace)
+        detector = CrawlDetector(self._services, options, self._publisher, self._counts)
+        opened = ServiceNamespace(namespace, detector, self._publisher, self._counts)
+        self._namespaces.append(opened)
+        return opened
 
     async def close(self) -> str:
-        """Send what is still to be told, for a bounded time, and close the connections."""
+        """Send what is still pending, for a bounded time, and close the connections."""
         where = ", ".join(map(str, self._addresses))
         if self._publisher is not None:
             await self._publisher.close()
-        for pages in self._pages:
-            await pages.endings.close()
+        for namespace in self._namespaces:
+            await namespace.updates.close()
         try:
-            documents = sum([await pages.detector.count() for pages in self._pages])
+            documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
         except DedupError:
             return f"no word from {where}"
         finally:
-            await self._service.close()
+            await self._services.close()
 
 
-class ServicePages:
+class CrawlDetector(RemoteDetector):
+    """A detector that keeps a page that no service judged, and counts what it does with a meter."""
+
+    def __init__(
+        self,
+        services: Services,
+        options: Options,
+        publisher: "Publisher | None",
+        counts: Counts,
+    ) -> None:
+        """Ask services; pages wait until a publisher is ready."""
+        super().__init__(services, options)
+        self._publisher = publisher
+        self._counts = counts
+
+    async def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page; without a service it is exempt as "fault"."""
+        pausing = self._counts.meter.pausing
+        if self._publisher is not None:
+            await pausing(self._publisher.ready())
+        domain = site_of(key, url, domain)
+        asked = super().reserve(page, key, domain=domain, exempt=exempt, guard=guard)
+        try:
+            return await pausing(asked)
+        except ServiceUnavailable as error:
+            self._counts.fault(error, f"{key} is kept")
+            return self.unjudged(page, key, domain=domain)
+
+
+class ServiceNamespace:
     """The pages of one namespace of a service."""
 
     def __init__(
         self,
         namespace: str,
-        detector: AsyncServiceDetector,
+        detector: CrawlDetector,
         publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
         """Private: ServiceMemory.open() makes it."""
-        self.recipe: Recipe = detector.recipe
         self._namespace = namespace
         self._publisher = publisher
         self.detector = detector
-        self.endings = Endings(detector, counts)
+        self.updates = PendingUpdates(detector, counts)
         self._counts = counts
-
-    async def reserve(
-        self, page: PageFingerprint, key: str, *, url: str, exempt: str | None, guard: bool
-    ) -> Verdict:
-        """Judge a page; without a service it is exempt as "fault"."""
-        if self._publisher is not None:
-            await self._counts.meter.pausing(self._publisher.ready())
-        domain = site_of(key, url)
-        asked = self.detector.reserve(page, key, domain=domain, exempt=exempt, guard=guard)
-        try:
-            return await self._counts.meter.pausing(asked)
-        except ServiceUnavailable as error:
-            self._counts.fault(error, f"{key} is kept")
-            return self.detector.unjudged(page, key, domain=domain)
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages, soon: through the service, or through Kafka, which tells the service."""
@@ -119,54 +134,53 @@ class ServicePages:
             self._publish(self._publisher, verdicts)
             return
         for verdict in verdicts:
-            self.endings.add("insert", verdict.key, verdict)
+            self.updates.add("insert", verdict.key, verdict)
 
     def release(self, verdict: Verdict) -> None:
         """Give a page back, soon."""
-        if is_fault(verdict):
+        if is_unjudged(verdict):
             self._counts.add("released")
             return
-        self.endings.add("release", verdict.key, verdict)
+        self.updates.add("release", verdict.key, verdict)
 
     def forget(self, key: str) -> None:
         """Remove a document, soon."""
         if self._publisher is None:
-            self.endings.add("forget", key)
+            self.updates.add("forget", key)
             return
+        consequence = f"{key} stays remembered although its item failed"
         try:
             tombstone = (record_key(self._namespace, key), None)
         except DedupError as error:
-            self._counts.fault(error, f"{key} stays remembered although its item failed")
+            self._counts.fault(error, consequence)
             return
         self._publisher.add(
             [tombstone],
             kept=lambda: self._counts.add("released"),
-            failed=lambda error: self._counts.fault(
-                error, f"{key} stays remembered although its item failed"
-            ),
+            failed=lambda error: self._counts.fault(error, consequence),
         )
 
     def _publish(self, publisher: "Publisher", verdicts: list[Verdict]) -> None:
         with self._counts.meter:
             records: list[tuple[bytes, bytes | None]] = []
-            sound: list[Verdict] = []
+            encoded: list[Verdict] = []
             for verdict in verdicts:
                 document = Document(verdict.key, verdict.page, verdict.domain, time.time())
                 try:
                     records.append(encode(self._namespace, document))
-                    sound.append(verdict)
+                    encoded.append(verdict)
                 except DedupError as error:
                     self._not_kept([verdict], error)
 
         def kept() -> None:
-            self._counts.add("inserted", len(sound))
-            for verdict in sound:
-                self.endings.add("pin", verdict.key, verdict)
+            self._counts.add("inserted", len(encoded))
+            for verdict in encoded:
+                self.updates.add("pin", verdict.key, verdict)
 
-        publisher.add(records, kept, lambda error: self._not_kept(sound, error))
+        publisher.add(records, kept, lambda error: self._not_kept(encoded, error))
 
     def _not_kept(self, verdicts: list[Verdict], error: Exception) -> None:
         for verdict in verdicts:
             self._counts.fault(error, f"{verdict.key} was parsed, but is not remembered")
-            if not is_fault(verdict):
-                self.endings.add("release", verdict.key, verdict)
+            if not is_unjudged(verdict):
+                self.updates.add("release", verdict.key, verdict)

@@ -81,7 +81,7 @@ def exemption(request: Request, response: Response, config: Config) -> str | Non
     if request.meta.get("dont_dedup"):
         return "dont_dedup"
     in_force = config.exempt
-    if "no_callback" in in_force and _nobody_parses(request.callback):
+    if "no_callback" in in_force and _has_no_spider_callback(request.callback):
         return "no_callback"
     if "method" in in_force and request.method != "GET":
         return "method"
@@ -107,6 +107,6 @@ def explores(key: str, share: float) -> bool:
     return int.from_bytes(digest.digest(), "big") < share * 2.0**64
 
 
-def _nobody_parses(callback: Any) -> bool:
+def _has_no_spider_callback(callback: Any) -> bool:
     """Whether a page is for a component (robots.txt, media) or for the shell, not for a spider."""
     return callback is NO_CALLBACK or isinstance(getattr(callback, "__self__", None), Deferred)

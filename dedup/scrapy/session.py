@@ -12,8 +12,7 @@ Until then they are in flight, so nothing is dropped for their sake, and a kill 
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Request
@@ -27,13 +26,16 @@ from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
 from dedup.model.recipes import Recipe
 from dedup.model.values import Verdict
+from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.embedded import EmbeddedMemory
-from dedup.scrapy.journal import Journal
-from dedup.scrapy.memory import Memory, Pages
 from dedup.scrapy.responses import exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
+
+if TYPE_CHECKING:
+    from dedup.scrapy.journal import Journal
+    from dedup.scrapy.memory import Memory, Namespace
 
 __all__ = ["Session"]
 
@@ -41,7 +43,7 @@ _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
-COMMIT_PAGES = 16  # so many parsed pages are inserted at once
+COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
 
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
@@ -53,16 +55,16 @@ class Session:
         """Private: Session.of() gives a crawler's session."""
         self.crawler = crawler
         self.config = config
-        self.counts = Counts(crawler, self._soon)
-        self.journal = None if config.report is None else Journal()
+        self.counts = Counts(crawler, self._schedule_commit)
+        self.journal = None if config.report is None else _new_journal()
         self._memory: Memory | None = None
-        self._pages: dict[str, Pages] = {}  # by namespace
+        self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
-        self._in_flight: dict[str, tuple[Pages, Verdict]] = {}
-        self._parsed: dict[Pages, list[Verdict]] = {}  # to be inserted by commit()
+        self._in_flight: dict[str, tuple[Namespace, Verdict]] = {}
+        self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
-        self._namespace = config.namespace
-        self._lost: deque[str] = deque()  # tokens whose requests nobody holds any more
+        self._name = config.namespace
+        self._discarded: deque[str] = deque()  # tokens whose requests were freed
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -85,7 +87,8 @@ class Session:
         Waits for a near-duplicate that is in flight, at most DEDUP_WAIT_SECONDS, and for a table
         service, at most DEDUP_TIMEOUT_SECONDS each time it is asked.
         """
-        self.release_lost()
+        if self._discarded:
+            self.release_discarded()
         meter, counts = self.counts.meter, self.counts
         with meter:
             reason = exemption(request, response, self.config)
@@ -93,31 +96,32 @@ class Session:
                 counts.add(f"exempt/{reason}")
                 request.meta["dedup"] = {"status": "exempt", "reason": reason}
                 return None
-            pages = self._pages_of(request)
-            if pages is None:
+            namespace = self._namespace_of(request)
+            if namespace is None:
                 return None
-            reading = self._read(pages.recipe, response)
+            detector = namespace.detector
+            reading = self._read(detector.recipe, response)
             counts.add("probed")
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
                 counts.add("exempt/data_page")
                 request.meta["dedup"] = {"status": "exempt", "reason": "data_page"}
                 return None
-            key = key_of(request)
-            start = is_start(request) and "start" in self.config.exempt
-            exempt = "start" if start else None
-            verdict = await self._reserve(pages, reading, key, response, exempt)
-            if verdict.of is None:  # as most pages are
-                self._note(pages, request, response, verdict)
+            page, key, url = reading.fingerprint, key_of(request), response.url
+            guard = "new_links" in self.config.exempt
+            exempt = "start" if is_start(request) and "start" in self.config.exempt else None
+            verdict = await detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
+            if verdict.of is None:  # as for most pages
+                self._note(namespace, request, response, verdict)
                 return verdict
-        if _parsed_anew(verdict.of):
-            self._commit_all()  # what the original said before, it says no more
+        if _waits_for_insert(verdict.of):
+            self._commit_all()  # the original's stored text is about to be replaced
             with meter:
-                verdict = await self._reserve(pages, reading, key, response, None)
+                verdict = await detector.reserve(page, key, url=url, guard=guard)
         pause, waited = _FIRST_WAIT_SECONDS, 0.0
         while verdict.status == "pending":
             self._commit_all()
             with meter:
-                verdict = await self._reserve(pages, reading, key, response, None)
+                verdict = await detector.reserve(page, key, url=url, guard=guard)
             if verdict.status != "pending" or waited >= self.config.wait_seconds:
                 break
             await asyncio.sleep(pause)
@@ -125,23 +129,25 @@ class Session:
             pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
         with meter:
             if verdict.status == "pending":
-                verdict = await self._reserve(pages, reading, key, response, "in_flight")
-            self._note(pages, request, response, verdict)
+                verdict = await detector.reserve(
+                    page, key, url=url, exempt="in_flight", guard=guard
+                )
+            self._note(namespace, request, response, verdict)
         return verdict
 
-    def _pages_of(self, request: Request) -> Pages | None:
-        """Return the pages of the request's namespace, opened at its first one."""
-        name = request.meta.get("dedup_namespace") or self._namespace
+    def _namespace_of(self, request: Request) -> "Namespace | None":
+        """Return the request's namespace, opened at its first page."""
+        name = request.meta.get("dedup_namespace") or self._name
         if name is None:
             assert self.crawler.spider is not None
-            name = self._namespace = namespace_of(self.crawler.spider.name)
+            name = self._name = namespace_of(self.crawler.spider.name)
         if name in self._failed:
             self.counts.add(f"error/{self._failed[name]}")
             return None
-        pages = self._pages.get(name)
-        if pages is None:
+        namespace = self._namespaces.get(name)
+        if namespace is None:
             try:
-                pages = self._pages[name] = self._open(name)
+                namespace = self._namespaces[name] = self._open(name)
             except Exception as error:
                 self._failed[name] = kind = kind_of(error)
                 self.counts.add(f"error/{kind}")
@@ -151,9 +157,9 @@ class Session:
                     error,
                     _advice(error),
                 )
-        return pages
+        return namespace
 
-    def _open(self, namespace: str) -> Pages:
+    def _open(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
                 from dedup.scrapy.remote import ServiceMemory
@@ -161,7 +167,7 @@ class Session:
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
                 self._memory = EmbeddedMemory(self.config, self.counts)
-        return self._memory.open(namespace)
+        return self._memory.open(name)
 
     def _read(self, recipe: Recipe, response: Response) -> PageReading:
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
@@ -169,35 +175,13 @@ class Session:
             return read_page(response.text, url=response.url, recipe=recipe)
         return read_page(response.body, encoding="utf-8", url=response.url, recipe=recipe)
 
-    def _reserve(
-        self,
-        pages: Pages,
-        reading: PageReading,
-        key: str,
-        response: Response,
-        exempt: str | None,
-    ) -> Coroutine[Any, Any, Verdict]:
-        return pages.reserve(
-            reading.fingerprint,
-            key,
-            url=response.url,
-            exempt=exempt,
-            guard="new_links" in self.config.exempt,
-        )
-
-    def _note(self, pages: Pages, request: Request, response: Response, verdict: Verdict) -> None:
+    def _note(
+        self, namespace: "Namespace", request: Request, response: Response, verdict: Verdict
+    ) -> None:
         if verdict.token is not None:
-            self._in_flight[verdict.token] = (pages, verdict)
-            finalize(request, self._lost.append, verdict.token).atexit = False
-        request.meta["dedup"] = {
-            "status": verdict.status,
-            "reason": verdict.reason,
-            "key": verdict.key,
-            "of": verdict.of,
-            "distance": verdict.distance,
-            "check_distance": verdict.check_distance,
-            "token": verdict.token,
-        }
+            self._in_flight[verdict.token] = (namespace, verdict)
+            finalize(request, self._discarded.append, verdict.token).atexit = False
+        request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
             self.counts.add(f"exempt/{verdict.reason}")
         else:
@@ -208,29 +192,29 @@ class Session:
                 request.meta["dedup"]["explored"] = True
                 self.counts.add("explored")
         if self.journal is not None:
-            self.journal.judged(verdict, response, pages.recipe)
+            self.journal.judged(verdict, response, namespace.detector.recipe)
 
     # ---------------------------------------------------------------- a page is done with
 
     def end(self, token: str | None, *, accepted: bool) -> None:
         """Insert, soon, or release the page in flight with this token; later calls do nothing."""
-        pages, verdict = self._in_flight.pop(token or "", (None, None))
-        if pages is None or verdict is None:
+        namespace, verdict = self._in_flight.pop(token or "", (None, None))
+        if namespace is None or verdict is None:
             return
         if not accepted:
-            pages.release(verdict)
+            namespace.release(verdict)
             return
-        parsed = self._parsed.setdefault(pages, [])
+        parsed = self._parsed.setdefault(namespace, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
             self.commit()
         else:
-            self._soon()
+            self._schedule_commit()
 
-    def release_lost(self) -> None:
-        """Release the pages that were discarded after us: nobody holds their requests any more."""
-        while self._lost:
-            self.end(self._lost.popleft(), accepted=False)
+    def release_discarded(self) -> None:
+        """Release the pages that another component discarded: their requests were freed."""
+        while self._discarded:
+            self.end(self._discarded.popleft(), accepted=False)
 
     def forget(self, request: Request) -> None:
         """Take back a page whose item failed: it may come again under any URL."""
@@ -242,14 +226,14 @@ class Session:
             return
         self.commit()
         try:
-            pages = self._pages_of(request)
+            namespace = self._namespace_of(request)
         except Exception as error:
             self.counts.fault(error, f"{noted['key']} stays remembered although its item failed")
             return
-        if pages is not None:
-            pages.forget(noted["key"])
+        if namespace is not None:
+            namespace.forget(noted["key"])
 
-    def _soon(self) -> None:
+    def _schedule_commit(self) -> None:
         """See that commit() is called soon."""
         if self._timer is not None:
             return
@@ -263,8 +247,8 @@ class Session:
     def commit(self) -> None:
         """Insert the pages that were parsed since the last time, and bring the stats up to date."""
         parsed, self._parsed = self._parsed, {}
-        for pages, verdicts in parsed.items():
-            pages.insert(verdicts)
+        for namespace, verdicts in parsed.items():
+            namespace.insert(verdicts)
         self.counts.flush()
         if self._timer is not None:
             self._timer.cancel()
@@ -275,7 +259,7 @@ class Session:
         """Bring every crawl of the process up to date: their spiders may share their stores."""
         for session in list(_sessions.values()):
             session.commit()
-            session.release_lost()
+            session.release_discarded()
 
     async def close(self) -> None:
         """Close the memory and say what happened. Reservations end with the crawl."""
@@ -283,7 +267,7 @@ class Session:
             self.end(token, accepted=False)
         self.commit()
         remembered = await self._close_memory()
-        self._pages.clear()
+        self._namespaces.clear()
         self.commit()
         _sessions.pop(self.crawler, None)
         stats = self.crawler.stats
@@ -297,7 +281,7 @@ class Session:
         if self.journal is not None:
             self._report(self.journal)
 
-    def _report(self, journal: Journal) -> None:
+    def _report(self, journal: "Journal") -> None:
         path, stats = self.config.report, self.crawler.stats
         assert path is not None
         assert stats is not None
@@ -322,7 +306,7 @@ class Session:
             return "nobody knows how many documents"
 
 
-def _parsed_anew(key: str) -> bool:
+def _waits_for_insert(key: str) -> bool:
     """Whether a page with this key is to be inserted at the next commit."""
     return any(
         verdict.key == key
@@ -330,6 +314,12 @@ def _parsed_anew(key: str) -> bool:
         for verdicts in session._parsed.values()  # noqa: SLF001
         for verdict in verdicts
     )
+
+
+def _new_journal() -> "Journal":
+    from dedup.scrapy.journal import Journal
+
+    return Journal()
 
 
 def _has_asyncio() -> bool:

@@ -14,7 +14,7 @@ from scrapy.utils.project import inside_project, project_data_dir
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
-from dedup.model.policy import Scope
+from dedup.model.policy import RESERVATION_SECONDS, TIMEOUT_SECONDS, Options, Scope
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
@@ -39,37 +39,29 @@ EXEMPTIONS = (
 class Config(msgspec.Struct, frozen=True):
     """The settings in force; None stands for the recipe's own value.
 
-    distance, total_distance  bits
-    namespace                 None: the spider's name
-    path                      folder of the store's namespaces
-    service                   URLs of table services in order of preference; none: the store at path
-    timeout_seconds           how long a page waits for a service's answer
-    kafka                     where insert events go, besides the service; None: nowhere
-    wait_seconds              how long a page waits for a near-duplicate in flight
-    reservation_seconds       how long a page may be in flight
-    exempt                    reasons in force for which a page is not judged, or is kept
-    max_bytes                 greater pages are not judged
-    report                    where the crawl's report is written; None: nowhere
-    explore                   share of the near-duplicates, 0.0 to 1.0, that are kept all the same
+    options       of the detector, but for its namespace
+    namespace     None: the spider's name
+    path          folder of the store's namespaces
+    service       URLs of table services in order of preference; none: the store at path
+    kafka         where insert events go, besides the service; None: nowhere
+    wait_seconds  how long a page waits for a near-duplicate in flight
+    exempt        reasons in force for which a page is not judged, or is kept
+    max_bytes     greater pages are not judged
+    explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
+    report        where the crawl's report is written; None: nowhere
     """
 
     mode: Mode
-    distance: int | None
-    total_distance: int | None
-    min_features: int | None
-    scope: Scope
+    options: Options
     namespace: str | None
     path: Path
     service: tuple[str, ...]
-    timeout_seconds: float
     kafka: "KafkaConfig | None"
     wait_seconds: float
-    reservation_seconds: float
     exempt: frozenset[str]
     max_bytes: int
     explore: float
     report: Path | None
-    secret: str | None
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
@@ -77,27 +69,35 @@ class Config(msgspec.Struct, frozen=True):
         if not _enabled(settings):
             raise NotConfigured
         exempt = _exempt(settings)
-        min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
         return cls(
             mode=_choice(settings, "DEDUP_MODE", "drop", get_args(Mode)),
-            distance=_number(settings, "DEDUP_DISTANCE", None, 0, 15),
-            total_distance=_number(settings, "DEDUP_TOTAL_DISTANCE", None, 0, 128),
-            # a page without a single word is alike every other such page, and never judged
-            min_features=min_features if "short" in exempt else 1,
-            scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
+            options=_options(settings, exempt),
             namespace=_namespace(settings),
             path=_path(settings),
             service=_service(settings),
-            timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", 0.5, least=0.001),
             kafka=_kafka(settings),
             wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
-            reservation_seconds=_seconds(settings, "DEDUP_RESERVATION_SECONDS", 600.0, least=0.001),
             exempt=exempt,
             max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
             explore=_share(settings, "DEDUP_EXPLORE"),
             report=_report(settings),
-            secret=_text(settings, "DEDUP_SECRET"),
         )
+
+
+def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:
+    min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
+    return Options(
+        distance=_number(settings, "DEDUP_DISTANCE", None, 0, 15),
+        total_distance=_number(settings, "DEDUP_TOTAL_DISTANCE", None, 0, 128),
+        # a page without a single word equals every other such page, and is never judged
+        min_features=min_features if "short" in exempt else 1,
+        scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
+        secret=_text(settings, "DEDUP_SECRET"),
+        reservation_seconds=_seconds(
+            settings, "DEDUP_RESERVATION_SECONDS", RESERVATION_SECONDS, least=0.001
+        ),
+        timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", TIMEOUT_SECONDS, least=0.001),
+    )
 
 
 def _wrong(name: str, value: object, allowed: str) -> UsageError:
@@ -191,6 +191,8 @@ def _service(settings: BaseSettings) -> tuple[str, ...]:
         urls = (settings.get("DEDUP_SERVICE"),)  # not a list
     if urls:
         try:
+            import hiredis  # noqa: F401
+
             from dedup.wire.client.address import addresses_of
         except ModuleNotFoundError as error:
             raise NotConfigured(

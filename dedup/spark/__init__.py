@@ -12,8 +12,8 @@ The rules kept here:
 docs/spark.md is for who uses it. Python workers must be those of the driver (PYSPARK_PYTHON).
 """
 
+from dedup.spark.component_verdicts import accepted_pages, judge_pages
 from dedup.spark.fingerprints import fingerprint_pages
 from dedup.spark.probes import probe_fingerprints
-from dedup.spark.verdicts import accepted_pages, judge_pages
 
 __all__ = ["accepted_pages", "fingerprint_pages", "judge_pages", "probe_fingerprints"]

@@ -23,15 +23,15 @@ from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.model.values import hex_fingerprint
 from dedup.scan.formats.inputs import STDIN, list_units
-from dedup.scan.judge import count_other, count_row
+from dedup.scan.judging import count_other, count_row
 from dedup.scan.reading import read_task
 from dedup.scan.scan_report import check_report, make_report, write_report
-from dedup.scan.values import Broken, Fault, Job, Reading, Skipped, Summary, Task
-from dedup.scan.values import Row as Verdict
+from dedup.scan.scan_values import Broken, Fault, Job, Reading, Skipped, Summary, Task
+from dedup.scan.scan_values import Row as Verdict
 from dedup.scan.verdicts import check_output, publish, read_rows, to_line
+from dedup.spark.component_verdicts import judge_pages
 from dedup.spark.fingerprints import found_row
 from dedup.spark.schema import FOUND, batches, ddl, unsigned
-from dedup.spark.verdicts import judge_pages
 
 __all__ = ["scan"]
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.scan.reading import result_of
-from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Skipped
+from dedup.scan.scan_values import Broken, Found, Large, RawPage, Reading, Result, Skipped
 from dedup.spark.schema import FOUND, batches, ddl, signed
 
 __all__ = ["fingerprint_pages", "found_row"]

@@ -1,18 +1,23 @@
 """The embedded store: what was accepted, on disk, in one folder to a namespace.
 
-    lock -> records -> structure -> documents -> flusher -> snapshot -> verify -> leaving -> store
-    -> removal
+open_folder -> database (documents.mdb) -> snapshot (table.ndd) -> store -> search, removal
 
-lock keeps it to one process; records and structure are bytes and their checks; documents is the
-truth, in LMDB; flusher has it on the disk within a second; snapshot is the table on disk; verify
-looks it all over; leaving is what a store has given up; store joins them all; removal is of
-documents by the thousand.
+open_folder.py  the folder: locked, checked, named
+database/       documents.mdb: records as bytes, checks of its pages, transactions, documents
+flusher.py      what was committed is flushed to the disk within a second
+snapshot.py     table.ndd, the table on disk
+given_up.py     documents of partitions that the store does not hold any more
+search.py       documents within a distance of a value
+store.py        Store: the documents, and the table that finds them, change together
+removal.py      removal in bulk
+transfer.py     export and import; verify.py and spread.py report on a store
 """
 
 from dedup.store.applied import Applied
+from dedup.store.open_folder import agreed_recipe
 from dedup.store.removal import forget_before, give_up, give_up_more
 from dedup.store.search import NEAR_LIMIT, TooMany
-from dedup.store.store import Store, agreed_recipe
+from dedup.store.store import Store
 from dedup.store.verify import Report, verify_store
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What applying changes of a log to a store came to, told as if they were applied one by one.
+"""What a change of many documents came to: those of a log, counted as if applied one by one.
 
 Pure: the changes, and the keys that were there before; counts out.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from dedup.model.values import Document
 
-__all__ = ["Applied"]
+__all__ = ["Applied", "Removed"]
 
 
 class Applied(NamedTuple):
@@ -37,3 +37,11 @@ class Applied(NamedTuple):
                 known.add(key)
                 inserted += 1
         return cls(inserted, replaced, forgotten)
+
+
+class Removed(NamedTuple):
+    """What removing from a batch came to: the batch's last id, its size, and how many were removed."""
+
+    last: int
+    looked_at: int
+    removed: int

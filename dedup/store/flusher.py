@@ -8,7 +8,7 @@ import logging
 import threading
 from pathlib import Path
 
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 __all__ = ["Flusher"]
 

@@ -16,8 +16,8 @@ from dedup.core.numbers import Array
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
-from dedup.store.documents import Documents
-from dedup.store.leaving import Leaving
+from dedup.store.database.documents import Documents
+from dedup.store.given_up import GivenUp
 
 __all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
 
@@ -32,18 +32,18 @@ class TooMany(UsageError):
 
 
 class Searched(NamedTuple):
-    """What is searched: the table, whose documents they are, who leaves, and the table's snapshot."""
+    """What is searched: the table, its documents, those given up, and the snapshot."""
 
     table: Table
     documents: Documents
-    leaving: Leaving | None
+    given_up: GivenUp | None
     snapshot: Path
 
     def unfit(self) -> StoreDamaged:
         """Return the error of a table that found what the documents do not say."""
         return StoreDamaged(
             f"{self.snapshot} does not fit the documents: close the store and remove "
-            "this file, it is made anew from them"
+            "this file, it is rebuilt from them"
         )
 
 
@@ -54,13 +54,13 @@ def near(searched: Searched, value: int, k: int) -> Near:
         matches = [m for m in matches if m.distance <= k]
     if not matches:
         return []
-    leaving = searched.leaving
+    given_up = searched.given_up
     found = searched.documents.read([m.document for m in matches])
     answer = []
     for match, document in zip(matches, found, strict=True):
         if document.page.value != match.value:
             raise searched.unfit()
-        if leaving is None or not leaving.has(match.document, document.key):
+        if given_up is None or not given_up.has(match.document, document.key):
             answer.append((document, match.distance))
     return answer
 
@@ -79,7 +79,7 @@ def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> d
         offsets, ids, distances = _within(k, offsets, ids, distances)
     given = ids.tolist()
     found = searched.documents.read(given)
-    ends, nearness, leaving = offsets.tolist(), distances.tolist(), searched.leaving
+    ends, nearness, given_up = offsets.tolist(), distances.tolist(), searched.given_up
     answers: dict[int, Near] = {}
     for i in np.flatnonzero(np.diff(offsets)).tolist():
         span = slice(ends[i], ends[i + 1])
@@ -88,11 +88,11 @@ def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> d
         for document, distance in answer:
             if (document.page.value ^ value).bit_count() != distance:
                 raise searched.unfit()
-        if leaving is not None:
+        if given_up is not None:
             answer = [
                 each
                 for each, document_id in zip(answer, given[span], strict=True)
-                if not leaving.has(document_id, each[0].key)
+                if not given_up.has(document_id, each[0].key)
             ]
         if answer:
             answers[i] = answer

@@ -4,7 +4,7 @@
 
 The rule kept here: the documents are the truth. A snapshot that is missing, damaged, of another
 version, or that does not come out at the documents' count is named in the log, and the table is
-made anew from the documents.
+rebuilt from the documents.
 
 A kill between the steps of save_table leaves one of two states, and both are right:
   - the old snapshot, and every removal since it;
@@ -23,7 +23,7 @@ import numpy as np
 from dedup.core.files import replace_file
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 __all__ = ["load_table", "read_snapshot", "save_table"]
 
@@ -47,7 +47,7 @@ def load_table(path: Path, documents: Documents, k: int) -> tuple[Table, bool]:
             raise _Unfit(f"{path} comes to {len(table)} documents where {len(documents)} belong")
         due = len(documents) >= TAIL_AT_OPEN
     except _Unfit as error:
-        log.warning("%s; the table is made anew from the documents", error)
+        log.warning("%s; the table is rebuilt from the documents", error)
         due = True
     table = Table(k)
     _append(table, documents, 0)
@@ -79,7 +79,7 @@ def save_table(
 ) -> None:
     """Write the snapshot. Raises OSError; then the one before still stands.
 
-    lock is what whoever changes the documents holds; it is not held while files are written.
+    lock is the one under which documents are changed; it is not held while files are written.
     """
     with lock:
         note, removed = documents.next_id, [name for name, _ in documents.removed()]

@@ -2,41 +2,40 @@
 
     insert -> documents.mdb (committed) -> table (in memory) -> table.ndd (a snapshot, now and then)
 
-The rule kept here: insert() and forget() return when the change is committed, and what is
-committed survives the end of the process, kill -9 included. It is flushed to disk within a second
-and at close: a power cut or a crash of the operating system may lose the last second, and, on a
-file system that reorders writes, may damage documents.mdb, which is then named and refused.
+The rule kept here: insert() and forget() return when the change is committed, and what is committed
+survives kill -9. It is flushed to disk within a second and at close: a power cut may lose the last
+second, and, on a file system that reorders writes, damage documents.mdb, which is then refused.
 docs/store-format.md describes the files.
 """
 
 import contextlib
-import errno
 import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from dedup.core.folder_lock import FolderLock
 from dedup.core.numbers import Array
-from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
-from dedup.model.recipes import Recipe, recipe_of, same_recipe
+from dedup.model.recipes import same_recipe
 from dedup.model.values import Document
-from dedup.store.applied import Applied
-from dedup.store.documents import Documents
+from dedup.store.applied import Applied, Removed
+from dedup.store.database.documents import Documents
+from dedup.store.database.record_format import FORMAT
 from dedup.store.flusher import Flusher
-from dedup.store.leaving import Leaving
-from dedup.store.records import FORMAT
+from dedup.store.given_up import GivenUp
+from dedup.store.open_folder import SNAPSHOT, open_folder
 from dedup.store.search import Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
 from dedup.store.verify import Progress, Report, verify_documents
 
-__all__ = ["Store", "agreed_recipe"]
+__all__ = ["Store"]
 
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
 
@@ -45,37 +44,11 @@ log = logging.getLogger(__name__)
 _opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
-def agreed_recipe(
-    folder: Path, held: str, recipe_id: str | None = None, secret: str | None = None
-) -> Recipe:
-    """Return the recipe of a store that holds a recipe (or none yet: ""), if it is the one asked.
-
-    Raises RecipeMismatch naming both if it is another.
-    """
-    recipe = recipe_of(recipe_id or held or None, secret)
-    if held and recipe.id != held:
-        raise RecipeMismatch(
-            f"the store {folder} holds fingerprints of recipe {held!r}, which cannot be compared "
-            f"with those of {recipe.id!r}: open it with its own recipe and secret, or take "
-            "another namespace"
-        )
-    return recipe
-
-
-class Removed(NamedTuple):
-    """What removing from a batch came to: the batch's last id, its size, and how many went."""
-
-    last: int
-    looked_at: int
-    removed: int
-
-
 class Store:
     """The documents of one namespace, exactly searchable. Safe for many threads.
 
-    Made by Store.open(), ended by close(); a context manager. A folder that does not take writes
-    any more (full, read-only) makes insert() and forget() raise OSError with the path; nothing
-    that was stored is lost by that.
+    Made by Store.open(), ended by close(); a context manager. On a disk that is full or read-only
+    insert() and forget() raise OSError with the path; nothing that was stored is lost.
     """
 
     def __init__(self, folder: Path, k: int, documents: Documents, lock: FolderLock) -> None:
@@ -89,9 +62,9 @@ class Store:
         self._lock = threading.RLock()
         self._saving = threading.Lock()  # taken before the other one: one snapshot at a time
         self._closed = False
-        self._leaving: Leaving | None = None  # documents that are not answered for any more
+        self._given_up: GivenUp | None = None  # documents that are not found any more
         self._table_fits = True
-        self._snapshot = folder / "table.ndd"
+        self._snapshot = folder / SNAPSHOT
         self._table, due = load_table(self._snapshot, documents, k)
         if due:
             self._save()
@@ -112,8 +85,7 @@ class Store:
         """Open the store at <path>/<namespace>, or make it where create allows.
 
         k is the greatest Hamming distance near() looks for, in bits, 0 to 15; by default the
-        recipe's. recipe_id and secret ask for a recipe: an existing store keeps its own when none
-        is asked for, a new one takes the newest.
+        recipe's. Without recipe_id an existing store keeps its recipe, a new one takes the newest.
 
         Raises UsageError (namespace, k), RecipeMismatch if the store has another recipe,
         StoreLocked if another process holds it, StoreDamaged if documents.mdb is not what was
@@ -121,34 +93,11 @@ class Store:
         path if the folder cannot be made, read or written.
         """
         folder = Path(path) / check_namespace(namespace)
-        file, snapshot = folder / "documents.mdb", folder / "table.ndd"
-        if create:
-            folder.mkdir(parents=True, exist_ok=True)
-        elif not file.exists():
-            raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
-        lock = FolderLock(folder / "lock")
-        documents: Documents | None = None
+        documents, lock, recipe = open_folder(folder, namespace, recipe_id, secret, create=create)
         try:
-            for left in folder.glob(f".{snapshot.name}.*.tmp"):  # a snapshot that a kill cut short
-                left.unlink(missing_ok=True)
-            if snapshot.exists() and not (file.exists() and file.stat().st_size):
-                raise StoreDamaged(
-                    f"{file} is missing or empty, but {snapshot} is there: restore it from a "
-                    "copy, or move the folder away to begin anew"
-                )
-            documents = Documents(file)
-            recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
-            if not documents.recipe:
-                documents.name(namespace, recipe.id)
-            elif documents.namespace != namespace:
-                raise UsageError(
-                    f"the store {folder} belongs to the namespace {documents.namespace!r}, not "
-                    f"to {namespace!r}"
-                )
             return cls(folder, recipe.distance if k is None else k, documents, lock)
         except BaseException:
-            if documents is not None:
-                documents.close()
+            documents.close()
             lock.close()
             raise
 
@@ -170,7 +119,7 @@ class Store:
             self._check_open()
             if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
                 return False
-            return self._leaving is None or not self._leaving.has(found, key)
+            return self._given_up is None or not self._given_up.has(found, key)
 
     @property
     def k(self) -> int:
@@ -190,7 +139,7 @@ class Store:
         """Return the document with this key, or None. Raises StoreDamaged."""
         with self._lock:
             self._check_open()
-            if self._leaving is not None and key not in self:
+            if self._given_up is not None and key not in self:
                 return None
             return self._documents.get(key)
 
@@ -202,7 +151,7 @@ class Store:
         Raises StoreDamaged.
         """
         with self._lock:
-            return near(self._searched(), value, self._up_to(k))
+            return near(self._searched(), value, self._k if k is None else min(k, self._k))
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
@@ -212,17 +161,16 @@ class Store:
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         with self._lock:
-            return near_many(self._searched(), values, self._up_to(k), limit)
-
-    def _up_to(self, k: int | None) -> int:
-        return self._k if k is None or k > self._k else k
+            return near_many(
+                self._searched(), values, self._k if k is None else min(k, self._k), limit
+            )
 
     def _searched(self) -> Searched:
         """Return what is searched. Called with the lock held."""
         self._check_open()
         if not self._table_fits:
             self.widen(self._k)
-        return Searched(self._table, self._documents, self._leaving, self._snapshot)
+        return Searched(self._table, self._documents, self._given_up, self._snapshot)
 
     def insert(self, document: Document) -> None:
         """Store a document; one with the same key is replaced. Committed on return.
@@ -232,8 +180,7 @@ class Store:
         """
         same_recipe(self.recipe, document.page.recipe)
         with self._lock:
-            self._check_open()
-            self._flusher.raise_error()
+            self._check_writable()
             document_id, replaced = self._documents.insert(document)
             with self._committed():
                 if replaced is not None:
@@ -248,8 +195,7 @@ class Store:
         for document in documents:
             same_recipe(self.recipe, document.page.recipe)
         with self._lock:
-            self._check_open()
-            self._flusher.raise_error()
+            self._check_writable()
             results = self._documents.insert_many(documents)
             added = {i: d.page.value for (i, _), d in zip(results, documents, strict=True)}
             replaced = [pair for _, pair in results if pair is not None]
@@ -267,9 +213,8 @@ class Store:
     ) -> Applied:
         """Apply changes of a log in their order: (key, its document), or (key, None) to forget it.
 
-        They and the next offset of each partition are one transaction, committed on return: after
-        a kill either all of it is there or nothing is. Counts are those of applying one by one.
-        Raises as insert() does.
+        They and the next offset of each partition are one transaction, committed on return. Counts
+        are those of applying one by one. Raises as insert() does.
         """
         last = dict(changes)
         documents = [document for document in last.values() if document is not None]
@@ -277,8 +222,7 @@ class Store:
         for recipe in {document.page.recipe for _, document in changes if document is not None}:
             same_recipe(self.recipe, recipe)
         with self._lock:
-            self._check_open()
-            self._flusher.raise_error()
+            self._check_writable()
             first, known, removed = self._documents.apply(documents, forgotten, offsets)
             with self._committed():
                 for document_id, value in removed:
@@ -295,40 +239,39 @@ class Store:
             return self._documents.offsets()
 
     @property
-    def leaving(self) -> Leaving | None:
-        """What was given up and is not gone yet; None: nothing is left of it."""
+    def given_up(self) -> GivenUp | None:
+        """The documents that were given up and are not all removed yet; None: there are none."""
         with self._lock:
             self._check_open()
-            return self._leaving
+            return self._given_up
 
-    def part_with(self, partitions: Collection[int], partition_of: Callable[[str], int]) -> Leaving:
-        """Answer no more for documents of partitions of the log, whose next offsets become 0."""
+    def give_up(self, partitions: Collection[int], partition_of: Callable[[str], int]) -> GivenUp:
+        """Find no documents of these partitions of the log any more; their next offsets become 0."""
         with self._lock:
             self._check_open()
             noted = self._documents.offsets()
             self._documents.note_offsets(noted | dict.fromkeys(partitions, 0))
-            self._leaving = Leaving(partitions, partition_of, self._documents.next_id)
-            return self._leaving
+            self._given_up = GivenUp(partitions, partition_of, self._documents.next_id)
+            return self._given_up
 
-    def parted(self) -> None:
-        """Note that what leaves is gone: its partitions have no offsets any more."""
+    def given_up_removed(self) -> None:
+        """Note that all that was given up is removed: its partitions have no offsets any more."""
         with self._lock:
             self._check_open()
-            assert self._leaving is not None
-            noted, gone = self._documents.offsets(), self._leaving.partitions
+            assert self._given_up is not None
+            noted, gone = self._documents.offsets(), self._given_up.partitions
             self._documents.note_offsets({p: n for p, n in noted.items() if p not in gone})
-            self._leaving = None
+            self._given_up = None
 
     def remove_next(
         self, first: int, most: int, of: Callable[[int, Document], bool]
     ) -> Removed | None:
-        """Remove, of the next so many documents with id >= first, those of a kind; None at the end.
+        """Remove those of a kind among the next `most` documents with id >= first; None at the end.
 
         One transaction, committed on return. Raises as insert() does.
         """
         with self._lock:
-            self._check_open()
-            self._flusher.raise_error()
+            self._check_writable()
             batch = self._documents.batch(first, most)
             if not batch:
                 return None
@@ -346,8 +289,7 @@ class Store:
         Raises as insert() does.
         """
         with self._lock:
-            self._check_open()
-            self._flusher.raise_error()
+            self._check_writable()
             removed = self._documents.forget(key)
             if removed is None:
                 return False
@@ -376,7 +318,7 @@ class Store:
                 "values": stats.values,
                 "table_bytes": stats.bytes,
                 "documents_file_bytes": self._documents.file_bytes,
-                "tail_documents": self._tail(),
+                "tail_documents": self._documents.tail,
             }
 
     def verify(self, progress: Progress | None = None) -> Report:
@@ -386,22 +328,22 @@ class Store:
             return verify_documents(self._documents, self.path, progress)
 
     def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
-        """Write a snapshot if so many documents or more changed since the last, as close() does.
+        """Write a snapshot if `least` documents or more changed since the last, as close() does.
 
-        The store answers, and takes changes, while the file is written.
+        The store stays in use while the file is written.
         """
         with self._saving:
             with self._lock:
                 self._check_open()
-                due = self._table_fits and self._tail() >= least
+                due = self._table_fits and self._documents.tail >= least
             if due:
                 self._save()
 
     def close(self) -> None:
         """Flush, write a snapshot if 1000 documents or more changed since the last, and close.
 
-        A snapshot that cannot be written is a warning in the log. Raises OSError if the flush
-        fails; the store is closed all the same. Closing twice does nothing.
+        Raises OSError if the flush fails; the store is closed all the same. A snapshot that cannot
+        be written is a warning in the log. Closing twice does nothing.
         """
         with self._lock:
             if self._closed:
@@ -413,7 +355,7 @@ class Store:
             self._closed = True
             stack.callback(self._folder_lock.close)
             stack.callback(self._documents.close)
-            if self._table_fits and self._tail() >= TAIL_AT_CLOSE:
+            if self._table_fits and self._documents.tail >= TAIL_AT_CLOSE:
                 self._save()
             self._documents.sync()
 
@@ -421,19 +363,19 @@ class Store:
         if self._closed:
             raise UsageError(f"the store {self.path} is closed")
 
-    def leave(self) -> None:
-        """In a forked process: be closed. The store is its parent's, as are the locks held there."""
+    def _check_writable(self) -> None:
+        self._check_open()
+        self._flusher.raise_error()
+
+    def close_after_fork(self) -> None:
+        """Be closed in a forked process: the store is its parent's, as are the locks held there."""
         self._lock, self._saving = threading.RLock(), threading.Lock()
         self._closed = True
         self._folder_lock.close()  # the parent has it still
 
-    def _tail(self) -> int:
-        documents = self._documents
-        return documents.next_id - documents.snapshot_note + documents.removed_count
-
     @contextlib.contextmanager
     def _committed(self) -> Generator[None, None, None]:
-        """Have the table follow what was committed; made anew before its next use if it fails."""
+        """Have the table follow what was committed; if that fails, it is rebuilt before its next use."""
         self._flusher.wake()
         try:
             yield
@@ -448,10 +390,10 @@ class Store:
             log.warning("%s was not written (%s); nothing is lost", self._snapshot, error)
 
 
-def _leave() -> None:
+def _close_after_fork() -> None:
     for store in _opened:
-        store.leave()
+        store.close_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_leave)
+    os.register_at_fork(after_in_child=_close_after_fork)

@@ -14,13 +14,12 @@ from typing import IO
 
 import msgspec
 
-from dedup.core.folder_lock import FolderLock
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageError
 from dedup.model.events import decode_value, encode_value
 from dedup.model.recipes import recipe_of
 from dedup.model.values import Document
-from dedup.store.documents import Documents
-from dedup.store.records import key_digest
+from dedup.store.database.record_format import key_digest
+from dedup.store.open_folder import DOCUMENTS, locked_documents
 from dedup.store.store import Store
 from dedup.store.verify import Progress
 
@@ -87,7 +86,7 @@ def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -
     A document that is not readable is told to `fault` by its id and left out.
     Raises StoreLocked, StoreDamaged and OSError.
     """
-    with _Reader(folder) as documents:
+    with locked_documents(folder) as documents:
         total, done = len(documents), 0
         for document_id, document in documents.scan():
             done += 1
@@ -103,7 +102,7 @@ def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -
 
 def held_recipe(folder: Path) -> str:
     """Return the recipe of the store in a folder. Nothing is written; raises as export_lines()."""
-    with _Reader(folder) as documents:
+    with locked_documents(folder) as documents:
         return documents.recipe
 
 
@@ -112,7 +111,7 @@ def count_before(folder: Path, seconds: float) -> tuple[int, int]:
 
     Nothing is written. Raises StoreLocked, StoreDamaged and OSError.
     """
-    with _Reader(folder) as documents:
+    with locked_documents(folder) as documents:
         older = 0
         for document_id, document in documents.scan():
             if isinstance(document, ValueError):
@@ -208,31 +207,12 @@ def count_known(
         keys[namespace].add(key_digest(document.key))
     for namespace, folder in folders.items():
         replaced[namespace] = total[namespace] - len(keys[namespace])  # twice in the input
-        if (folder / "documents.mdb").exists():
-            with _Reader(folder) as documents:
+        if (folder / DOCUMENTS).exists():
+            with locked_documents(folder) as documents:
                 for _, held in documents.scan():
                     if not isinstance(held, ValueError):
                         replaced[namespace] += key_digest(held.key) in keys[namespace]
     return {namespace: (total[namespace], replaced[namespace]) for namespace in folders}
-
-
-class _Reader:
-    """The documents of a store, open for reading only, under its lock."""
-
-    def __init__(self, folder: Path) -> None:
-        self._lock = FolderLock(folder / "lock", read_only=True)
-        try:
-            self._documents = Documents(folder / "documents.mdb", read_only=True)
-        except BaseException:
-            self._lock.close()
-            raise
-
-    def __enter__(self) -> Documents:
-        return self._documents
-
-    def __exit__(self, *_: object) -> None:
-        self._documents.close()
-        self._lock.close()
 
 
 def _documents(file: IO[bytes], found: Survey) -> Iterator[tuple[int, bytes, str, Document]]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from dedup.core.folder_lock import FolderLock
 from dedup.model.errors import StoreDamaged
 from dedup.model.names import check_namespace
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
+from dedup.store.open_folder import DOCUMENTS, SNAPSHOT, locked_documents
 from dedup.store.snapshot import read_snapshot
 
 __all__ = ["Report", "verify_documents", "verify_store"]
@@ -46,25 +46,17 @@ class Report(msgspec.Struct, frozen=True):
 def verify_store(
     path: str | Path, namespace: str = "default", progress: Progress | None = None
 ) -> Report:
-    """Verify the store at <path>/<namespace>, reading only; nobody may hold it meanwhile.
+    """Verify the store at <path>/<namespace>, reading only; no other process may have it open.
 
     progress is called now and then with the documents done and the documents in all.
 
     Raises FileNotFoundError, StoreLocked, and StoreDamaged if documents.mdb cannot be opened.
     """
     folder = Path(path) / check_namespace(namespace)
-    file = folder / "documents.mdb"
-    if not file.exists():
+    if not (folder / DOCUMENTS).exists():
         raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
-    lock = FolderLock(folder / "lock", read_only=True)
-    try:
-        documents = Documents(file, read_only=True)
-        try:
-            return verify_documents(documents, folder, progress)
-        finally:
-            documents.close()
-    finally:
-        lock.close()
+    with locked_documents(folder) as documents:
+        return verify_documents(documents, folder, progress)
 
 
 def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
@@ -81,9 +73,9 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
             problems.append(text)
 
     try:
-        table = read_snapshot(folder / "table.ndd", documents, k=0)
+        table = read_snapshot(folder / SNAPSHOT, documents, k=0)
     except StoreDamaged as error:
-        problem(f"{error}; harmless, it is made anew when the store is opened")
+        problem(f"{error}; harmless, it is rebuilt when the store is opened")
         table = None
     note = 0 if table is None else table.note
     covered = 0 if table is None else len(table)

@@ -15,26 +15,16 @@ The rules kept here:
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
+from dedup.detector import Question
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.worker.records import Output, Record, dead_letter, judged, kept
 
-__all__ = ["Ask", "Batch", "Offsets", "Reading"]
+__all__ = ["Batch", "Offsets", "Reading"]
 
 Offsets = dict[tuple[str, int], int]  # the next offset of each (topic, partition)
-
-
-class Ask(NamedTuple):
-    """What a detector is asked about a page. exempt is a reason that keeps it, or None."""
-
-    number: int
-    page: PageFingerprint
-    key: str
-    url: str
-    exempt: str | None
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -49,7 +39,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Batch:
-    """The records of one read. Methods take the numbers that ask() and to_send() gave out."""
+    """The records of one read. Methods take the numbers that questions() and to_send() gave out."""
 
     def __init__(self, readings: Sequence[Reading]) -> None:
         """Start with readings in the order of their offsets, of any partitions."""
@@ -73,18 +63,18 @@ class Batch:
 
     # ------------------------------------------------------------------------------- deciding
 
-    def ask(self, *, in_flight: bool = False) -> list[Ask]:
-        """Return the pages to ask about: all at first, the pending ones afterwards.
+    def questions(self, *, in_flight: bool = False) -> dict[int, Question]:
+        """Return the pages to ask about, by number: all at first, the pending ones afterwards.
 
         in_flight keeps them whatever is in flight, for they waited long enough.
         """
-        asked = []
+        exempt = "in_flight" if in_flight else None
+        questions = {}
         for number in self._undecided:
             reading = self._readings[number]
             assert reading.page is not None
-            exempt = "in_flight" if in_flight else None
-            asked.append(Ask(number, reading.page, reading.key, reading.url, exempt))
-        return asked
+            questions[number] = Question(reading.page, reading.key, reading.url, exempt)
+        return questions
 
     def judge(self, number: int, verdict: Verdict) -> None:
         """Take the answer for a page."""
@@ -97,7 +87,7 @@ class Batch:
         self._count(verdict.status + (f"/{verdict.reason}" if verdict.reason else ""))
 
     def keep(self, number: int, reason: str) -> None:
-        """Keep a page that could not be judged; nobody will be called its duplicate."""
+        """Keep a page that could not be judged; no page will be called its duplicate."""
         self._undecided.pop(number, None)
         self._outputs[number] = kept(self._readings[number].record, reason)
         self._count(f"exempt/{reason}")
@@ -151,7 +141,7 @@ class Batch:
         return not (self._undecided or self._outputs or self._verdicts)
 
     def held(self) -> list[Verdict]:
-        """Return the reservations that nobody ended, to be released when the batch is given up."""
+        """Return the reservations that were not ended, to be released when the batch is given up."""
         return list(self._verdicts.values())
 
     def offsets(self) -> Offsets:

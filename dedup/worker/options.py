@@ -10,8 +10,7 @@ from typing import Literal
 import msgspec
 
 from dedup.model.errors import UsageError
-from dedup.model.names import check_namespace
-from dedup.model.policy import Scope
+from dedup.model.policy import Options
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.kafka.login import check_topic
 from dedup.worker.adapters import Format
@@ -35,11 +34,10 @@ class Config(msgspec.Struct, frozen=True):
     instance             name of a static group member, or None
     begin                where a group without offsets begins
     path, service        the folder of an embedded store, or the URLs of a table service (commas)
-    distance, total_distance, min_features   None: the recipe's
-    secret               keys the recipe
+    detector             its namespace, distances, scope and secret
     wait_seconds         how long a page waits for a near-duplicate that another worker holds
     stop_seconds         how long the batch at hand may take once the worker is told to stop
-    stall_seconds        a reader without records for so long, while there are some, is made anew
+    stall_seconds        a reader that gets no records for this long, while there are some, is replaced
     max_bytes            greater pages are not judged
     batch_records, batch_bytes   what is read at a time, at most
     threads              that read and fingerprint
@@ -53,14 +51,9 @@ class Config(msgspec.Struct, frozen=True):
     group: str
     instance: str | None = None
     begin: Literal["earliest", "latest"] = "earliest"
-    namespace: str = "default"
     path: Path | None = None
     service: str | None = None
-    distance: int | None = None
-    total_distance: int | None = None
-    min_features: int | None = None
-    scope: Scope = "global"
-    secret: str | None = None
+    detector: Options = Options()
     wait_seconds: float = 1.0
     stop_seconds: float = 20.0
     stall_seconds: float = 60.0
@@ -74,7 +67,6 @@ class Config(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise UsageError for what cannot be."""
-        check_namespace(self.namespace)
         if not self.group:
             raise UsageError("--group is empty; give the name that the workers of a crawl share")
         if (self.path is None) == (self.service is None):

@@ -7,7 +7,7 @@ until it does or the worker is told to stop; nothing is given up for it. What ca
 dead letter (a record that no topic takes), as a page kept unjudged (a fault of ours), or ends the
 worker before anything is committed (a store of another recipe, or damaged).
 
-Detector and outputs are protocols, and the clock is passed in: nothing here knows Kafka.
+Detector and outputs are interfaces, and the clock is passed in: nothing here knows Kafka.
 """
 
 import asyncio
@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.values import Verdict
-from dedup.worker.batch import Ask, Batch
+from dedup.worker.batch import Batch
 from dedup.worker.records import Output
 
-__all__ = ["Judge", "Outputs", "Pipeline", "Refused"]
+__all__ = ["Outputs", "Pipeline", "Refused"]
 
 FIRST_WAIT_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.1
@@ -37,19 +38,6 @@ class Refused(DedupError):
     def __init__(self, message: str, *, too_large: bool = False) -> None:
         super().__init__(message)
         self.too_large = too_large
-
-
-class Judge(Protocol):
-    """The detector as the pipeline sees it: in batches, without blocking the loop."""
-
-    async def reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
-        """Answer each; an exception stands for the page that it happened to."""
-
-    async def insert(self, verdicts: Sequence[Verdict]) -> int:
-        """Make pages last, in their order; return how many were late duplicates."""
-
-    async def release(self, verdicts: Sequence[Verdict]) -> None:
-        """Give reservations back."""
 
 
 class Outputs(Protocol):
@@ -75,7 +63,7 @@ class Pipeline:
 
     def __init__(
         self,
-        judge: Judge,
+        detector: AsyncDetector,
         outputs: Outputs,
         events: Events,
         *,
@@ -84,7 +72,7 @@ class Pipeline:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Make a pipeline. wait_seconds: how long a page waits for one in flight elsewhere."""
-        self._judge = judge
+        self._detector = detector
         self._outputs = outputs
         self._events = events
         self._wait_seconds = wait_seconds
@@ -112,30 +100,31 @@ class Pipeline:
 
     async def _decide(self, batch: Batch, *, in_flight: bool) -> None:
         retry = _Retry(self._sleep)
-        asks = batch.ask(in_flight=in_flight)
-        while asks:
-            again: list[Ask] = []
+        asked = batch.questions(in_flight=in_flight)
+        while asked:
+            again: dict[int, Question] = {}
             passing: Exception | None = None
-            for ask, answer in zip(asks, await self._reserve(asks), strict=True):
+            answers = await self._reserve([*asked.values()])
+            for (number, question), answer in zip(asked.items(), answers, strict=True):
                 if isinstance(answer, Verdict):
-                    batch.judge(ask.number, answer)
+                    batch.judge(number, answer)
                 elif isinstance(answer, FATAL):
                     raise answer
                 elif isinstance(answer, PASSING):
-                    again.append(ask)
+                    again[number] = question
                     passing = answer
                 else:
                     self._events.fault("judge", answer)
-                    batch.keep(ask.number, "error")
+                    batch.keep(number, "error")
             if passing is None:
                 return
             self._events.fault("reserve", passing)
-            asks = again
+            asked = again
             await retry.wait()
 
-    async def _reserve(self, asks: Sequence[Ask]) -> list[Verdict | Exception]:
-        """Ask the judge; when cancelled, wait for the answer and give back what it took."""
-        asking = asyncio.ensure_future(self._judge.reserve(asks))
+    async def _reserve(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        """Ask the detector; when cancelled, wait for the answer and give back what it took."""
+        asking = asyncio.ensure_future(self._detector.reserve_many(questions))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -146,7 +135,7 @@ class Pipeline:
         if not verdicts:
             return
         try:
-            await self._judge.release(verdicts)
+            await self._detector.release_many(verdicts)
         except Exception as error:  # they expire
             self._events.fault("release", error)
         else:
@@ -182,7 +171,7 @@ class Pipeline:
                 inserting = inserting[:1]
             numbers, verdicts = zip(*inserting, strict=True)
             try:
-                late = await self._judge.insert(verdicts)
+                late = sum(await self._detector.insert_many(verdicts))
             except FATAL:
                 raise
             except PASSING as error:

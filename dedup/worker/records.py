@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from dedup.model.values import Verdict
+from dedup.model.verdict_forms import to_headers
 
 __all__ = ["Output", "Record", "Way", "dead_letter", "judged", "kept", "record_of"]
 
@@ -61,17 +62,8 @@ def judged(record: Record, verdict: Verdict) -> Output:
     """Return the output of a judged page; raises ValueError while its verdict is pending."""
     if verdict.status == "pending":
         raise ValueError(f"{verdict.key!r} is not decided yet")
-    ours: dict[str, object] = {"status": verdict.status}
-    if verdict.reason:
-        ours["reason"] = verdict.reason
-    if verdict.of is not None:
-        ours |= {
-            "of": verdict.of,
-            "distance": verdict.distance,
-            "check_distance": verdict.check_distance,
-        }
     way: Way = "duplicates" if verdict.status == "near_duplicate" else "unique"
-    return _output(record, way, ours.items())
+    return _output(record, way, to_headers(verdict).items())
 
 
 def kept(record: Record, reason: str) -> Output:

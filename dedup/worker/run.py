@@ -1,4 +1,4 @@
-"""The worker's loop: a group member that reads, a pipeline that settles, and somebody who watches.
+"""The worker's loop: a group member that reads, a pipeline that settles, and a task that watches.
 
     poll -> fingerprints (threads) -> queue -> settle -> commit
     on a rebalance, and at the end: the batch at hand is finished, or given up and read again
@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, Self
+from typing import Any
 
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -25,23 +25,21 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-import dedup.detector.detector
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
-from dedup.model.recipes import Recipe
 from dedup.wire.kafka.group import Member
 from dedup.wire.kafka.supervision import KafkaUnavailable
 from dedup.worker.adapters import adapter
 from dedup.worker.batch import Batch, Reading
-from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.metrics import Health, Metrics
+from dedup.worker.opening import open_detector
 from dedup.worker.options import Config
 from dedup.worker.outputs import OutputTopics, ensure_topics
-from dedup.worker.pipeline import Events, Judge, Pipeline
+from dedup.worker.pipeline import Events, Pipeline
 from dedup.worker.progress import Progress
+from dedup.worker.reader import Reader
 from dedup.worker.records import Record, record_of
-from dedup.worker.remote import RemoteJudge
 
 __all__ = ["Worker"]
 
@@ -57,25 +55,13 @@ FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 15.0
 
 GIVE_UP_SECONDS = 15.0  # that releasing its reservations may take
-FUTILE_READERS = 2  # that meet the same unreadable record before it is said
+FUTILE_READERS = 2  # that meet the same unreadable record before the worker says so
 
 REFUSED = (
     AuthenticationFailedError,
     GroupAuthorizationFailedError,
     TopicAuthorizationFailedError,
 )
-
-
-class OpenJudge(Judge, Protocol):
-    """A judge that is open, with the recipe that pages are read under."""
-
-    recipe: Recipe
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close."""
 
 
 class Worker:
@@ -112,9 +98,9 @@ class Worker:
 
     async def _work(self) -> None:
         config = self._config
-        async with await self._open_judge() as judge:
+        async with await open_detector(config, self._fault) as detector:
             self._pipeline = Pipeline(
-                judge,
+                detector,
                 self._outputs,
                 Events(self._fault, self._count),
                 wait_seconds=config.wait_seconds,
@@ -122,7 +108,7 @@ class Worker:
             )
             fault = _threadsafe(asyncio.get_running_loop(), self._fault)
             read = adapter(config.format, max_bytes=config.max_bytes)
-            with Reader(read, judge.recipe, config.threads, fault) as reader:
+            with Reader(read, detector.recipe, config.threads, fault) as reader:
                 try:
                     await self._supervise(reader)
                 finally:
@@ -131,22 +117,6 @@ class Worker:
                     if self._member is not None:
                         await self._member.stop()
                     await self._outputs.stop()
-
-    async def _open_judge(self) -> OpenJudge:
-        config = self._config
-        if config.service is not None:
-            return await RemoteJudge.open(config, self._fault)
-        assert config.path is not None
-        detector = dedup.detector.detector.open(
-            config.path,
-            namespace=config.namespace,
-            distance=config.distance,
-            total_distance=config.total_distance,
-            min_features=config.min_features,
-            scope=config.scope,
-            secret=config.secret,
-        )
-        return EmbeddedJudge(detector)
 
     async def _until(self, stop: asyncio.Event, working: Awaitable[None]) -> None:
         """Work until it ends or fails, or until told to stop."""
@@ -269,7 +239,7 @@ class Worker:
         epoch, size, records = member.epoch, 0, list[Record]()
         while found:
             self._progress.at_hand += len(found)
-            if member.epoch != epoch:  # what came before belongs to whoever has it now
+            if member.epoch != epoch:  # what came before belongs to another member now
                 self._progress.at_hand -= len(records)
                 epoch, size, records = member.epoch, 0, []
             records += [record_of(each) for each in found]

@@ -3,8 +3,8 @@
  *
  *     input = key (16 bytes), the bytes that are hashed and taken for hashes and weights
  */
-#include "hash/hash.h"
 #include "fuzz.h"
+#include "hash/hash.h"
 
 #define PADDING 16
 

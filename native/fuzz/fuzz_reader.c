@@ -7,8 +7,8 @@
  * memory, with its words kept or not; its fingerprints are those that its words come to by plain
  * arithmetic; memory stays within a multiple of the page.
  */
-#include "hash/hash.h"
 #include "fuzz.h"
+#include "hash/hash.h"
 
 enum { AS_TEXT = 1, WITH_KEY = 2, NO_DIRECTORY = 4 }; /* and 3 bits of alignment above */
 

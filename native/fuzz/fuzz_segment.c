@@ -9,6 +9,7 @@
  */
 #include "base/checksum.h"
 #include "fuzz.h"
+#include "ndd_bulk.h"
 
 enum { PUT_RIGHT = 16 }; /* below it: k of the probes */
 

@@ -7,6 +7,7 @@
  * pairs and clusters are those of a scan.
  */
 #include "fuzz.h"
+#include "ndd_bulk.h"
 
 enum { PAIRS = 1 }; /* else operations */
 

@@ -135,7 +135,7 @@ class Runner:
             guided = options(name, self._seconds) if self._libfuzzer else []
             return [program, *guided, folder]
         if self._atheris:
-            script = [sys.executable, "tests/support/fuzz_atheris.py", name]
+            script = [sys.executable, "tests/support", "fuzz_atheris", name]
             return [*script, *options(name, self._seconds), folder]
         return [sys.executable, "tests/support/fuzzing.py", name, folder]
 
@@ -201,7 +201,7 @@ def main() -> int:
     share = max(1, seconds // -(-len(names) // jobs) - START_SECONDS)
     print(f"C harnesses {guide[0]}, Python harnesses {guide[1]}; {share} s each, {jobs} at a time")
     FOUND.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "tests/support/make_corpus.py", CORPUS], check=True)
+    subprocess.run([sys.executable, "tests/support", "make_corpus", CORPUS], check=True)
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # stores are written there
     with (
         tempfile.TemporaryDirectory(dir=memory, prefix="dedup-fuzz-") as folder,

@@ -1,5 +1,6 @@
 /*
- * ndd.h - the native core of dedup, whole.
+ * ndd.h - the native core of dedup: what every user of it needs. ndd_bulk.h has what searches many
+ * fingerprints at once, ndd_paper.h the structures of the paper that it is measured against.
  *
  * Two faces, which meet only in a 64-bit fingerprint:
  *
@@ -9,7 +10,7 @@
  * Rules kept by every function here:
  *   - A function that can fail returns an ndd_status: 0 (NDD_OK) is success, everything else is an
  *     error that ndd_strerror() puts into words. On an error no output argument has been written,
- *     unless the function says otherwise, and every handle is as it was before the call.
+ *     unless the function says otherwise, and every handle is unchanged.
  *   - Handles are opaque. What ..._open made, ..._close frees; closing NULL does nothing.
  *   - Nothing here reads a file, a clock, an environment variable or a global that changes, and
  *     nothing prints. Bytes come in, values go out, the same on every machine and endianness.
@@ -32,10 +33,10 @@ extern "C" {
 
 typedef enum ndd_status {
     NDD_OK = 0,
-    NDD_NO_MEMORY = 1,    /* an allocation failed; the handle is as it was */
+    NDD_NO_MEMORY = 1,    /* an allocation failed; the handle is unchanged */
     NDD_BAD_ARGUMENT = 2, /* an argument outside what the function states */
     NDD_BAD_DISTANCE = 3, /* k outside 0..15 */
-    NDD_CUT = 4,          /* a saved table ends before its content does */
+    NDD_TRUNCATED = 4,    /* a saved table ends before its content does */
     NDD_DAMAGED = 5,      /* a saved table's bytes are not those that were saved */
     NDD_BAD_FORMAT = 6,   /* not a saved table */
     NDD_BAD_VERSION = 7,  /* a saved table of a format version this library does not read */
@@ -47,7 +48,7 @@ const char *ndd_strerror(int status);
 
 /* ------------------------------------------------------------------------------------ hashes */
 
-/* A secret that keys every hash of a recipe, so that nobody can craft collisions without it.
+/* A secret that keys every hash of a recipe, so that collisions cannot be crafted without it.
  * {0, 0} is the public recipe. */
 typedef struct ndd_key {
     uint64_t k0;
@@ -82,7 +83,7 @@ int ndd_distance(uint64_t a, uint64_t b);
 
 /* ------------------------------------------------------------------------------------ reader */
 
-/* What one page came to. */
+/* The fingerprints of one page, and what was counted on the way. */
 typedef struct ndd_page {
     uint64_t value;      /* simhash of the weighted words of the main content */
     uint64_t check;      /* simhash of its distinct 3-token shingles, unweighted */
@@ -115,9 +116,9 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
                          const uint8_t *directory, size_t directory_length, ndd_key key,
                          ndd_page *page);
 
-/* 1 when nothing in the first 4096 bytes of a page speaks against UTF-8: every "charset" or
- * "encoding" that stands in them before '=' is given that one, there is no NUL and no ESC, as UTF-16
- * and ISO-2022-JP have them, and no byte with which a byte order mark begins. 0: look closer. */
+/* 1 when nothing in the first 4096 bytes of a page contradicts UTF-8: every "charset=" or "encoding="
+ * in them names it, there is no NUL (as in UTF-16) and no ESC (as in ISO-2022-JP), and no byte order mark
+ * begins the page. 0: the encoding must be detected. */
 int ndd_seems_utf8(const uint8_t *html, size_t n);
 
 /* Reads plain text: one block without markup or links. */
@@ -141,15 +142,14 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
  * while one thread is inside another function, no other thread may be inside the same table. A
- * table holds no lock; who shares one brings a lock of many readers or one writer, as dedup/table.py
- * does, and lets go of it between the parts of a large insert. A probe changes nothing but its
- * answer, so probes of several threads share no memory that is written. Different handles have
- * nothing in common.
+ * table holds no lock; a program that shares one uses a read-write lock, as dedup/table.py does, and
+ * releases it between the parts of a large insert. A probe changes nothing but its answer, so probes of
+ * several threads share no memory that is written. Different handles have nothing in common.
  */
 typedef struct ndd_table ndd_table;
 
-/* What a table saves, memory or time; auto: time while it is small, more and more memory as it
- * grows. Decides how fast a probe is, never what it finds. */
+/* What a table is optimised for, memory or time; auto: time while it is small, memory more and more as
+ * it grows. This decides how fast a probe is, never what it finds. */
 typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1, NDD_FAST = 2 } ndd_preset;
 
 typedef struct ndd_match {
@@ -174,11 +174,11 @@ ndd_status ndd_table_open(uint32_t k, ndd_table **table);
 ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table);
 void ndd_table_close(ndd_table *table);
 
-/* Makes room for so many distinct values in one step. Optional. */
+/* Makes room for `values` distinct values in one step. Optional. */
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values);
 
-/* A hint that so many pairs are inserted soon, by several calls: where the table must grow, it grows
- * for as many of them as were new so far. */
+/* A hint that `pairs` pairs will be inserted by the next calls: when the table must grow, it grows for
+ * all of them, at the share of new values seen so far. */
 void ndd_table_expect(ndd_table *table, uint64_t pairs);
 
 /* Stores n pairs; *inserted counts those that were not there before. On NDD_NO_MEMORY the first
@@ -231,31 +231,12 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
-/* Those of the values at begin .. end - 1, where the places of all are 0 .. stats.values - 1; returns how
- * many they are, and only that where there are no arrays. A removal moves the last value into the gap and
- * an insert takes the place after it: so whoever lists a table part by part from its end on, while it is
- * changed in between, lists every pair that was there all the time. */
+/* The pairs of the values at places begin .. end - 1; the places of all are 0 .. stats.values - 1. Returns
+ * how many pairs they are; without arrays, only that. A removal moves the last value into the gap and an
+ * insert appends. So listing a table part by part, from its end to its beginning, while it changes in
+ * between, gives every pair that was in it all the time. */
 uint64_t ndd_table_list_part(const ndd_table *table, uint64_t begin, uint64_t end, uint64_t *values,
                              uint64_t *documents);
-
-/* ------------------------------------------------------------------------------- segments */
-
-/*
- * An immutable table as bytes that are searched where they are, such as a mapped file
- * (docs/segment-format.md). Any number of threads may use one at once.
- */
-typedef struct ndd_segment ndd_segment;
-
-typedef struct ndd_segment_stats {
-    uint64_t values;    /* distinct fingerprints */
-    uint64_t documents; /* pairs (value, document) */
-    uint64_t bytes;     /* of all */
-    uint64_t note;      /* a number of the caller's */
-    uint32_t k;         /* the greatest distance it was made for */
-    uint32_t blocks;    /* block tables searched by a probe */
-    uint32_t keys;      /* buckets visited by a probe */
-    uint32_t reserved;  /* 0 */
-} ndd_segment_stats;
 
 /* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
@@ -265,211 +246,6 @@ ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *document
                                 uint64_t *size);
 ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,
                           uint8_t *bytes, uint64_t size);
-
-/* The size of the segment of n pairs, sorted as above, for distances up to k; and its bytes, into
- * `size` of them. NDD_BAD_ARGUMENT when they are not sorted, or the size is another. */
-ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
-                            uint64_t *size);
-ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
-                             uint64_t note, uint8_t *bytes, uint64_t size);
-
-/* Opens a segment: its bytes, at an address that is a multiple of 8, must stay as they are until
- * ..._close, which leaves them to the caller. Every byte is read and every rule is proven first;
- * what is cut, altered or of another format or version is refused with the matching status, and
- * *reason (static) says what was found. */
-ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **segment,
-                            const char **reason);
-void ndd_segment_close(ndd_segment *segment);
-void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats);
-
-/* As ndd_table_probe, for any k up to that of the segment, else NDD_BAD_DISTANCE. */
-ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
-                             uint64_t limit, ndd_answer *answer);
-
-/* As ndd_table_has and ndd_table_list. */
-void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
-                     size_t n, uint8_t *found);
-void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
-
-/* ------------------------------------------------------------------------------- all pairs */
-
-/* Pairs of fingerprints, 2 numbers each. */
-typedef struct ndd_pairs ndd_pairs;
-
-ndd_status ndd_pairs_open(ndd_pairs **pairs);
-void ndd_pairs_close(ndd_pairs *pairs);
-
-/* All pairs (a, b) of n values that lie within k of each other: a < b, each pair once, sorted; a
- * value that occurs more than once gives (a, a) once. */
-ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs *pairs);
-
-/* The pairs found last: *count pairs at *values, 2 * count numbers; the memory is the handle's. */
-void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *count);
-
-/* Connected components of the graph of those pairs: labels[i] is the smallest index of a value in
- * the component of values[i]. Components chain: two members may lie further apart than k. */
-ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
-
-/* The same in parts, for several threads or less memory. ndd_distinct sorts n values, moves one of
- * each to the front, *distinct of them, and gives (x, x) for what was there more than once. */
-ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct);
-
-/* Up to `capacity` masks such that every pair of so many values within k is equal under one of them;
- * *count is how many there are, 0 when comparing all pairs is sooner done. */
-ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
-                           uint32_t *count);
-
-/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]; with a split
- * other than 0 only those with a < split <= b. More than `most` are NDD_TOO_LARGE. */
-ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
-                         uint32_t count, uint32_t block, uint64_t split, size_t most,
-                         ndd_pairs *pairs);
-
-/* Merges n sorted runs of counts[i] pairs, which lie side by side, into one of them all. */
-ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
-                           uint64_t *merged);
-
-/* Clusters of n places, where places[2 * i] and places[2 * i + 1] are connected: each place has a
- * parent that is smaller, or itself, as all have in the beginning. Flattened, it is the smallest place
- * of the cluster. */
-ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
-void ndd_flatten(uint64_t *parents, uint64_t n);
-
-/* ----------------------------------------------------------------------------------- batch */
-
-/*
- * Many queries, known at once, against a stream of fingerprints that is never held: the batch
- * problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, exactly (native/src/bulk/batch.h tells
- * how). Any number of threads may probe the same queries at once, each with hits of its own.
- */
-typedef struct ndd_queries ndd_queries;
-
-typedef struct ndd_queries_stats {
-    uint64_t queries;
-    uint64_t bytes;       /* memory held */
-    double passing;       /* share of a uniform stream that passes the filter by chance; 1: no filter */
-    uint32_t k;
-    uint32_t filter_bits; /* of a key of the filter; 0: no filter */
-} ndd_queries_stats;
-
-typedef struct ndd_hit {
-    uint64_t query;    /* index of the query */
-    uint64_t position; /* of the fingerprint in the stream */
-    uint32_t distance;
-    uint32_t reserved; /* 0 */
-} ndd_hit;
-
-/* n queries, fewer than 2^31, repeated ones too. memory is what the filter's bitmaps may
- * take, in bytes; coarse ones (an eighth at most) and the table of the queries come on top. */
-ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
-                            ndd_queries **queries);
-void ndd_queries_close(ndd_queries *queries);
-void ndd_queries_stats_get(const ndd_queries *queries, ndd_queries_stats *stats);
-
-/* The matches of a piece of the stream; reused from call to call. One thread at a time. */
-typedef struct ndd_hits ndd_hits;
-
-ndd_status ndd_hits_open(ndd_hits **hits);
-void ndd_hits_close(ndd_hits *hits);
-
-/* Finds every pair of a query and one of the next n fingerprints that lie within k of each other;
- * values[0] has the position `first`. Sorted by position, then distance, then query. The memory is
- * the handle's and holds until its next use. After an error it holds nothing. */
-ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values, size_t n,
-                             uint64_t first, ndd_hits *hits);
-void ndd_hits_get(const ndd_hits *hits, const ndd_hit **items, uint64_t *count);
-
-/* Numbers first .. first + n - 1 of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
- * from a seed: spread evenly, all different, any of them at once. For measuring and testing. */
-void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
-
-/* --------------------------------------------- the paper's designs, and compressed fingerprints */
-
-/* One block table of a design: what a probe of it looks up (native/src/design/design.h). */
-typedef struct ndd_block {
-    uint64_t mask;      /* the bits of its key */
-    uint64_t flips;     /* those that a probe flips, */
-    uint32_t threshold; /* at most so many at once */
-    uint32_t bits;      /* of its key */
-    double bytes;       /* expected memory of the block table, of values spread evenly */
-    double visit_ns;    /* estimated time of one key among many, on one common machine */
-} ndd_block;
-
-/* The design that a table of so many values has: up to `capacity` of its block tables; *count is how
- * many there are, 0 when a probe had better compare with every value. */
-ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
-                          size_t capacity, uint32_t *count);
-
-/* The same of a segment, whose values are all compared when the one block table has a key of no bits. */
-ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
-                                  uint32_t *count);
-
-typedef enum ndd_codec {
-    NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */
-    NDD_HUFFMAN = 1,      /* the paper's, section 3.2: blocks of 1024 bytes */
-    NDD_ELIAS_FANO = 2    /* smaller, and faster to decode */
-} ndd_codec;
-
-/* The reference: sorted tables of permuted fingerprints, in a design of Manku, Jain and Das Sarma
- * (WWW 2007, section 3.1). It cuts the 64 bits into levels[0] blocks and has a table for each choice
- * of levels[0] - k of them to come first; of what is left out, levels[1] blocks are made and chosen
- * from in the same way, and so on. Every level has more than k blocks and no more than there are
- * bits left. At most NDD_PERMUTED_TABLES tables, else NDD_TOO_LARGE. A codec keeps them compressed.
- * Immutable; any number of threads may probe at once. */
-#define NDD_PERMUTED_TABLES 4096
-
-typedef struct ndd_permuted ndd_permuted;
-
-/* The values should be distinct: one that occurs twice is found twice. */
-ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
-                             size_t level_count, ndd_codec codec, ndd_permuted **permuted);
-void ndd_permuted_close(ndd_permuted *permuted);
-
-/* The prefix of up to `capacity` tables, as a mask of a fingerprint; *count is how many there are, and
- * *bytes their memory. */
-void ndd_permuted_get(const ndd_permuted *permuted, uint64_t *prefixes, size_t capacity,
-                      uint32_t *count, uint64_t *bytes);
-
-/* Finds, for each of n values, the stored ones within k, each once, in no order; their document is 0.
- * The matches of query i are offsets[i] to offsets[i + 1] - 1 of n + 1 offsets; those from `capacity`
- * on are counted and not written. *candidates counts the fingerprints compared. */
-ndd_status ndd_permuted_probe(const ndd_permuted *permuted, const uint64_t *values, size_t n,
-                              uint64_t *offsets, ndd_match *matches, size_t capacity,
-                              uint64_t *candidates);
-
-/* Sorted fingerprints as few bytes, searched as they are; equal ones are kept. */
-typedef struct ndd_compressed ndd_compressed;
-
-/* Compresses n fingerprints, which are in order, or NDD_BAD_ARGUMENT. */
-ndd_status ndd_compress(ndd_codec codec, const uint64_t *values, size_t n,
-                        ndd_compressed **compressed);
-
-/* Opens such bytes in place; they must stay while the handle does. All of them are checked: what is
- * cut, altered, or of another format or version is refused with the matching status, and *reason
- * (static, never NULL after an error) says what was found. */
-ndd_status ndd_compressed_open(const uint8_t *bytes, uint64_t size, ndd_compressed **compressed,
-                               const char **reason);
-void ndd_compressed_close(ndd_compressed *compressed);
-
-/* The bytes, how many, the codec, and the number of fingerprints. */
-void ndd_compressed_get(const ndd_compressed *compressed, const uint8_t **bytes, uint64_t *size,
-                        ndd_codec *codec, uint64_t *count);
-
-/* All fingerprints, in order. */
-void ndd_compressed_decode(const ndd_compressed *compressed, uint64_t *values);
-
-/* The same piece by piece: decodes whole blocks from *block on (0 at first) while they fit into
- * `capacity` values, which is NDD_COMPRESSED_BLOCK or more; *count of them, 0 at the end, and *block
- * is where to go on. Without values they are only counted. */
-#define NDD_COMPRESSED_BLOCK 8192
-ndd_status ndd_compressed_next(const ndd_compressed *compressed, uint64_t *block, uint64_t *values,
-                               size_t capacity, size_t *count);
-
-/* The fingerprints that share the first prefix_bits (0..64) bits of a value and lie within k (0..64)
- * of it, in order: *count of them; those from `capacity` on are not written. */
-ndd_status ndd_compressed_probe(const ndd_compressed *compressed, uint64_t value, uint32_t k,
-                                uint32_t prefix_bits, uint64_t *values, size_t capacity,
-                                size_t *count);
 
 /* cffi: end */
 

@@ -1,6 +1,6 @@
 /* Included before everything else when the reader is built a second time, with NDD_PORTABLE: gives
- * its functions names of their own, so that a test can hold both. Whoever misses one here is told so
- * by the linker. */
+ * its functions names of their own, so that a test can hold both. The linker reports a name that
+ * is missing here. */
 #ifndef PORTABLE_H
 #define PORTABLE_H
 

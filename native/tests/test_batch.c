@@ -1,52 +1,14 @@
 /*
- * Batch search under failing allocations, with the sources inside so that the n-th one can fail.
+ * Batch search under failing allocations.
  * (What it finds is compared with a scan in tests/core/test_batch.py.)
  */
-#define _DEFAULT_SOURCE
-
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
-
-static int64_t allocations_left = -1; /* before one fails, and all after it; negative: none fails */
-
-static int may_allocate(void) {
-    if (allocations_left < 0) return 1;
-    if (allocations_left == 0) return 0;
-    allocations_left--;
-    return 1;
-}
-
-static void *test_malloc(size_t n) { return may_allocate() ? malloc(n) : NULL; }
-static void *test_calloc(size_t n, size_t size) { return may_allocate() ? calloc(n, size) : NULL; }
-static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p, n) : NULL; }
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
-#include "bulk/batch.c"
-#include "bulk/batch_probe.c"
-#include "base/checksum.c"
-#include "design/design.c"
-#include "table/documents.c"
-#include "base/memory.c"
-#include "table/numbers.c"
-#include "table/pair_sort.c"
-#include "design/radix.c"
-#include "table/table.c"
-#include "table/table_format.c"
-#include "table/table_crowd.c"
-#include "table/table_crowd_near.c"
-#include "table/table_index.c"
-#include "table/table_lines.c"
-#include "table/table_list.c"
-#include "table/table_probe.c"
-#include "table/trie.c"
-#undef malloc
-#undef calloc
-#undef realloc
+#include "instrumented.h"
+#include "ndd_bulk.h"
 
 enum { N = 3000 };
 

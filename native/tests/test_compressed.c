@@ -1,72 +1,12 @@
-/*
- * Compressed fingerprints and the paper's designs, against plain copies and scans.
- *
- * The sources are part of this program, so that it can make the n-th allocation fail.
- */
+/* Compressed fingerprints against plain copies and scans. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-
-static int64_t allocations_left = -1; /* before one fails, and all after it; negative: none fails */
-
-static int may_allocate(void) {
-    if (allocations_left < 0) return 1;
-    if (allocations_left == 0) return 0;
-    allocations_left--;
-    return 1;
-}
-
-static void *test_malloc(size_t n) { return may_allocate() ? malloc(n) : NULL; }
-static void *test_calloc(size_t n, size_t size) { return may_allocate() ? calloc(n, size) : NULL; }
-static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p, n) : NULL; }
-
-static uint64_t reads; /* of interpolation searches */
-#define COUNT_READ() (reads++)
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
-#include "paper/codec_elias_fano.c"
-#include "paper/codec_huffman.c"
-#include "paper/compressed.c"
-#include "paper/permuted.c"
-#undef malloc
-#undef calloc
-#undef realloc
-
-static unsigned long long random_state = 0x1234567887654321ULL;
-
-static int compare(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-#define KINDS 6
-
-/* Sorted values: spread, with many equal, crowded at one place, the extremes, in clusters, dense. */
-static void make_values(int kind, uint64_t *values, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint64_t x = random_bits(&random_state);
-        switch (kind) {
-        case 0: values[i] = x; break;
-        case 1: values[i] = x % 5 * UINT64_C(0x3333333333333333); break;
-        case 2: values[i] = i % 10 == 0 ? x : UINT64_C(0xfeedfacefeed0000) | (x & 0xff); break;
-        case 3: values[i] = x % 2 == 0 ? 0 : UINT64_MAX; break;
-        case 4: values[i] = (x % 20) * UINT64_C(0x0ddba11deadbeef5) ^ UINT64_C(1) << (x >> 32) % 64; break;
-        default: values[i] = UINT64_MAX - x % (4 * n); break;
-        }
-    }
-    if (n > 0) qsort(values, n, sizeof *values, compare);
-}
-
-static uint64_t make_query(const uint64_t *values, size_t n) {
-    uint64_t x = random_bits(&random_state);
-    if (n == 0 || x % 3 == 0) return random_bits(&random_state);
-    uint64_t value = values[x / 3 % n];
-    return x % 2 == 0 ? value : value ^ UINT64_C(1) << (x >> 50) % 64;
-}
+#include "base/checksum.h"
+#include "instrumented.h"
+#include "paper/compressed.h"
+#include "sorted_values.h"
 
 static void check_probes(const ndd_compressed *compressed, const uint64_t *values, size_t n) {
     static const uint32_t prefixes[] = {0, 1, 8, 16, 31, 50, 63, 64};
@@ -184,7 +124,7 @@ static void test_what_is_refused(void) {
         memcpy(copy, bytes, size);
         copy[size] = 0;
         for (uint64_t cut = 0; cut < size; cut++) {
-            CHECK(ndd_compressed_open(copy, cut, &opened, &reason) == NDD_CUT);
+            CHECK(ndd_compressed_open(copy, cut, &opened, &reason) == NDD_TRUNCATED);
         }
         CHECK(ndd_compressed_open(copy, size + 1, &opened, &reason) == NDD_DAMAGED);
         for (uint64_t at = 0; at < size; at++) {
@@ -236,7 +176,7 @@ static void test_what_the_checksums_do_not_cover(void) {
         }
         CHECK(refused > 8 * 100);
         if (codec == NDD_HUFFMAN) { /* two blocks in each other's place */
-            uint8_t *keys = copy + HEADER + LENGTHS, *blocks = keys + 8 * made->numbers[0], other[BLOCK_BYTES];
+            uint8_t *keys = copy + HEADER + LENGTHS_BYTES, *blocks = keys + 8 * made->numbers[0], other[BLOCK_BYTES];
             CHECK(made->numbers[0] >= 2);
             memcpy(other, keys, 8);
             memcpy(keys, keys + 8, 8);
@@ -251,121 +191,6 @@ static void test_what_the_checksums_do_not_cover(void) {
         ndd_compressed_close(made);
         free(copy);
     }
-}
-
-/* However crowded, a search ends; and on numbers that are spread evenly it guesses well. */
-static void test_interpolation_of_many(void) {
-    static uint64_t values[1 << 16];
-    for (size_t i = 0; i < 1 << 16; i++) values[i] = i;
-    values[(1 << 16) - 1] = UINT64_MAX;
-    for (uint64_t wanted = 0; wanted < 1 << 16; wanted += 997) {
-        reads = 0;
-        CHECK(interpolate(values, 1 << 16, wanted, 0) == wanted);
-        CHECK(reads <= GUESSES + 16);
-    }
-    make_values(0, values, 1 << 16);
-    reads = 0;
-    for (int round = 0; round < 1000; round++) {
-        (void)interpolate(values, 1 << 16, random_bits(&random_state), 0);
-    }
-    CHECK(reads < 5 * 1000); /* halving alone takes 13 */
-}
-
-static void test_interpolation(void) {
-    static uint64_t values[3000];
-    for (int kind = 0; kind < KINDS; kind++) {
-        for (size_t n = 0; n <= 3000; n = n < 20 ? n + 1 : n * 3) {
-            make_values(kind, values, n);
-            for (int round = 0; round < 200; round++) {
-                uint64_t wanted = round == 0 ? 0 : round == 1 ? UINT64_MAX : make_query(values, n);
-                reads = 0;
-                size_t at = interpolate(values, n, wanted, 0);
-                CHECK(reads <= GUESSES + 12); /* 3000 < 2^12 */
-                CHECK(at == 0 || values[at - 1] < wanted);
-                CHECK(at == n || values[at] >= wanted);
-            }
-        }
-    }
-}
-
-static void check_tables(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
-                         size_t level_count, ndd_codec codec, uint32_t tables) {
-    ndd_permuted *permuted;
-    CHECK(ndd_permuted_open(values, n, k, levels, level_count, codec, &permuted) == NDD_OK);
-    static uint64_t prefixes[NDD_PERMUTED_TABLES];
-    uint32_t count;
-    uint64_t bytes;
-    ndd_permuted_get(permuted, prefixes, NDD_PERMUTED_TABLES, &count, &bytes);
-    CHECK(count == tables);
-    if (codec == NDD_UNCOMPRESSED) CHECK(bytes == 8 * n * tables);
-    static ndd_match matches[4000];
-    for (int round = 0; round < 60; round++) {
-        uint64_t query = make_query(values, n), offsets[2], candidates;
-        CHECK(ndd_permuted_probe(permuted, &query, 1, offsets, matches, 4000, &candidates) == NDD_OK);
-        size_t expected = 0;
-        for (size_t i = 0; i < n; i++) {
-            if (count_bits(values[i] ^ query) > (int)k) continue;
-            expected++;
-            int times = 0;
-            for (size_t j = 0; j < offsets[1]; j++) times += matches[j].value == values[i];
-            CHECK(times == 1);
-        }
-        CHECK(offsets[0] == 0 && offsets[1] == expected && candidates >= expected);
-    }
-    ndd_permuted_close(permuted);
-}
-
-static void check_design(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
-                         size_t level_count, uint32_t tables) {
-    for (ndd_codec codec = NDD_UNCOMPRESSED; codec <= NDD_ELIAS_FANO; codec++) {
-        check_tables(values, n, k, levels, level_count, codec, tables);
-    }
-}
-
-static void test_designs(void) {
-    static uint64_t values[2000];
-    for (int kind = 0; kind < KINDS; kind++) {
-        make_values(kind, values, 2000);
-        size_t n = 1;
-        for (size_t i = 1; i < 2000; i++) {
-            if (values[i] != values[n - 1]) values[n++] = values[i];
-        }
-        check_design(values, n, 3, (uint32_t[]){6}, 1, 20);
-        check_design(values, n, 3, (uint32_t[]){4, 4}, 2, 16);
-        check_design(values, n, 3, (uint32_t[]){5}, 1, 10);
-        check_design(values, n, 3, (uint32_t[]){4}, 1, 4);
-        check_design(values, n, 0, (uint32_t[]){1}, 1, 1);
-        check_design(values, n, 1, (uint32_t[]){64}, 1, 64);
-        check_design(values, n, 7, (uint32_t[]){8}, 1, 8);
-        check_design(values, n, 2, (uint32_t[]){3, 3, 3}, 3, 27);
-        check_design(values, 0, 3, (uint32_t[]){4}, 1, 4);
-    }
-    ndd_permuted *none;
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){3}, 1, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){65}, 1, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){4, 49}, 2, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){4}, 1, (ndd_codec)3, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 3, NULL, 0, NDD_UNCOMPRESSED, &none) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_permuted_open(values, 1, 16, (uint32_t[]){17}, 1, NDD_UNCOMPRESSED, &none) == NDD_BAD_DISTANCE);
-    CHECK(ndd_permuted_open(values, 1, 3, (uint32_t[]){64}, 1, NDD_UNCOMPRESSED, &none) == NDD_TOO_LARGE);
-}
-
-static void test_the_design_of_a_table(void) {
-    ndd_block blocks[64];
-    for (uint32_t k = 0; k <= 15; k++) {
-        uint32_t count, again;
-        ndd_preset preset = (ndd_preset)(k % 3);
-        CHECK(ndd_design_get(1000000, k, preset, blocks, 64, &count) == NDD_OK && count <= 64);
-        CHECK(ndd_design_get(1000000, k, preset, blocks, 0, &again) == NDD_OK && again == count);
-        for (uint32_t i = 0; i < count; i++) {
-            CHECK(count_bits(blocks[i].mask) == (int)blocks[i].bits);
-            CHECK((blocks[i].flips & ~blocks[i].mask) == 0);
-            CHECK(blocks[i].bytes >= 64.0 && blocks[i].visit_ns > 0);
-        }
-    }
-    uint32_t count;
-    CHECK(ndd_design_get(1000, 16, NDD_AUTO, blocks, 64, &count) == NDD_BAD_DISTANCE);
-    CHECK(ndd_design_get(1000, 3, (ndd_preset)3, blocks, 64, &count) == NDD_BAD_ARGUMENT);
 }
 
 /* Without memory at any moment: the status says so, and nothing is left behind. */
@@ -417,10 +242,6 @@ int main(void) {
     test_a_code_of_limited_length();
     test_what_is_refused();
     test_what_the_checksums_do_not_cover();
-    test_interpolation();
-    test_interpolation_of_many();
-    test_designs();
-    test_the_design_of_a_table();
     test_without_memory();
     return 0;
 }

@@ -1,71 +1,20 @@
 /*
  * Crowds: tables whose values or documents stand close together, against plain scans.
  *
- * The sources are part of this program, with crowds of some dozens instead of thousands, so that few
- * values make many of them, and it can make the n-th allocation fail.
+ * The core is built with crowds of some dozens for this, instead of thousands, so that few values make
+ * many of them, and with allocations that fail (instrumented.h).
  */
-#define _DEFAULT_SOURCE
-
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-
-static int64_t allocations_left = -1; /* before one fails, and those after it; negative: none fails */
-
-static int may_allocate(void) {
-    if (allocations_left < 0) return 1;
-    if (allocations_left == 0) return 0;
-    allocations_left--;
-    return 1;
-}
-
-static void *test_malloc(size_t n) { return may_allocate() ? malloc(n) : NULL; }
-static void *test_calloc(size_t n, size_t size) { return may_allocate() ? calloc(n, size) : NULL; }
-static void *test_realloc(void *p, size_t n) { return may_allocate() ? realloc(p, n) : NULL; }
-
-#define CROWD_MANY 48
-#define CROWD_FEW 12
-#define REST_NS 100.0 /* so that a crowd is always worth while */
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
-#include "table/answer.c"
-#include "base/checksum.c"
-#include "design/design.c"
-#include "design/design_costs.c"
-#include "table/documents.c"
-#include "design/keying.c"
-#include "base/memory.c"
-#include "table/numbers.c"
-#include "table/pair_sort.c"
-#include "design/radix.c"
-#include "table/table_crowd.c"
-#include "table/table_crowd_near.c"
-#include "table/table_index.c"
-#include "table/table.c"
-#include "table/table_format.c"
-#include "table/table_lines.c"
-#include "table/table_list.c"
-#include "table/table_probe.c"
-#include "table/trie.c"
-#undef malloc
-#undef calloc
-#undef realloc
-
-const char *ndd_strerror(int status) { return status == NDD_OK ? "" : "an error"; }
-
-static unsigned long long random_state = 0x2545f4914f6cdd1dULL;
+#include "base/bits.h"
+#include "hash/hash.h"
+#include "instrumented.h"
+#include "table/table.h"
+#include "values.h"
 
 static uint64_t any(void) { return random_bits(&random_state); }
-static uint64_t below(uint64_t n) { return any() % n; }
-
-static uint64_t flipped(uint64_t value, uint32_t bits) {
-    while (bits-- > 0) value ^= UINT64_C(1) << below(64);
-    return value;
-}
 
 /* ------------------------------------------------------------------------------------- oracle */
 
@@ -75,13 +24,6 @@ struct list {
     ndd_match pairs[MOST];
     size_t count;
 };
-
-static int nearer(const void *a, const void *b) {
-    const ndd_match *x = a, *y = b;
-    if (x->distance != y->distance) return x->distance < y->distance ? -1 : 1;
-    if (x->document != y->document) return x->document < y->document ? -1 : 1;
-    return (x->value > y->value) - (x->value < y->value);
-}
 
 static void check_valid(const ndd_table *table) {
     const char *reason = "";
@@ -342,6 +284,7 @@ static void test_a_limit_takes_the_first_of_very_many_documents(void) {
 }
 
 int main(void) {
+    random_state = 0x2545f4914f6cdd1dULL;
     test_a_trie_is_an_ordered_set_under_any_changes();
     test_probes_of_crowds_find_what_a_scan_finds();
     test_a_crowd_that_became_another_is_found_in();

@@ -1,17 +1,16 @@
 /*
- * Sorting and all pairs at sizes where parts no longer fit a cache. (Small ones: test_table.c.)
+ * Sorting and all pairs at sizes where parts no longer fit a cache. And of a few, compared with a scan.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
-#include "ndd.h"
 #include "design/radix.h"
+#include "ndd_bulk.h"
+#include "values.h"
 
 enum { N = 200000 };
-
-static unsigned long long random_state = 0x9e3779b97f4a7c15ULL;
 
 static uint64_t random_value(int kind) {
     uint64_t value = random_bits(&random_state);
@@ -208,7 +207,87 @@ static void test_crowded_values_are_joined_in_time(void) {
     ndd_pairs_close(pairs);
 }
 
+struct pair {
+    uint64_t a, b;
+};
+
+static int compare_pairs(const void *left, const void *right) {
+    const struct pair *x = left, *y = right;
+    if (x->a != y->a) return x->a < y->a ? -1 : 1;
+    return (x->b > y->b) - (x->b < y->b);
+}
+
+/* All pairs and clusters of the values are those that comparing each with each gives. */
+static void check_pairs(const uint64_t *values, size_t n, uint32_t k) {
+    ndd_pairs *found;
+    struct pair *expected = malloc(n * n / 2 * sizeof *expected + 1);
+    size_t all = 0;
+    const uint64_t *pairs;
+    uint64_t count;
+    uint64_t *labels = malloc(n * 8 + 1), *parents = malloc(n * 8 + 1);
+    CHECK(expected != NULL && labels != NULL && parents != NULL && ndd_pairs_open(&found) == NDD_OK);
+    for (size_t i = 0; i < n; i++) parents[i] = i;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            if (count_bits(values[i] ^ values[j]) > (int)k) continue;
+            int less = values[i] < values[j];
+            expected[all++] = (struct pair){less ? values[i] : values[j], less ? values[j] : values[i]};
+            size_t a = i, b = j;
+            while (parents[a] != a) a = (size_t)parents[a];
+            while (parents[b] != b) b = (size_t)parents[b];
+            if (a != b) parents[a < b ? b : a] = a < b ? a : b;
+        }
+    }
+    size_t distinct = 0;
+    qsort(expected, all, sizeof *expected, compare_pairs);
+    for (size_t i = 0; i < all; i++) {
+        if (i == 0 || compare_pairs(&expected[i], &expected[i - 1]) != 0) {
+            expected[distinct++] = expected[i];
+        }
+    }
+    CHECK(ndd_find_all(values, n, k, found) == NDD_OK);
+    ndd_pairs_get(found, &pairs, &count);
+    CHECK(count == distinct);
+    CHECK(count == 0 || memcmp(pairs, expected, distinct * sizeof(struct pair)) == 0);
+    CHECK(ndd_find_clusters(values, n, k, labels) == NDD_OK);
+    for (size_t i = 0; i < n; i++) {
+        size_t root = i;
+        while (parents[root] != root) root = (size_t)parents[root];
+        CHECK(labels[i] == root);
+    }
+    ndd_pairs_close(found);
+    free(expected);
+    free(labels);
+    free(parents);
+}
+
+static void test_all_pairs_and_clusters_are_those_of_a_scan(void) {
+    enum { SOME = 3000 };
+    static uint64_t values[SOME];
+    static const size_t sizes[] = {0, 1, 2, 50, 300};
+    for (uint32_t k = 0; k <= MAX_DISTANCE; k++) {
+        for (int kind = 0; kind < 5; kind++) {
+            size_t n = sizes[(k + (uint32_t)kind) % 5];
+            make_values(kind, values, n);
+            check_pairs(values, n, k);
+        }
+    }
+    /* Large enough for block designs; crowded data, so that groups are cut again. */
+    for (int kind = 0; kind < 4; kind++) {
+        for (uint32_t k = 1; k <= 3; k++) {
+            make_values(kind, values, SOME);
+            if (kind == 2) { /* one group within a group */
+                for (size_t i = 0; i < SOME; i++) values[i] = below(1 << 22) << 20 | 0xabcde;
+            }
+            check_pairs(values, SOME, k);
+        }
+    }
+    make_values(1, values, SOME);
+    for (uint32_t k = 4; k <= 8; k += 2) check_pairs(values, SOME, k);
+}
+
 int main(void) {
+    test_all_pairs_and_clusters_are_those_of_a_scan();
     test_many_values_are_sorted_by_a_key_and_equals_keep_their_order();
     test_numbers_are_sorted_as_numbers();
     test_planted_pairs_are_found_among_many();

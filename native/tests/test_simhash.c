@@ -3,8 +3,8 @@
 
 #include "check.h"
 #include "hash/hash.h"
-#include "ndd.h"
 #include "hash/simhash.h"
+#include "ndd.h"
 
 static uint64_t plain(const uint64_t *hashes, const uint32_t *weights, size_t n) {
     uint64_t value = 0;

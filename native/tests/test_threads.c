@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "ndd.h"
+#include "ndd_bulk.h"
 
 enum { VALUES = 6000, CENTERS = 300, BATCH = 40, PROBERS = 3, QUERIES = 16, K = 3 };
 

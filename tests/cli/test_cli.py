@@ -15,6 +15,7 @@ from click import Context
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup import fingerprint, fingerprint_text, near_duplicate, recipe_of
 from dedup.cli import _COMMANDS, main, terminal
@@ -333,7 +334,7 @@ def test_chinese_words_are_shown_as_text():
     st.lists(st.sampled_from("abcdefg"), max_size=40),
     st.lists(st.sampled_from("abcdefg"), max_size=40),
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_hunks_turn_one_text_into_the_other(a, b):
     """Whatever the texts are: replacing the hunks of A by those of B gives B."""
     built, at = [], 0
@@ -445,7 +446,7 @@ def test_a_line_without_end_is_refused(byte):
 @given(
     st.lists(st.integers(0, LARGEST) | st.sampled_from([0, LARGEST]), max_size=30), st.booleans()
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_every_number_is_read_as_it_is(values, as_hex):
     """Clusters at distance 0 of each number given twice are those numbers, fast path or slow."""
     lines = [f"{v:016x}" if as_hex else str(v) for v in values]
@@ -708,8 +709,12 @@ def test_a_table_fits_the_terminal_and_keeps_every_word(monkeypatch, columns):
         (MemoryError(), 1, "out of memory; "),
         (OSError(28, "No space left on device", "/x"), 1, "/x: No space left on device; free some"),
         (OSError("odd"), 1, "odd"),
-        (ModuleNotFoundError("no", name="rich.table"), 1, "rich.table is not installed; run: pip "),
-        (KeyError("x"), 1, "a fault of ours: KeyError: 'x'; please report it "),
+        (
+            ModuleNotFoundError("no", name="scrapy.http"),
+            1,
+            "scrapy.http is not installed; run: pip ",
+        ),
+        (KeyError("x"), 1, "internal error: KeyError: 'x'; please report it "),
     ],
 )
 def test_every_failure_is_one_line(monkeypatch, failure, code, message):
@@ -731,8 +736,8 @@ def test_every_failure_is_one_line(monkeypatch, failure, code, message):
 
 def test_a_missing_extra_is_named():
     """A package that is not installed is named with the extra that brings it."""
-    message = terminal.describe(ModuleNotFoundError("no", name="rich.table"))
-    assert message.endswith("pip install 'crawl-dedup[cli]'")
+    message = terminal.describe(ModuleNotFoundError("no", name="scrapy.http"))
+    assert message.endswith("pip install 'crawl-dedup[scrapy]'")
     assert "[scrapy]" in terminal.describe(ModuleNotFoundError("no", name="scrapy"))
 
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.cli import main
 from dedup.model.report.differences import differences
@@ -64,7 +65,7 @@ def test_in_a_pipe_differences_come_in_lines(pages):
     st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
     st.integers(0, 90),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_columns_hold_their_width_and_lose_nothing(a, b, width):
     """Whatever the scripts and widths: each side keeps to its room, and every hunk is in a region."""
     hunks = differences(a, b)

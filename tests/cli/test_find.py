@@ -102,7 +102,7 @@ def test_stored_lines_may_be_hex(values, tmp_path):
 
 SLOW = """
 import sys, time
-from dedup import batch
+from dedup.core.bulk import batch
 batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
 probe, pieces = batch.Queries._probe, iter(range(5))
 def slowly(self, values, first):
@@ -114,6 +114,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_was(values, tmp_path):
     """find-all --stored --checkpoint, killed several times, writes what one run writes."""
     (tmp_path / "in").write_text("".join(f"{value}\n" for value in values[:300].tolist()))

@@ -9,23 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fingerprint_values import around, generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.bulk import batch
 from dedup.core.bulk.batch import HIT, Queries
 from dedup.core.bulk.compressed import CODECS, compress
-from dedup.core.native import lib
-from dedup.core.numbers import bit_counts, pointer
+from dedup.core.numbers import bit_counts
 from dedup.model.errors import StoreDamaged, UsageError
 
 WORD = st.integers(0, 2**64 - 1)
-
-
-def generate(seed, count, first=0):
-    values = np.empty(count, dtype=np.uint64)
-    lib.ndd_generate(seed, first, count, pointer(values))
-    return values
 
 
 def scan(queries, stream, k, first=0):
@@ -42,15 +37,6 @@ def rows(hits):
     assert hits.dtype == HIT
     assert not hits["reserved"].any()
     return [tuple(hit)[:3] for hit in hits.tolist()]
-
-
-def around(rng, centres, count, most):
-    """Return values that differ from some centre in up to `most` bits."""
-    values = rng.choice(centres, count)
-    for _ in range(most):
-        flip = rng.random(count) < 0.7
-        values = values ^ np.where(flip, np.uint64(1) << rng.integers(0, 64, count, np.uint64), 0)
-    return values
 
 
 def data(kind, k, seed):
@@ -121,7 +107,7 @@ def test_each_pair_of_flips_is_found(k):
     others=st.lists(WORD, max_size=20),
     k=st.integers(0, 15),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_any_batch_is_exact(queries, masks, others, k):
     """For any queries, neighbours of them and other fingerprints, the result is that of a scan."""
     queries = np.array(queries, dtype=np.uint64)
@@ -288,7 +274,7 @@ def test_a_stream_resumes_where_it_was(stream, tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from dedup import batch
+from dedup.core.bulk import batch
 batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
 queries, stream, output, point, after = sys.argv[1:]
 left = int(after)

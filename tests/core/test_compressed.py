@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.bulk.compressed import CODECS, Compressed, compress, load
 from dedup.model.errors import StoreDamaged, UsageError
@@ -21,7 +22,7 @@ lists = st.lists(word | near_zero | near_all | crowded | power, max_size=300).ma
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(values=lists)
 def test_round_trip(codec, values):
     """Any fingerprints, equal ones, 0 and all ones included, come back in order."""
@@ -33,7 +34,7 @@ def test_round_trip(codec, values):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     values=lists,
     query=word | near_zero | near_all | crowded,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scrapy.http import HtmlResponse
+from sizes import examples
 from w3lib.encoding import html_body_declared_encoding
 
 from dedup.core import encodings
@@ -382,7 +383,7 @@ def test_without_a_detector_a_page_is_read_as_latin(monkeypatch: pytest.MonkeyPa
     assert fingerprint(raw) == fingerprint(raw, encoding="windows-1252")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=300), st.sampled_from(sorted(TEXTS)), st.randoms())
 def test_promise_7_damaged_pages_that_say_nothing_are_safe(
     junk: bytes, language: str, numbers: random.Random
@@ -421,7 +422,7 @@ DECLARING = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(DECLARING)
 @example(["<meta ", "charset", "\x0b", "=", "koi8-r", ">"])
 @example(["<meta ", "charset", "=", "utf-8", "é", ">"])
@@ -448,7 +449,7 @@ def test_a_page_in_ascii_bytes_is_not_utf_16() -> None:
     assert fingerprint(html) == fingerprint(html, encoding="utf-8")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.binary(max_size=200),
     st.sampled_from(

@@ -13,6 +13,7 @@ import oracle
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.fingerprint import (
     Block,
@@ -23,9 +24,8 @@ from dedup.core.fingerprint import (
     main_words,
     near_duplicate,
     read_page,
-    simhash,
-    token_hashes,
 )
+from dedup.core.simhash import simhash, token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import PageFingerprint, hex_fingerprint
@@ -395,7 +395,7 @@ def check_page(html: bytes, url: str | None = None) -> None:
     assert read_page(html, encoding="utf-8", url=url) == as_reading(page)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(PAGES, URLS)
 @example(b"<ul><li hidden>one<li class=reply>two<li>three", None)
 @example(b"<ul><li class=reply>one<li>two<li id=comments>three", None)
@@ -409,7 +409,7 @@ def test_pages_equal_the_oracle(html: bytes, url: str | None) -> None:
     check_page(html, url)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.integers(0, 2**32))
 @example(2971)
 def test_long_pages_equal_the_oracle(seed: int) -> None:
@@ -434,7 +434,7 @@ def test_deep_pages_equal_the_oracle(opener: str, times: int) -> None:
     check_page((opener * times + rest + "tail").encode())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(GOLDEN["pages"]), st.randoms())
 def test_damaged_golden_pages_equal_the_oracle(
     page: dict[str, Any], numbers: random.Random
@@ -577,7 +577,7 @@ HREFS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(HREFS, st.booleans())
 @example("/" + "a" * 2036 + "é&amp;b", True)
 @example("utm_*x", False)
@@ -686,7 +686,7 @@ def test_other_boilerplate_is_a_near_duplicate() -> None:
 # ------------------------------------------------------------------------------------ any bytes
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=400))
 def test_promise_7_any_bytes_are_safe(data: bytes) -> None:
     """Any bytes give a fingerprint, the same every time and the oracle's."""
@@ -694,7 +694,7 @@ def test_promise_7_any_bytes_are_safe(data: bytes) -> None:
     assert read_page(data, encoding="utf-8") == as_reading(oracle.read_html(data))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.sampled_from(list(b"<>/=\"'!-&#;abpx1 \xff\xe4\xb8\xad\xc3")), max_size=60))
 def test_promise_7_any_bytes_are_safe_that_look_like_markup(data: list[int]) -> None:
     """So do bytes that are made to look like tags, references and sequences, but are none."""

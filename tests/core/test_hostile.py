@@ -141,6 +141,7 @@ def large_pages():
     return seconds, errors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAMILIES)
 def test_promise_7_64_mb_come_to_a_fingerprint(large_pages, name):
     """64 MB of each family end, within bounded memory."""
@@ -148,6 +149,7 @@ def test_promise_7_64_mb_come_to_a_fingerprint(large_pages, name):
     assert name in seconds, errors
 
 
+@pytest.mark.long
 def test_speed_of_hostile_pages_is_told(large_pages, tell):
     """Each family's speed is printed, in MB a second of processor time at 4 and at 64 MB."""
     seconds, _ = large_pages
@@ -160,6 +162,7 @@ def test_speed_of_hostile_pages_is_told(large_pages, tell):
     assert len(speeds) == len(FAMILIES)
 
 
+@pytest.mark.long
 def test_promise_7_a_page_of_more_than_64_mb():
     """fingerprint() has no size of its own at which it stops: a word behind 80 MB still counts."""
     html = b"<!--" + b"x" * (80 * MB) + b"--><p>word"

@@ -5,7 +5,8 @@ import tempfile
 
 import numpy as np
 import pytest
-from test_batch import around, generate
+from fingerprint_values import around, generate
+from sizes import sized
 
 from dedup.core.bulk import out_of_core as outside
 from dedup.core.bulk.external_sort import FAN, Runs
@@ -13,10 +14,13 @@ from dedup.core.bulk.out_of_core import LEAST_MEMORY
 from dedup.core.pairs import find_all, find_clusters
 from dedup.model.errors import UsageError
 
+pytestmark = pytest.mark.sized
+
+COUNT = sized(quick=4_000, full=12_000)
 KINDS = ["spread", "clustered", "crowded", "one value", "extremes"]
 
 
-def data(kind, seed, count=12_000):
+def data(kind, seed, count=COUNT):
     """Return fingerprints of a kind, some of them repeated, in no order."""
     rng = np.random.default_rng(seed)
     spread = generate(seed, count)

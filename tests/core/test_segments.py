@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sizes import examples
 
 import dedup.core.bulk.segments.folder as folder_of_files
 from dedup.core.bulk.segments import Segment, SegmentedTable, write_segment
@@ -238,7 +239,7 @@ def test_a_table_of_segments_is_a_set_of_pairs(tmp_path):
 
     Pairs.folder = tmp_path / "t"
     run_state_machine_as_test(
-        Pairs, settings=settings(max_examples=25, stateful_step_count=40, deadline=None)
+        Pairs, settings=settings(max_examples=examples(25), stateful_step_count=40, deadline=None)
     )
 
 

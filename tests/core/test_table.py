@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sizes import examples, sized
 
 import dedup.core.table
 from dedup.core.pairs import find_all, find_clusters
-from dedup.core.read_write_lock import Turns
+from dedup.core.read_write_lock import ReadWriteLock
 from dedup.core.table import Match, Table
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 
@@ -166,7 +167,7 @@ def test_exact_while_a_table_grows_through_its_designs(k: int, preset: str) -> N
     assert len(designs) > 1
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(values=neighbourhoods(), k=st.integers(0, 15), query=numbers, data=st.data())
 def test_exact_for_values_chosen_to_meet(
     values: list[int], k: int, query: int, data: st.DataObject
@@ -232,7 +233,9 @@ class TableMachine(RuleBasedStateMachine):
             assert stats.values == len({value for value, _ in self.pairs})
 
 
-TableMachine.TestCase.settings = settings(deadline=None, max_examples=25, stateful_step_count=20)
+TableMachine.TestCase.settings = settings(
+    deadline=None, max_examples=examples(25), stateful_step_count=20
+)
 TestTableMachine = TableMachine.TestCase
 
 
@@ -352,6 +355,7 @@ def test_a_compact_table_takes_less_memory_than_a_fast_one() -> None:
     assert bytes_of["compact"] < bytes_of["auto"] <= bytes_of["fast"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("k", [3, 7])
 def test_a_hot_neighbourhood_is_searched_exactly(k: int, preset: str) -> None:
@@ -663,16 +667,16 @@ def test_a_large_insert_lets_probes_in() -> None:
     assert len(table) == 1_000_000
 
 
-def test_turns_admit_many_readers_or_one_writer() -> None:
+def test_a_read_write_lock_admits_many_readers_or_one_writer() -> None:
     """Eight threads that read and write in turns never meet a writer, and all come in."""
-    turns, inside, failures = Turns(), {"readers": 0, "writers": 0}, []
+    lock, inside, failures = ReadWriteLock(), {"readers": 0, "writers": 0}, []
     mutex = threading.Lock()
 
     def come_in(number: int) -> None:
         own = np.random.default_rng(number)
         for _ in range(400):
             kind = "writers" if own.random() < 0.3 else "readers"
-            with turns.writing if kind == "writers" else turns.reading:
+            with lock.writing if kind == "writers" else lock.reading:
                 with mutex:
                     inside[kind] += 1
                     if inside["writers"] > 1 or (inside["writers"] and inside["readers"]):
@@ -691,20 +695,20 @@ def test_turns_admit_many_readers_or_one_writer() -> None:
 
 
 def test_a_writer_that_comes_back_lets_waiting_readers_in_first() -> None:
-    """Who waits while a writer is inside comes in before the next writer: no turn is skipped."""
-    turns, order = Turns(), []
+    """Who waits while a writer is inside comes in before the next writer: none is passed over."""
+    lock, order = ReadWriteLock(), []
 
     def come_in(kind: str) -> None:
-        with turns.writing if kind == "writer" else turns.reading:
+        with lock.writing if kind == "writer" else lock.reading:
             order.append(kind)
 
     threads = []
-    with turns.writing:
+    with lock.writing:
         for kind in ("writer", "reader", "writer", "reader"):
-            waiting = sum(map(len, turns.waiting.values()))
+            waiting = sum(map(len, lock.waiting.values()))
             threads.append(threading.Thread(target=come_in, args=(kind,)))
             threads[-1].start()
-            while sum(map(len, turns.waiting.values())) == waiting:
+            while sum(map(len, lock.waiting.values())) == waiting:
                 time.sleep(0.001)
     for thread in threads:
         thread.join()
@@ -726,12 +730,14 @@ def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
     assert found.tolist() == scan_pairs(values, k)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(("kind", "k"), [("uniform", 3), ("clustered", 2), ("crowded", 1)])
 def test_all_pairs_of_many_values(kind: str, k: int) -> None:
     """The same where there are enough values for block designs, also in hot neighbourhoods."""
-    values = KINDS[kind](np.random.default_rng(k), 5_000)
+    size = sized(quick=2_000, full=5_000)
+    values = KINDS[kind](np.random.default_rng(k), size)
     if kind == "uniform":
-        values[2_500:] = values[:2_500] ^ np.uint64(0x8000_0001_0000_0001)
+        values[size // 2 :] = values[: size // 2] ^ np.uint64(0x8000_0001_0000_0001)
     expected = scan_pairs(values, k)
     assert expected
     assert find_all(values, k).tolist() == expected
@@ -746,12 +752,13 @@ def test_pairs_and_clusters_of_values_chosen_to_meet(values: list[int], k: int) 
     assert find_clusters(values, k).tolist() == scan_clusters(array, k)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [0, 1, 3, 6, 15])
 def test_clusters_are_connected_components(k: int, kind: str) -> None:
     """Labels are the smallest index of what a walk over neighbours reaches."""
-    values = KINDS[kind](np.random.default_rng(k), 3_000)
-    values[2_900:] = values[:100]
+    values = KINDS[kind](np.random.default_rng(k), sized(quick=800, full=3_000))
+    values[-100:] = values[:100]
     labels = find_clusters(values, k)
     assert labels.dtype == np.uint64
     assert labels.tolist() == scan_clusters(values, k)
@@ -776,17 +783,17 @@ def test_all_pairs_do_not_change_their_input() -> None:
 
 
 class _Meddling:
-    """A table's lock, after each turn of which something happens to the table."""
+    """A table's lock; after each reading something happens to the table."""
 
-    def __init__(self, turns: Turns, meddle: Callable[[], None]) -> None:
-        self._turns, self._meddle, self._off = turns, meddle, False
-        self.writing, self.reading = turns.writing, self
+    def __init__(self, lock: ReadWriteLock, meddle: Callable[[], None]) -> None:
+        self._lock, self._meddle, self._off = lock, meddle, False
+        self.writing, self.reading = lock.writing, self
 
     def __enter__(self) -> None:
-        self._turns.reading.__enter__()
+        self._lock.reading.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        self._turns.reading.__exit__(*error)
+        self._lock.reading.__exit__(*error)
         if not self._off:
             self._off = True
             self._meddle()

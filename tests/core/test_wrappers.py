@@ -10,6 +10,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.fingerprint import fingerprint, main_words, near_duplicate
 
@@ -133,7 +134,7 @@ section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|d
 a href=/1|a class=comments href=/2|a href=/3""".replace("\n", "|").split("|")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32))
 def test_pages_of_wrappers_equal_the_oracle(seed: int) -> None:
     """Whatever stands in whatever, the native core keeps what the specification says."""

@@ -15,8 +15,9 @@ import pytest
 from detecting import ONES, RECIPE, A, B, C, Clock, accept, bits, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
-import dedup.detector.detector
+import dedup
 import dedup.detector.open_stores
 import dedup.detector.reservations
 import dedup.model.names
@@ -32,7 +33,7 @@ def clock():
 
 @pytest.fixture
 def detector(tmp_path, clock):
-    with dedup.detector.detector.open(tmp_path, clock=clock) as opened:
+    with dedup.open(tmp_path, clock=clock) as opened:
         yield opened
 
 
@@ -59,9 +60,9 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
     """A page that was in flight or inserted when the process was killed is kept when resumed."""
     code = """
         import os, sys
-        import dedup.detector.detector
+        import dedup
         from dedup.model.values import PageFingerprint
-        detector = dedup.detector.detector.open(sys.argv[1])
+        detector = dedup.open(sys.argv[1])
         def reserve(key, value):
             page = PageFingerprint(value, 0, 0, 100, 0, "words-0-3")
             return detector.reserve(page, key)
@@ -71,7 +72,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
     assert subprocess.run(command, check=False, timeout=600).returncode == -9
-    with dedup.detector.detector.open(tmp_path) as resumed:
+    with dedup.open(tmp_path) as resumed:
         assert resumed.reserve(page(0), A).status == "refetch"
         assert resumed.reserve(page(ONES), B).status == "unique"
         assert resumed.reserve(page(0), C).status == "near_duplicate"
@@ -90,7 +91,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
 
 def test_promise_3_two_phases_exactly_one_of_two_threads_wins(tmp_path):
     """100 times two threads reserve near-duplicates at once: one is unique, one is pending."""
-    with dedup.detector.detector.open(tmp_path) as detector:
+    with dedup.open(tmp_path) as detector:
         for number in range(100):
             value = number * 0x9E3779B97F4A7C15 % 2**64
             verdicts, barrier = [], threading.Barrier(2)
@@ -167,7 +168,7 @@ def test_the_listing_guard_looks_at_every_match(detector):
 
 def test_pages_without_a_domain_do_not_match_each_other_in_site_scope(tmp_path):
     """No domain is not a common domain."""
-    with dedup.detector.detector.open(tmp_path, scope="site") as detector:
+    with dedup.open(tmp_path, scope="site") as detector:
         accept(detector, page(), "one")
         assert detector.reserve(page(), "two").status == "unique"
 
@@ -202,7 +203,7 @@ def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
     assert detector.insert(verdict) is False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
     sizes=st.lists(st.integers(1, 5), min_size=12, max_size=12),
@@ -217,7 +218,7 @@ def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, rece
     with (
         mock.patch.object(dedup.detector.open_stores, "RECENT", recent),
         tempfile.TemporaryDirectory() as folder,
-        dedup.detector.detector.open(folder, clock=clock) as detector,
+        dedup.open(folder, clock=clock) as detector,
     ):
         verdicts = []
         for number, value in enumerate(values):
@@ -239,9 +240,9 @@ def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, rece
 
 def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
     """A token of an earlier opening stores its page; releasing it is False."""
-    with dedup.detector.detector.open(tmp_path) as detector:
+    with dedup.open(tmp_path) as detector:
         old, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
-    with dedup.detector.detector.open(tmp_path) as detector:
+    with dedup.open(tmp_path) as detector:
         detector.insert(old)
         assert not detector.release(other)
         assert detector.reserve(page(), C).of == A
@@ -252,8 +253,8 @@ def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
 
 def test_two_detectors_of_a_process_share_a_store(tmp_path, clock):
     """They see each other's documents and pages in flight; the last one closes the store."""
-    first = dedup.detector.detector.open(tmp_path, clock=clock)
-    second = dedup.detector.detector.open(tmp_path / ".." / tmp_path.name, clock=clock)
+    first = dedup.open(tmp_path, clock=clock)
+    second = dedup.open(tmp_path / ".." / tmp_path.name, clock=clock)
     verdict = first.reserve(page(), A)
     assert second.reserve(page(), B).status == "pending"
     first.insert(verdict)
@@ -261,14 +262,14 @@ def test_two_detectors_of_a_process_share_a_store(tmp_path, clock):
     first.close()
     assert second.reserve(page(), B).status == "near_duplicate"
     second.close()
-    with dedup.detector.detector.open(tmp_path) as third:
+    with dedup.open(tmp_path) as third:
         assert len(third) == 1
 
 
 def test_a_second_process_is_refused(tmp_path):
     """Another process gets StoreLocked; the shared registry does not reach that far."""
-    with dedup.detector.detector.open(tmp_path):
-        code = "import sys, dedup.detector; dedup.detector.detector.open(sys.argv[1])"
+    with dedup.open(tmp_path):
+        code = "import sys, dedup.detector; dedup.open(sys.argv[1])"
         command = [sys.executable, "-c", code, str(tmp_path)]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert StoreLocked.__name__ in done.stderr
@@ -297,9 +298,9 @@ def test_a_second_process_is_refused(tmp_path):
 def test_a_wrong_argument_leaves_nothing_open(tmp_path, argument, value):
     """UsageError says which argument, its value, and what is allowed; nothing is left open."""
     with pytest.raises(UsageError, match=argument) as caught:
-        dedup.detector.detector.open(tmp_path, **{argument: value})
+        dedup.open(tmp_path, **{argument: value})
     assert argument == "secret" or repr(value) in str(caught.value)
-    dedup.detector.detector.open(tmp_path).close()
+    dedup.open(tmp_path).close()
 
 
 FORKED = """
@@ -352,8 +353,8 @@ def test_a_store_stays_with_the_process_that_opened_it(tmp_path):
 
 def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
     """What asks the store of them is refused too."""
-    with dedup.detector.detector.open(tmp_path):
-        detector = dedup.detector.detector.open(tmp_path)
+    with dedup.open(tmp_path):
+        detector = dedup.open(tmp_path)
         detector.close()
         for action in (
             detector.__len__,
@@ -369,12 +370,12 @@ def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
 def test_an_empty_target_is_no_folder():
     """It would be the current one, by way of a variable that is not set."""
     with pytest.raises(UsageError, match="names no folder"):
-        dedup.detector.detector.open("")
+        dedup.open("")
 
 
 def test_a_folder_may_be_named_by_bytes(tmp_path):
     """As anything that names a path in Python."""
-    with dedup.detector.detector.open(os.fsencode(tmp_path)) as detector:
+    with dedup.open(os.fsencode(tmp_path)) as detector:
         assert len(detector) == 0
 
 
@@ -387,26 +388,26 @@ def test_a_fingerprint_out_of_range_is_not_inserted(detector, wrong):
 
 
 def test_a_url_is_no_folder():
-    """Here a redis:// target is refused in so many words; dedup.open() takes it."""
-    with pytest.raises(UsageError, match="URL"):
-        dedup.detector.detector.open("redis://localhost:7700")
+    """Of another scheme than a service's it is refused, and no folder is made."""
+    with pytest.raises(UsageError, match="neither a folder nor a service URL"):
+        dedup.open("http://localhost:7700")
 
 
 def test_secrets_belong_to_a_store(tmp_path):
     """A keyed store judges without its secret, makes fingerprints only with it, refuses others."""
-    with dedup.detector.detector.open(tmp_path, secret="one") as keyed:
+    with dedup.open(tmp_path, secret="one") as keyed:
         made = keyed.fingerprint(b"<p>some words in a page</p>")
         assert made.recipe == keyed.recipe.id == recipe_of(secret="one").id
-    with dedup.detector.detector.open(tmp_path) as without:
+    with dedup.open(tmp_path) as without:
         assert without.reserve(made, A, exempt="start").token
         with pytest.raises(RecipeMismatch, match="secret"):
             without.fingerprint(b"<p>some words in a page</p>")
         with pytest.raises(RecipeMismatch):
-            dedup.detector.detector.open(tmp_path, secret="two")
+            dedup.open(tmp_path, secret="two")
         with pytest.raises(RecipeMismatch):
-            dedup.detector.detector.open(tmp_path, recipe=RECIPE)
+            dedup.open(tmp_path, recipe=RECIPE)
         with pytest.raises(RecipeMismatch):
-            dedup.detector.detector.open(tmp_path, recipe=recipe_of(RECIPE))
+            dedup.open(tmp_path, recipe=recipe_of(RECIPE))
 
 
 def test_fingerprint_follows_the_store(detector):

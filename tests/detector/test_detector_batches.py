@@ -6,8 +6,9 @@ import pytest
 from detecting import ONES, RECIPE, Clock, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
-import dedup.detector.detector
+import dedup
 from dedup.model.errors import RecipeMismatch
 from dedup.model.values import PageFingerprint
 from dedup.store import TooMany
@@ -20,7 +21,7 @@ def clock():
 
 @pytest.fixture
 def detector(tmp_path, clock):
-    with dedup.detector.detector.open(tmp_path, clock=clock) as opened:
+    with dedup.open(tmp_path, clock=clock) as opened:
         yield opened
 
 
@@ -30,7 +31,7 @@ def near(value: int, rng: random.Random, most: int) -> int:
     return value
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seed=st.integers(0, 2**32), distance=st.integers(0, 9), scope=st.booleans())
 def test_a_batch_of_probes_answers_as_each_alone(tmp_path_factory, seed, distance, scope):
     """probe_many gives probe's answer for each page that has one, and no other index."""
@@ -39,8 +40,8 @@ def test_a_batch_of_probes_answers_as_each_alone(tmp_path_factory, seed, distanc
     folder = tmp_path_factory.mktemp("s")
     options = {"scope": "site"} if scope else {}
     with (
-        dedup.detector.detector.open(folder, distance=9) as widest,
-        dedup.detector.detector.open(folder, distance=distance, **options) as detector,
+        dedup.open(folder, distance=9) as widest,
+        dedup.open(folder, distance=distance, **options) as detector,
     ):
         for i in range(60):
             fingerprint = page(near(rng.choice(bases), rng, 6), near(0, rng, 6))

@@ -9,8 +9,9 @@ from detecting import ONES, Clock, bits, page
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sizes import examples
 
-import dedup.detector.detector
+import dedup
 import dedup.detector.open_stores
 import dedup.detector.reservations
 from dedup.model.values import PageFingerprint, Verdict
@@ -33,9 +34,7 @@ class Crawl(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.detector = dedup.detector.detector.open(
-            self.folder.name, distance=4, total_distance=9, clock=self.clock
-        )
+        self.detector = dedup.open(self.folder.name, distance=4, total_distance=9, clock=self.clock)
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -153,7 +152,7 @@ class Crawl(RuleBasedStateMachine):
 
 
 TestCrawl = Crawl.TestCase
-TestCrawl.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestCrawl.settings = settings(max_examples=examples(50), stateful_step_count=40, deadline=None)
 
 
 class CrawlOfFewValues(Crawl):
@@ -181,7 +180,7 @@ TestCrawlOfFewValues.settings = TestCrawl.settings
 def test_of_each_group_one_page_is_kept(tmp_path):
     """However inserts, releases and expiries fall, every group of copies keeps a page."""
     generator, number, clock = random.Random(3), count(), Clock()
-    with dedup.detector.detector.open(tmp_path, clock=clock) as detector:
+    with dedup.open(tmp_path, clock=clock) as detector:
         groups = [generator.getrandbits(64) for _ in range(30)]
         kept: dict[int, int] = dict.fromkeys(range(30), 0)
         waiting = [

@@ -1,4 +1,4 @@
-"""What every detector keeps, whichever way it was opened: a folder, a service, a service in a loop.
+"""What every detector keeps, whichever way it was opened: a folder or a service, blocking or in a loop.
 
 Through the interface alone. Times are real here: a service has a clock of its own. What only an
 embedded detector can show is in test_detector.py.
@@ -6,18 +6,17 @@ embedded detector can show is in test_detector.py.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
-from detecting import ONES, RECIPE, A, B, C, accept, bits, page
+from detecting import ONES, RECIPE, A, B, C, InLoop, accept, bits, page
 from services import Serving
 
 import dedup
@@ -26,46 +25,6 @@ from dedup.model.recipes import recipe_of
 from dedup.model.values import Neighbour, Verdict
 
 _names = (f"ns{number}" for number in count())
-
-
-class InLoop:
-    """An async detector, each call of it run to its end in a loop of another thread."""
-
-    def __init__(self, target: str, **options: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._detector: Any = None
-        try:
-            self._detector = self._run(dedup.open_async(target, **options))
-        except BaseException:
-            self._stop()
-            raise
-
-    def _run(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        if not self._loop.is_closed():
-            self._stop()
-
-    def __len__(self) -> int:
-        return int(self._run(self._detector.count()))
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._detector, name)
-        if not asyncio.iscoroutinefunction(attribute):
-            return attribute
-        return lambda *args, **kwargs: self._run(attribute(*args, **kwargs))
 
 
 Open = Callable[..., Any]
@@ -77,13 +36,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.fixture(params=["folder", "service", "service in a loop"])
+@pytest.fixture(params=["folder", "folder in a loop", "service", "service in a loop"])
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open detectors of one namespace, of this test alone; they are closed when it ends."""
     namespace, opened = next(_names), []
     target: Any = tmp_path
     make: Open = dedup.open
-    if request.param != "folder":
+    if request.param == "folder in a loop":
+        make = InLoop
+    elif request.param != "folder":
         target = f"redis://127.0.0.1:{request.getfixturevalue('service').port}"
         make = dedup.open if request.param == "service" else InLoop
 

@@ -5,6 +5,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.detector import reservations as module
 from dedup.detector.reservations import Reservations
@@ -130,7 +131,7 @@ steps = st.lists(
 
 @pytest.mark.parametrize("compared", [64, 4, 0], ids=["few", "some", "many"])
 @pytest.mark.parametrize("k", [0, 2, 6])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps)
 def test_reservations_equal_a_plain_list(k, compared, steps):
     """After any steps, near() and holds() say what a scan of a plain list says.

@@ -13,7 +13,7 @@ from collections import Counter
 import msgspec
 from seeds import seed_of
 
-import dedup.detector.detector
+import dedup
 from dedup.model.events import record_key
 from dedup.model.values import Document, PageFingerprint, Verdict
 from dedup.wire.shards import merged, partition_of
@@ -39,7 +39,7 @@ class OneAndMany:
         self.counts: Counter[str] = Counter()
         self.scope = rng.choice(["global", "global", "site"])
         self.one, *self.many = (
-            dedup.detector.detector.open(
+            dedup.open(
                 folder,
                 namespace=name,
                 distance=4,

@@ -15,7 +15,7 @@ DEPLOY = ROOT / "examples" / "deploy"
 SOURCE = "\n".join(
     path.read_text()
     for part in ("service", "worker")
-    for path in (ROOT / "dedup" / part).glob("*.py")
+    for path in (ROOT / "dedup" / part).rglob("*.py")
 )
 OPTIONS = {name for parameter in serve.params for name in parameter.opts}
 
@@ -54,7 +54,7 @@ def test_prometheus_itself_reads_the_files_and_the_alerts_ring():
     for command in (
         ["check", "rules", DEPLOY / "alerts.yaml"],
         ["check", "config", "--syntax-only", DEPLOY / "prometheus.yaml"],
-        ["test", "rules", ROOT / "tests" / "alerts_test.yaml"],
+        ["test", "rules", ROOT / "tests" / "house" / "alerts_test.yaml"],
     ):
         done = subprocess.run([promtool, *command], check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

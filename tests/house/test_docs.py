@@ -18,6 +18,7 @@ WITH_CODE = [
     for page in PAGES
     if page not in READ_TOGETHER and any(b.language in {"python", "console"} for b in blocks(page))
 ]
+LONG = ["docs/how-to/several-spiders.md", "docs/scan.md"]  # they take long to run
 GIVEN = {"html": "<p>A page.</p>", "url": "http://example.com/"}  # what README's reader has
 
 
@@ -25,7 +26,11 @@ def name(page):
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.long if name(p) in LONG else ()) for p in WITH_CODE],
+    ids=name,
+)
 def test_code_runs(page, tmp_path):
     """Every Python block and every command of the page runs, in its order, from an empty folder."""
     with Reader(tmp_path, GIVEN) as reader:
@@ -58,6 +63,7 @@ def tutorial(tmp_path_factory):
     return folder, reader.said
 
 
+@pytest.mark.long
 def test_the_tutorial_drops_near_duplicates(tutorial):
     """A newcomer ends with fewer pages than there are, all of them known the next time."""
     folder, said = tutorial
@@ -71,6 +77,7 @@ def test_the_tutorial_drops_near_duplicates(tutorial):
     assert "near_duplicate" in said
 
 
+@pytest.mark.long
 def test_spidermon(tutorial):
     """The monitors of the how-to run at the end of a crawl, and its share check fails one."""
     _, said = tutorial
@@ -78,6 +85,7 @@ def test_spidermon(tutorial):
     assert re.search(r"Near-duplicates/Not everything is a near-duplicate\.\.\. .*OK", said)
 
 
+@pytest.mark.long
 def test_examples(tmp_path):
     """The examples run: a program, and a spider that drops pages of the demo site."""
     with Reader(tmp_path) as reader:
@@ -105,6 +113,7 @@ def test_links_lead_somewhere(page):
             assert anchor in slugs, f"{target}#{anchor} is not there"
 
 
+@pytest.mark.long
 def test_pages_build(tmp_path):
     """Sphinx builds the pages without a warning, and every page is in the contents."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import house
 import leftovers
 import pytest
 from crawling import wait_for
@@ -40,13 +41,46 @@ def test_the_core_follows_the_newest_recipe():
     assert ffi.string(lib.ndd_recipe()).decode() == NEWEST
 
 
-def test_importing_the_package_brings_no_framework():
-    """`import dedup` loads neither Scrapy nor the command line's libraries."""
-    code = "import sys, dedup; print({'scrapy', 'click', 'rich', 'twisted'} & set(sys.modules))"
+@pytest.mark.parametrize("measure", house.measures(), ids=lambda measure: measure.name)
+def test_the_house_keeps_its_measures(measure):
+    """What `make house` counts is within its reach: rooms, floors, circles, names, lines, calls."""
+    assert measure.number <= measure.limit, measure.found
+
+
+def test_circles_are_found():
+    """Modules that import each other by way of others are one circle; a chain is none."""
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
+    assert house.circles(graph) == [["a", "b", "c"]]
+
+
+HEAVY = {"aiokafka", "hiredis", "lmdb", "numpy", "redis", "tldextract"}
+FRAMEWORKS = {"click", "scrapy", "starlette", "twisted"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import dedup", HEAVY | FRAMEWORKS | {"msgspec"}),
+        ("import dedup; dedup.fingerprint(b'<p>a')", HEAVY | FRAMEWORKS),
+        ("import dedup.model.events, dedup.model.names", HEAVY | FRAMEWORKS),
+        ("import dedup.cli", HEAVY | FRAMEWORKS - {"click"} | {"msgspec"}),
+    ],
+)
+def test_an_import_brings_no_more_than_it_needs(statement, absent):
+    """The package loads what is used, when it is used: no framework, no numpy for a fingerprint."""
+    code = f"{statement}\nimport sys; print(*sorted({absent} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
     )
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.strip() == ""
+
+
+def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
+    """dedup.nothing fails as with any module, and dir(dedup) lists what is public."""
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dedup.nothing  # noqa: B018
+    assert set(dedup.__all__) <= set(dir(dedup))
+    assert re.fullmatch(r"[0-9.]+", dedup.__version__)
 
 
 def test_the_library_example_runs():
@@ -82,7 +116,8 @@ def test_a_killed_test_run_leaves_no_process(tmp_path):
     """What a run started, and what that started, ends when the run is killed with -9."""
     code = """
         import subprocess, sys, time
-        import leftovers
+        import house
+import leftovers
         leftovers.watch()
         sleeps = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
         subprocess.Popen([sys.executable, "-c", sleeps], start_new_session=True)

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installed import NAME, ROOT, build_sdist, build_wheel, environment_program, run, unpack
+from tools.installed import NAME, ROOT, build_sdist, build_wheel, environment_program, run, unpack
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -67,6 +67,7 @@ def test_the_sdist_holds_what_git_does_and_no_more(sdist: Path) -> None:
         assert any(name.startswith(needed) for name in found), needed
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_package_and_one_binary(wheel: Path) -> None:
     """Every module and data file of dedup/, one abi3 library, the licence; no C, no tests."""
     with zipfile.ZipFile(wheel) as archive:
@@ -83,12 +84,14 @@ def test_the_wheel_holds_the_package_and_one_binary(wheel: Path) -> None:
     assert {"dedup/py.typed", meta + "licenses/LICENSE", meta + "entry_points.txt"} <= found
 
 
+@pytest.mark.long
 def test_the_wheel_serves_every_python_from_the_oldest(wheel: Path) -> None:
     """Its tags are cp311-abi3, and abi3audit finds no symbol that a later Python may lack."""
     assert wheel.name.split("-")[2:4] == ["cp311", "abi3"]
     run(environment_program(Path(sys.prefix), "abi3audit"), "--strict", wheel)
 
 
+@pytest.mark.long
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     """Version, licence, Pythons and extras are those of pyproject.toml; the README is its text."""
     with zipfile.ZipFile(wheel) as archive:
@@ -100,6 +103,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert meta.get_payload().startswith("# crawl-dedup")
 
 
+@pytest.mark.long
 def test_the_installed_package_works(python: Path, top: Path) -> None:
     """Away from the checkout: the golden vectors, a table and a store are what they should be."""
     code = """
@@ -131,6 +135,7 @@ def test_the_installed_package_works(python: Path, top: Path) -> None:
     assert said == f"{len(pages)} pages\n"
 
 
+@pytest.mark.long
 def test_the_installed_command_runs(python: Path, top: Path) -> None:
     """`dedup --help` and the version come from the installed package."""
     program = environment_program(python.parent.parent, "dedup")
@@ -138,6 +143,7 @@ def test_the_installed_command_runs(python: Path, top: Path) -> None:
     assert PROJECT["version"] in run(program, "--version", cwd=top)
 
 
+@pytest.mark.long
 def test_the_version_is_one(python: Path, top: Path) -> None:
     """dedup.__version__ is the one that pip knows."""
     said = run(python, "-I", "-c", "import dedup; print(dedup.__version__)", cwd=top)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dedup.core.pairs import find_all
-from dedup.lab.bench.pairs import permuted_pairs
+from dedup.lab.bench.all_pairs import permuted_pairs
 
 
 def bench(*arguments):
@@ -16,6 +16,7 @@ def bench(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
 
 
+@pytest.mark.long
 def test_crawl_reports_both_crawls():
     """`bench crawl --quick --json` crawls 60 pages of about 53 KB with and without the add-on."""
     done = bench("crawl", "--quick", "--json")
@@ -38,6 +39,7 @@ def test_crawl_reports_both_crawls():
     assert report["machine"]["packages"]["scrapy"]
 
 
+@pytest.mark.long
 def test_crawl_takes_a_folder_of_pages(tmp_path):
     """--pages takes the HTML files of a folder, in any encoding, and prints a table."""
     # long enough that each is a near-duplicate of each, whichever comes first

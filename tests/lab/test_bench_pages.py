@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from dedup.cli import main
 from dedup.lab.bench import pages as bench
-from dedup.lab.bench.page_sets import load_pages
+from dedup.lab.bench.measured_pages import load_pages
 
 PAGES = [f"<p>page {number} has some words of its own" for number in range(10)]
 OURS = ["dedup", "dedup, its native core alone"]

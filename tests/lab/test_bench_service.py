@@ -5,7 +5,7 @@ import json
 from click.testing import CliRunner
 
 from dedup.cli import main
-from dedup.lab.bench.service.shards import ShardsPlan, bench_shards
+from dedup.lab.bench.service.sharded_service import ShardsPlan, bench_shards
 
 
 def test_it_measures_a_real_service():

@@ -13,11 +13,11 @@ from dedup.cli import main
 from dedup.core.pairs import find_all
 from dedup.core.table import PRESETS
 from dedup.lab.bench.tables import contenders as tables_contenders
-from dedup.lab.bench.tables.comparison import _Running
+from dedup.lab.bench.tables.contender_process import Build, Check, Died, start, write_data
 from dedup.lab.bench.tables.contenders import CONTENDERS, Entry, find
 from dedup.lab.bench.tables.data import brute_force, make_data
 from dedup.lab.bench.tables.page import BEGIN, END
-from dedup.lab.bench.tables.process import Build, Check, Died, start, write_data
+from dedup.lab.bench.tables.tables_comparison import _Running
 from dedup.model.errors import UsageError
 
 OURS = [f"dedup {preset}" for preset in PRESETS]
@@ -40,6 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_every_preset_is_measured_in_every_setting() -> None:
     """All data, sizes and k have a setting, and in it all presets, their answers all right."""
     arguments = ["--sizes", "300,2000", "--distances", "3,6", "--data", "uniform", "--no-peers"]
@@ -89,7 +90,7 @@ def test_mistakes_are_counted() -> None:
 def test_wrong_answers_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table says how many answers were wrong."""
     monkeypatch.setattr(
-        "dedup.lab.bench.tables.comparison.brute_force",
+        "dedup.lab.bench.tables.tables_comparison.brute_force",
         lambda _s, queries, _k: [[10**6]] * len(queries),
     )
     result = run("--sizes", "300", "--distances", "3", "--data", "uniform", "--no-peers")
@@ -215,6 +216,7 @@ def test_one_that_fails_says_why(folder: Path) -> None:
         process.build()
 
 
+@pytest.mark.long
 def test_json_and_plot_are_written(tmp_path: Path) -> None:
     """--json FILE and --plot FILE write both, beside the table; - writes JSON alone."""
     json_file, plot_file = tmp_path / "tables.json", tmp_path / "tables.svg"
@@ -226,6 +228,7 @@ def test_json_and_plot_are_written(tmp_path: Path) -> None:
     assert all(f">{name}<" in plot_file.read_text() for name in OURS)
 
 
+@pytest.mark.long
 def test_a_page_takes_the_figures_between_its_marks(tmp_path: Path) -> None:
     """--page replaces what stands between the marks, again and again, and nothing else."""
     page = tmp_path / "page.md"

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 import dedup.lab.bench.capacity.parts as parts
 import dedup.lab.capacity.shard_size as model
 from dedup.cli import main
-from dedup.lab.bench.capacity.comparison import CapacityBench, checks, page, read_results
+from dedup.lab.bench.capacity.capacity_comparison import CapacityBench, checks, page, read_results
 from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
 from dedup.lab.bench.capacity.service_commands import SHARES as COMMAND_SHARES
 from dedup.lab.bench.figures import between
+from dedup.lab.capacity.capacity_model import Crawl, Machine, capacity
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
-from dedup.lab.capacity.model import Crawl, Machine, capacity
 from dedup.lab.capacity.shard_size import table_bytes
-from dedup.lab.commands.bench_capacity import PARTS
+from dedup.lab.commands.bench.bench_capacity import PARTS
 from dedup.model.errors import UsageError
 from dedup.service.log import checkpoint
 
@@ -72,6 +72,7 @@ def test_the_tree_alone_is_that_of_the_store(tmp_path):
     assert alone.tree_bytes == pytest.approx(store.keys_bytes, rel=0.1)
 
 
+@pytest.mark.long
 def test_the_benchmark_measures_and_checks(tmp_path):
     """`dedup bench capacity` asks a real service, and what it writes can be read and planned with."""
     figures, costs = tmp_path / "figures.json", tmp_path / "costs.json"

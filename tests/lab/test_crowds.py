@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.core.numbers import bit_counts
 from dedup.core.table import Table
@@ -59,7 +60,7 @@ def check(table: Table, values: np.ndarray, documents: np.ndarray, queries: list
     preset=st.sampled_from(("auto", "compact", "fast")),
     flips=st.lists(st.integers(0, 2**64 - 1).filter(lambda n: n.bit_count() < 40), max_size=3),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_probe_of_a_crowd_finds_what_a_scan_finds(shape, seed, k, preset, flips):
     """Whatever crowds, for any k and preset: all within k, nearest first; also after removals."""
     values = crowd(shape, seed)

@@ -13,18 +13,19 @@ import zstandard
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.numbers import bit_counts
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site.demo_site import Site
 from dedup.lab.evaluate import counted_pairs as pairs_module
 from dedup.lab.evaluate.bootstrap import bootstrap
 from dedup.lab.evaluate.counted_pairs import within
 from dedup.lab.evaluate.evaluation import evaluate, rule_of
 from dedup.lab.evaluate.generated import GeneratedSet
 from dedup.lab.evaluate.labels import clusters
-from dedup.lab.evaluate.page_sets import measure
+from dedup.lab.evaluate.page_files import measure
 from dedup.lab.evaluate.score import Rule, called
 from dedup.lab.evaluate.sets import FileSet, FolderSet, count_words
 from dedup.model.errors import DedupError
@@ -279,7 +280,7 @@ def test_the_rule_is_that_of_near_duplicate():
     st.lists(st.sampled_from([0, 1, 3, 7, 2**63, 2**64 - 1, 2**64 - 2]), max_size=20),
     st.integers(0, 5),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_pairs_within_reach_are_all_there_once(values, distance):
     """Every pair of places whose values lie within the distance, equal values too, and no other."""
     a, b = within(np.array(values, np.uint64), distance)

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 from w3lib.url import canonicalize_url
 
 import dedup.model.names
@@ -54,7 +55,7 @@ arguments = st.tuples(st.text("aB1-_.~", max_size=2), st.sampled_from(["=", "=",
 queries = st.lists(st.tuples(arguments, st.one_of(st.text("aB1.~", max_size=2), st.text(SOME))))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(
     scheme=st.sampled_from(["http", "https", "HTTP", "ftp"]),
     host=hosts,
@@ -78,7 +79,7 @@ def test_document_keys_are_what_w3lib_makes_of_a_url(scheme, host, port, path, q
 SLOW = st.sampled_from(["http://", "https://", "HTTP://", " http://", "http:", "//", "http:///"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     begin=SLOW,
     host=hosts,

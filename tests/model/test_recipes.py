@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.core.fingerprint import fingerprint, fingerprint_text, main_words, token_hashes
+from dedup.core.fingerprint import fingerprint, fingerprint_text, main_words
+from dedup.core.simhash import token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import NEWEST, Recipe, recipe_of, same_recipe
 

@@ -23,6 +23,7 @@ from scanning import (
     write_parquet,
     write_warc,
 )
+from sizes import examples
 
 from dedup import fingerprint
 from dedup.cli import main
@@ -31,7 +32,7 @@ from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.pool import read_all
 from dedup.scan.scan_report import COUNTED, _Most
-from dedup.scan.values import Reading, Task, Unit
+from dedup.scan.scan_values import Reading, Task, Unit
 from dedup.store import Store
 
 PAGES = mixed(150)
@@ -64,7 +65,7 @@ def test_the_pages_hold_every_case():
 # ----------------------------------------------------------------------------------- what it says
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_every_verdict_is_that_of_a_plain_slow_judge(tmp_path_factory, data):
     """Any pages in any order, any distances, scope and guard: the verdicts of a linear scan."""
@@ -466,6 +467,7 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
     assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
 
 
+@pytest.mark.long
 def test_the_benchmark_measures_every_way():
     """`dedup bench scan` reports pages a second for one process and for one a core."""
     done = RUNNER.invoke(main, ["bench", "scan", "--pages", "20", "--rounds", "1", "--json"])

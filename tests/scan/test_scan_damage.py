@@ -26,7 +26,7 @@ from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.formats.json_lines import read_lines
 from dedup.scan.formats.warc import read_warc
-from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.scan_values import Broken, RawPage, Reading
 
 PAGES = mixed(30, 3)
 LIMIT_MB = 256  # a bare scan takes about 60; what the bombs below hold is 400 MB and more
@@ -187,7 +187,7 @@ def test_broken_parquet_is_named(tmp_path):
 def test_a_file_that_cannot_be_read_does_not_end_the_scan(tmp_path):
     """A file that is gone when its turn comes is named; the others are read."""
     from dedup.scan.reading import read_task
-    from dedup.scan.values import Task, Unit
+    from dedup.scan.scan_values import Task, Unit
 
     reading = Reading("url", "html", 1 << 20, recipe_of())
     for kind in ("warc", "jsonl", "parquet", "html"):
@@ -294,8 +294,14 @@ def measured(*paths) -> list:
 
 @pytest.mark.parametrize(
     "name",
-    """body.warc.gz body.warc.zst head.warc.gz coding.warc zstd.warc line.jsonl.gz
-    line.jsonl.zst""".split(),
+    [
+        *[
+            pytest.param(long, marks=pytest.mark.long)
+            for long in "body.warc.gz body.warc.zst head.warc.gz zstd.warc line.jsonl.zst".split()
+        ],
+        "coding.warc",
+        "line.jsonl.gz",
+    ],
 )
 def test_bombs_are_bounded(tmp_path, name):
     """A small file that unpacks to 400 MB takes a bounded memory, and the page after it is read."""
@@ -323,6 +329,7 @@ def test_bombs_are_bounded(tmp_path, name):
     assert broken + exempt.get("too_large", 0) == 1
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_input(tmp_path):
     """Ten times the pages take hardly more memory: what grows is the table of fingerprints."""
     few = write_warc(tmp_path / "few.warc.gz", records(mixed(1500, 1)))

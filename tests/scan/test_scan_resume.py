@@ -24,14 +24,14 @@ from scanning import (
 )
 
 from dedup.scan import Job, scan
-from dedup.scan.run import work_folder
+from dedup.scan.scanner import work_folder
 from dedup.store import Store
 
 # The command, with commits so frequent that a small input has many; argv[1] is where to be killed:
 # before or after the n-th call of a step, or "" for nowhere.
 CHILD = """
 import os, signal, sys
-import dedup.scan.run as run
+import dedup.scan.scanner as run
 from dedup.cli import main
 from dedup.scan import memory, verdicts, work
 
@@ -176,6 +176,7 @@ def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
         assert outcome(tmp_path, name) == whole, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1))
 def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, inputs, seed):
     """Killed at a step, then from outside, a random while after it came further, and then let be."""
@@ -214,7 +215,7 @@ def test_what_was_done_is_not_done_again(tmp_path):
     assert run(tmp_path, "v.jsonl", file, "12-", "--processes", "1")[0] is False
     before = (work_folder(str(tmp_path / "v.jsonl")) / "verdicts.jsonl").read_bytes()
     judged = []
-    from dedup.scan.judge import Judge
+    from dedup.scan.judging import Judge
 
     take = Judge.take
 

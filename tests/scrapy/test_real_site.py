@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 import real_site
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parents[1] / "support"
 
 # Shingle overlaps (Jaccard) by which pages are judged from outside: near-duplicates, and pages of

@@ -97,6 +97,7 @@ def test_summary_tells_explored(crawls):
     assert f"dropped before parsing but for {COPIES} explored, 0 fetched again" in crawls["all"].log
 
 
+@pytest.mark.long
 def test_recrawl_explores_the_same(tmp_path):
     """A second crawl of the site explores the same pages, whatever the order of its links."""
     with serve(PAGES) as site:

@@ -3,7 +3,7 @@
 import pytest
 from crawling import Case, article, hub, run_case, run_cases
 
-import dedup.detector.detector
+import dedup
 
 PAGES = {
     "/": hub("/a", "/b", "/c"),
@@ -26,11 +26,11 @@ def crawls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     path = folder / "dedup"
     for namespace in ("othersecret", "nosecret"):
-        dedup.detector.detector.open(path, namespace=namespace, secret="the first one").close()
+        dedup.open(path, namespace=namespace, secret="the first one").close()
     (path / "damaged").mkdir()
     (path / "damaged" / "documents.mdb").write_bytes(b"not what was written" * 500)
     (path / "nofolder").write_text("a file where the folder should be")
-    with dedup.detector.detector.open(path, namespace="locked"):
+    with dedup.open(path, namespace="locked"):
         return run_cases(folder, CASES)
 
 
@@ -77,21 +77,21 @@ def test_fault_of_one_namespace_touches_no_other(crawls):
 
 # Each method of the detector breaks for the spider of its name.
 BREAK = """
-import dedup.detector.detector, dedup.scrapy.downloader, dedup.scrapy.session
+import dedup.detector, dedup.scrapy.middlewares, dedup.scrapy.session
 
 def breaks(method, named):
-    real = getattr(dedup.detector.detector.Detector, method)
+    real = getattr(dedup.detector.EmbeddedDetector, method)
     def broken(self, *args, **kwargs):
         if self.info()["namespace"] == named:
             raise ZeroDivisionError(f"broken {method}")
         return real(self, *args, **kwargs)
-    setattr(dedup.detector.detector.Detector, method, broken)
+    setattr(dedup.detector.EmbeddedDetector, method, broken)
 
 for method in ("reserve", "release", "forget", "close"):
     breaks(method, method)
 breaks("insert_many", "insert")
 
-real_read, real_forget = dedup.scrapy.session.read_page, dedup.scrapy.downloader.forget_copied
+real_read, real_forget = dedup.scrapy.session.read_page, dedup.scrapy.middlewares.forget_copied
 
 def read_page(page, *, url, **options):
     if b"UNREADABLE" in page:
@@ -104,7 +104,7 @@ def forget_copied(request):
     return real_forget(request)
 
 dedup.scrapy.session.read_page = read_page
-dedup.scrapy.downloader.forget_copied = forget_copied
+dedup.scrapy.middlewares.forget_copied = forget_copied
 
 class Broken:
     def process_item(self, item, spider=None):

@@ -19,7 +19,6 @@ from killing import ASKS_AGAIN, content, parsed_contents, site_pages
 from seeds import seed_of
 
 import dedup
-import dedup.detector.detector
 from dedup.scrapy.counts import kind_of
 from dedup.store import store, verify_store
 
@@ -39,21 +38,21 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "Detector.apply", "Detector.closed", "Detector.ending", "Detector.fingerprint", "Detector.get",
-    "Detector.give_up", "Detector.give_up_more", "Detector.held", "Detector.info", "Detector.insert", "Detector.offsets", "Detector.over",
-    "Detector.pin", "Detector.probe", "Detector.probe_many", "Detector.snapshot", "Detector.sync",
-    "Detector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "EmbeddedDetector.apply", "EmbeddedDetector.closed", "EmbeddedDetector.ending", "EmbeddedDetector.fingerprint", "EmbeddedDetector.get",
+    "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.insert", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
+    "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
+    "EmbeddedDetector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
-    "Store.get", "Store.info", "Store.insert_many", "Store.leave", "Store.leaving", "Store.near_many", "Store.offsets",
-    "Store.part_with", "Store.parted", "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
+    "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.given_up", "Store.given_up_removed", "Store.near_many", "Store.offsets",
+    "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
     "Table.__init__", "Table.find",
     "Table.has", "Table.pairs",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
-# Does no harm where it fails as a file may: the table is made anew from the documents. A snapshot
+# Does no harm where it fails as a file may: the table is rebuilt from the documents. A snapshot
 # that cannot be written is written another time. A warning in the log says so.
 HARMLESS_AT_OPENING = {"Table.load"}
 # Fails in a thread of its own, at any time: the next insert says so.
@@ -64,8 +63,8 @@ KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "detector.detector.open", "scrapy.session.read_page", "Detector.reserve", "Detector.insert_many",
-    "Detector.release", "Detector.forget", "Detector.close",
+    "scrapy.embedded.open_embedded", "scrapy.session.read_page", "EmbeddedDetector.reserve", "EmbeddedDetector.insert_many",
+    "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]
 PLAN = {
@@ -216,7 +215,7 @@ def test_crawl_with_a_fault_anywhere_ends_well(faulty, name):
     crawled, report = faulty[name]
     assert crawled.stats["finish_reason"] == "finished"
     assert crawled.stats["spider_exceptions/count"] == 1  # the callback of /raises
-    assert [p for p in report.problems if "made anew" not in p] == []
+    assert [p for p in report.problems if "it is rebuilt" not in p] == []
 
 
 def strangers(log):
@@ -263,4 +262,4 @@ def test_store_verifies_after_a_storm_of_faults(storm):
     crawled, report = storm
     assert crawled.stats["finish_reason"] == "finished"
     assert strangers(crawled.log) == []
-    assert [p for p in report.problems if "made anew" not in p] == []
+    assert [p for p in report.problems if "it is rebuilt" not in p] == []

@@ -334,16 +334,16 @@ def test_promise_1_nothing_is_lost_of_two_at_once(pairs):
 
 # Parsed pages would be inserted together after ten minutes, if nobody asked for them.
 PATIENT = """
-import dedup.detector.detector, dedup.scrapy.session
+import dedup.detector, dedup.scrapy.session
 
 dedup.scrapy.session.COMMIT_SECONDS = 600
 
-real = dedup.detector.detector.Detector.insert_many
+real = dedup.detector.EmbeddedDetector.insert_many
 def insert_many(self, verdicts):
     if self.info()["namespace"] == "refused" and len(verdicts) > 1:
         raise OSError("too many at once")
     return real(self, verdicts)
-dedup.detector.detector.Detector.insert_many = insert_many
+dedup.detector.EmbeddedDetector.insert_many = insert_many
 """
 MANY = {f"/{n}": article(3000 + n) for n in range(40)}
 

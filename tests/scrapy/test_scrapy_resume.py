@@ -17,9 +17,12 @@ from killing import (
     unexplained,
 )
 from seeds import seed_of
+from sizes import sized
+
+pytestmark = pytest.mark.sized
 
 CONTENTS = 32
-ROUNDS = 10  # make soak: 100
+ROUNDS = sized(quick=2, full=10)  # make soak: 100
 
 
 @pytest.fixture(scope="module")

@@ -142,6 +142,7 @@ def test_promise_2_a_recrawl_through_a_service_keeps_every_page_it_kept(tmp_path
 # -------------------------------------------------------------------------- refused by the service
 
 
+@pytest.mark.long
 def test_promise_1_nothing_is_lost_with_a_wrong_token(tmp_path):
     """Every page is kept; the log says what is wrong, and no token."""
     right, wrong = "the right token of it", "a wrong token of it"
@@ -174,6 +175,7 @@ def test_promise_1_nothing_is_lost_with_pages_of_another_recipe(tmp_path, servic
 # ----------------------------------------------------------------------------- it comes, and goes
 
 
+@pytest.mark.long
 def test_promise_1_nothing_is_lost_until_the_service_comes(tmp_path):
     """Pages parsed before it came are remembered all the same: a copy later on is dropped."""
     store = Serving(tmp_path / "service")
@@ -233,6 +235,7 @@ def test_promise_1_nothing_is_lost_when_the_service_is_killed(tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["stall", "cut"])
 def test_promise_1_nothing_is_lost_by_a_network_that_fails(tmp_path, service, way):
     """A network that stalls, or breaks, holds no page up; once it is back copies are dropped."""

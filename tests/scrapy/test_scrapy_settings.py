@@ -11,8 +11,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.utils.conf import build_component_list
 
-import dedup.detector.detector
+import dedup
 from dedup.model.errors import UsageError
+from dedup.model.policy import Options
 from dedup.scrapy import Addon, CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.settings import EXEMPTIONS, Config
 
@@ -25,22 +26,24 @@ def test_defaults():
     """Without a setting: drop, the recipe's distances, global scope, one second of waiting."""
     assert config() == Config(
         mode="drop",
-        distance=None,
-        total_distance=None,
-        min_features=None,
-        scope="global",
+        options=Options(
+            distance=None,
+            total_distance=None,
+            min_features=None,
+            scope="global",
+            timeout_seconds=0.5,
+            reservation_seconds=600.0,
+            secret=None,
+        ),
         namespace=None,
         path=Path(".scrapy/dedup"),
         service=(),
-        timeout_seconds=0.5,
         kafka=None,
         wait_seconds=1.0,
-        reservation_seconds=600.0,
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
         explore=0.0,
         report=None,
-        secret=None,
     )
 
 
@@ -158,12 +161,13 @@ RIGHT = [
 @pytest.mark.parametrize(("name", "value", "field", "read"), RIGHT)
 def test_right_setting(name, value, field, read):
     """A setting means the same as text (-s on the command line) and as a Python value."""
-    assert getattr(config(**{"DEDUP_EXEMPT": ["short"], name: value}), field) == read
+    found = config(**{"DEDUP_EXEMPT": ["short"], name: value})
+    assert getattr(found if hasattr(found, field) else found.options, field) == read
 
 
 def test_empty_pages_are_never_judged():
     """Without the exemption "short" a page still needs one word to be compared."""
-    assert config(DEDUP_EXEMPT=[]).min_features == 1
+    assert config(DEDUP_EXEMPT=[]).options.min_features == 1
 
 
 def test_kafka():
@@ -292,9 +296,7 @@ def project(site, tmp_path_factory):
     (folder / "project.py").write_text(SETTINGS)
     (folder / "spiders.py").write_text(SPIDER.format(url=site.url))
     for namespace in ("twins", "default"):
-        with dedup.detector.detector.open(
-            folder / ".scrapy" / "dedup", namespace=namespace
-        ) as detector:
+        with dedup.open(folder / ".scrapy" / "dedup", namespace=namespace) as detector:
             page = detector.fingerprint(article(1).body)
             detector.insert(detector.reserve(page, "http://127.0.0.1/original"))
     return folder

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from needing import program
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from scrapy.settings import Settings
-from services import RECIPE, Serving, installed
+from services import RECIPE, Serving
 
 import dedup
 from dedup.model.values import Verdict
@@ -61,11 +62,11 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    program = installed("chromium")
+    chromium = program("chromium")
     with sync_playwright() as playwright:
         # as root, as in a container, Chromium runs without its sandbox or not at all
         browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"], timeout=240_000
+            executable_path=chromium, args=["--no-sandbox"], timeout=240_000
         )
         yield browser
         browser.close()

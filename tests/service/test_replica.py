@@ -16,6 +16,7 @@ from logs import (
     log_config,
     reached,
     read,
+    remade,
     replayed,
     tombstone,
     until,
@@ -181,20 +182,6 @@ def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, t
         assert read_manifest(tmp_path).offsets[0] == 1
 
     asyncio.run(main())
-
-
-async def remade(config, records) -> None:
-    from aiokafka.admin import AIOKafkaAdminClient
-
-    admin = AIOKafkaAdminClient(bootstrap_servers=list(config.bootstrap))
-    await admin.start()
-    try:
-        await admin.delete_topics([config.topic])
-    finally:
-        await admin.close()
-    while await describe_topic(config) is not None:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
-    await write(config, records)
 
 
 def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka, tmp_path):

@@ -131,10 +131,10 @@ KILLED = """
     from dedup.service.log import checkpoint, replica
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import removal
-    from dedup.store.documents import Documents
+    from dedup.store.database.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    removal.BATCH = removal.LEAVING_BATCH = 40
+    removal.BATCH = removal.SMALL_BATCH = 40
     checkpoint.MANIFEST_SECONDS = 1e9
 
     def fatal(step):

@@ -5,25 +5,11 @@ import subprocess
 import numpy as np
 import pytest
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-from services import RECIPE, Serving, installed
+from commands import ONCE, TOKEN, insert, page, probe, reserve, spread
+from needing import program
+from services import RECIPE, Serving
 
 from dedup import Table
-
-ONCE = {"retry": Retry(NoBackoff(), 0)}
-TOKEN = "a token of sixteen bytes and more"
-
-
-def page(value: int = 0x0123456789ABCDEF, check: int = 0xFF, features: int = 300) -> list[object]:
-    """The arguments `page` of a command."""
-    values = [f"{value:016x}", f"{check:016x}", "0" * 16]
-    return [*values, features, 2, "example.com", "RECIPE", RECIPE]
-
-
-def spread(i: int) -> int:
-    """Values far from each other."""
-    return i * 0x9E3779B97F4A7C15 % 2**64
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +28,6 @@ def client(serving, request):
 def ns(request):
     """A namespace for each test."""
     return "".join(c if c.isalnum() else "-" for c in request.node.name)[-60:]
-
-
-def probe(client, ns, value, check=0xFF, *options):
-    return client.execute_command(
-        "DEDUP.PROBE", ns, f"{value:016x}", f"{check:016x}", "RECIPE", RECIPE, *options
-    )
-
-
-def reserve(client, ns, key, *arguments, **fields):
-    return client.execute_command("DEDUP.RESERVE", ns, key, *page(**fields), *arguments)
-
-
-def insert(client, ns, key, **fields):
-    token = reserve(client, ns, key, "EXEMPT", "start", **fields)[1]
-    assert client.execute_command("DEDUP.INSERT", ns, key, token)
 
 
 # ----------------------------------------------------------------------------------- two phases
@@ -337,7 +308,7 @@ def test_another_recipe_is_an_error(client, ns):
 def test_redis_cli_works(serving):
     """redis-cli connects, asks for COMMAND DOCS, and shows answers."""
     done = subprocess.run(
-        [installed("redis-cli"), "-3", "-p", str(serving.port)],
+        [program("redis-cli"), "-3", "-p", str(serving.port)],
         input=b"PING\nHELLO 3\nCLIENT ID\nDEDUP.INFO\nSELECT 0\nECHO hello\nQUIT\n",
         capture_output=True,
         check=True,
@@ -354,7 +325,7 @@ def test_redis_benchmark_works(serving, client, ns):
     """redis-benchmark gets its answers: PING, and pipelined probes."""
     insert(client, ns, "http://a/1")
     command = [
-        installed("redis-benchmark"),
+        program("redis-benchmark"),
         "-p",
         str(serving.port),
         "-n",

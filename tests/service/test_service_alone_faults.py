@@ -10,12 +10,12 @@ import time
 
 import pytest
 import redis
+from commands import insert, page, probe, reserve, spread
 from crawling import wait_for
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from seeds import seed_of
 from services import Serving
-from test_service import insert, page, probe, reserve, spread
 
 ROUNDS = int(os.environ.get("SERVICE_KILLS", "3"))
 SEED = seed_of("SERVICE_KILLS")

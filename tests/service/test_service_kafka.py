@@ -4,60 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import threading
 import time
 
 import pytest
 import redis
-from logs import RECIPE, inserts, log_config, read, replayed, write
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from commands import insert, page, probe, reserve, spread
+from log_services import VALUE, WAIT_SECONDS, client, event, ready, serving, until, write_records
+from logs import RECIPE, inserts, log_config, read, replayed
 from services import Serving
-from test_service import insert, page, probe, reserve, spread
 
-from dedup.model.events import encode
-from dedup.model.values import Document, PageFingerprint
-from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
+from dedup.wire.kafka import Writer, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
-
-WAIT_SECONDS = 180.0
-VALUE = 0x0123456789ABCDEF
-
-
-def serving(path, config: KafkaConfig, *options: object, **more) -> Serving:
-    """A service that follows a topic."""
-    bootstrap = ",".join(config.bootstrap)
-    return Serving(path, "--kafka", bootstrap, "--topic", config.topic, *options, **more)
-
-
-def client(service: Serving) -> redis.Redis:
-    return redis.Redis(
-        port=service.port, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_timeout=120
-    )
-
-
-def until(done, what: str = "") -> None:
-    """Wait until done() is true."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-def ready(service: Serving) -> dict:
-    status, body = service.get("/readyz")
-    return {"code": status, **json.loads(body)}
-
-
-def write_records(config: KafkaConfig, records: list[Outgoing]) -> None:
-    asyncio.run(write(config, records))
-
-
-def event(key: str, value: int = VALUE, check: int = 0xFF) -> Outgoing:
-    fingerprint = PageFingerprint(value, check, 0, 300, 2, RECIPE)
-    return Outgoing(*encode("d", Document(key, fingerprint, "example.com", 0.0)))
 
 
 def test_an_insert_goes_through_the_log_to_every_replica(kafka, tmp_path):
@@ -239,6 +198,7 @@ def test_an_event_of_a_newer_version_ends_readiness(kafka, tmp_path):
             probe(at, "d", VALUE)
 
 
+@pytest.mark.long
 def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
     """Another log than before ends the start with status 1 and words; --rebuild takes it."""
     config, other = log_config(kafka), log_config(kafka)

@@ -13,6 +13,8 @@ from services import Serving
 
 import dedup
 
+pytestmark = pytest.mark.long
+
 ROUNDS = 1
 CONTENTS = 20
 FOUR = 4

@@ -16,8 +16,8 @@ from pathlib import Path
 import fuzzing
 import pytest
 import redis
+from commands import insert, page, probe, reserve, spread
 from services import RECIPE, Serving
-from test_service import insert, page, probe, reserve, spread
 
 SHORT = {
     "greeting_seconds": 1.0,
@@ -161,6 +161,7 @@ def test_an_answer_of_too_many_neighbours_is_refused(serving, client):
     assert [len(near) for near in pipeline.execute()] == [1000] * 30
 
 
+@pytest.mark.long
 def test_namespaces_are_bounded(tmp_path):
     """One more namespace than allowed is -LIMIT; a probe makes none."""
     with (

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 import redis
-from services import Serving, installed
-from test_service import ONCE, TOKEN, insert, probe, reserve, spread
+from commands import ONCE, TOKEN, insert, probe, reserve, spread
+from needing import program
+from services import Serving
 
 
 @pytest.mark.parametrize("option", ["--listen", "--http"])
@@ -78,7 +79,7 @@ def test_tls_on_both_ports(tmp_path):
     """With a certificate both ports speak TLS, and only that."""
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        [installed("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+        [program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
          "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
          "-keyout", key, "-out", cert],
         check=True, capture_output=True,

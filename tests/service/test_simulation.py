@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import simulation
 from seeds import seed_of
+from sizes import sized
 
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "1000"))
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", sized(quick=60, full=1000)))
 FIRST = seed_of("SIMULATION")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -23,6 +24,7 @@ def folder():
         yield Path(name)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(
     ("name", "shards", "schedules"),
     [("one store", None, SCHEDULES), ("shards", 0, (SCHEDULES + 1) // 2)],

@@ -7,8 +7,9 @@ import random
 from pathlib import Path
 
 import fuzzing
-import make_corpus
 import pytest
+from sizes import sized
+from tools import make_corpus
 
 COUNTS = {
     "documents": 1_000,
@@ -29,13 +30,15 @@ def seeds():
     return found
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", fuzzing.HARNESSES)
 def test_promise_7_any_bytes_are_safe_where_files_are_read(seeds, name):
     """What was damaged is refused by name or comes to what was stored; pages to the oracle's."""
     inputs = [data for data in seeds[name] if name != "page" or len(data) < 1500]
     rng = random.Random(f"files {name}")
     rng.shuffle(inputs)
-    fuzzing.fuzz(name, inputs[: COUNTS[name] // 2], rng, COUNTS[name])
+    count = sized(quick=COUNTS[name] // 10, full=COUNTS[name])
+    fuzzing.fuzz(name, inputs[: count // 2], rng, count)
 
 
 def test_a_harness_sees_a_store_that_lies(monkeypatch):

@@ -5,11 +5,13 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 from stores import RECIPE, document, fill, spread
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.store import Store, documents, file, verify_store
+from dedup.store import Store, verify_store
+from dedup.store.database import documents, file
 
 # ------------------------------------------------------------------------ documents in and out
 
@@ -26,7 +28,7 @@ def test_a_document_comes_back_as_it_was_stored(tmp_path):
         assert (len(s), stored.key in s, "other" in s) == (1, True, False)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 from stores import document, replace, run, spread
 
 import dedup
@@ -35,7 +36,7 @@ def one_by_one(model: dict[str, int], changes: list[tuple[str, int | None]]) -> 
     return Applied(**counts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(CHANGES, OFFSETS, st.booleans()), max_size=6))
 def test_a_store_that_applies_a_log_is_a_dictionary_that_does(tmp_path_factory, batches):
     """Also across closing and opening: documents, counts, what is found, and offsets."""

@@ -15,8 +15,8 @@ from stores import document, fill, is_sound, replace, run, spread
 
 from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
 from dedup.store import Store, verify_store
-from dedup.store import file as documents_file
-from dedup.store.structure import read_structure
+from dedup.store.database import file as documents_file
+from dedup.store.database.structure import read_structure
 
 # --------------------------------------------------------------------------------- processes
 

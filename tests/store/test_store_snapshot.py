@@ -128,11 +128,11 @@ def test_an_old_snapshot_put_back_is_noticed(tmp_path, caplog):
 @pytest.mark.parametrize(
     "step",
     [
-        "store.documents.Documents.sync",
+        "store.database.documents.Documents.sync",
         "store.snapshot.Table.saved",
         "store.snapshot.replace_file",
-        "table.os.replace",
-        "store.documents.Documents.snapshot_taken",
+        "core.files.os.replace",
+        "store.database.documents.Documents.snapshot_taken",
     ],
 )
 def test_promise_6_a_kill_between_the_steps_of_a_snapshot(tmp_path, caplog, step):

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.cli import main
 from dedup.model.errors import EventInvalid
@@ -64,7 +65,7 @@ def test_a_document_survives_its_line(stored):
     assert decode_line(line) == ("spider", stored)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5).map(str), WORD), max_size=12))
 def test_many_at_once_equal_one_by_one(tmp_path_factory, pairs):
     """insert_many() leaves what insert() does, also when a key occurs twice in it."""
@@ -193,6 +194,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_kill_9_during_an_import_leaves_a_sound_store(tmp_path):
     """The store verifies at once, and importing once more completes it."""
     file = tmp_path / "documents.jsonl"

@@ -1,8 +1,8 @@
-"""The Kafka of the tests: a real one, and no test is skipped for want of it.
+"""The Kafka of the tests: a real one.
 
     KAFKA_BOOTSTRAP_SERVERS, else Docker Compose, else brokers of our own (dedup/lab/demo/broker.py)
 
-What the brokers of our own lack, Java and Maven, is installed where that may be done.
+Where there is none to be had, tests are skipped; with CI=true they fail (needing.py).
 """
 
 import contextlib
@@ -12,12 +12,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from needing import lacking, program
+
 import dedup.lab.demo.broker
 from dedup.lab.demo.broker import NoBroker, Node, brokers_answering
 from dedup.lab.demo.fetch import fetched
 from dedup.lab.demo.ports import free_ports
 
-__all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering"]
+__all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "own_brokers", "shared_broker"]
 
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
 
@@ -29,7 +31,7 @@ class Cluster(dedup.lab.demo.broker.Cluster):
     """
 
     def __init__(self, nodes: int = 1, **settings: object) -> None:
-        super().__init__(nodes, install=True, **settings)
+        super().__init__(nodes, **settings)
         self._secured: dict[int, int] = {}
 
     @property
@@ -68,10 +70,8 @@ class Cluster(dedup.lab.demo.broker.Cluster):
 
 def make_certificate(cert: Path, keystore: Path) -> None:
     """Make a certificate for 127.0.0.1, and the file of it and its key that Kafka takes."""
-    if not shutil.which("openssl"):
-        raise NoBroker("openssl is missing, which makes the broker's certificate: install it")
     key = cert.with_name("key.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command = [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run([*command, "-keyout", key, "-out", cert], check=True, capture_output=True)
     keystore.write_text(key.read_text() + cert.read_text())
@@ -116,3 +116,52 @@ def any_broker() -> Iterator[str]:
             return
     with Cluster() as cluster:
         yield cluster.bootstrap
+
+
+@contextlib.contextmanager
+def own_brokers(nodes: int) -> Iterator[Cluster]:
+    """Yield brokers of our own; without what they need, the test is skipped, in CI it fails."""
+    try:
+        made = Cluster(nodes)
+    except NoBroker as error:
+        lacking(f"a Kafka broker ({error})")
+    with made:
+        yield made
+
+
+@contextlib.contextmanager
+def shared_broker(folder: Path) -> Iterator[str]:
+    """Yield the address of one Kafka for all processes of a run, which share this folder.
+
+    The first that asks starts it. Each holds a shared lock on `users` while it needs the broker; the
+    one that started it waits for the others before it ends it. `door` is held while it is started
+    and ended.
+    """
+    import fcntl
+
+    address = folder / "kafka.address"
+    with (
+        (folder / "kafka.door").open("w") as door,
+        (folder / "kafka.users").open("w") as users,
+        contextlib.ExitStack() as started,
+    ):
+        fcntl.flock(door, fcntl.LOCK_EX)
+        mine = not address.exists()
+        if mine:
+            try:
+                address.write_text(started.enter_context(any_broker()))
+            except NoBroker as error:
+                address.unlink(missing_ok=True)
+                lacking(f"a Kafka broker ({error})")
+        fcntl.flock(users, fcntl.LOCK_SH)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield address.read_text()
+        while mine:
+            fcntl.flock(users, fcntl.LOCK_EX)  # the others have ended
+            fcntl.flock(users, fcntl.LOCK_UN)
+            fcntl.flock(door, fcntl.LOCK_EX)  # and no other one begins
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                address.unlink()
+                return
+            fcntl.flock(door, fcntl.LOCK_UN)

@@ -37,8 +37,8 @@ from twisted.python.failure import Failure
 
 # Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
 PATIENT = """
-import dedup.scrapy.endings, dedup.scrapy.publisher
-dedup.scrapy.endings.CLOSE_SECONDS = 240.0
+import dedup.scrapy.pending_updates, dedup.scrapy.publisher
+dedup.scrapy.pending_updates.CLOSE_SECONDS = 240.0
 dedup.scrapy.publisher.DRAIN_SECONDS = dedup.scrapy.publisher.CLOSE_SECONDS = 240.0
 """
 # Of one that soon gives up what nobody takes.

@@ -23,7 +23,7 @@ from dedup.model.errors import StoreDamaged
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store, store, verify_store
-from dedup.store.documents import Documents
+from dedup.store.database.documents import Documents
 
 NAMESPACE = "harmed"
 DOCUMENTS = 50
@@ -178,9 +178,9 @@ def _wrongs(folder: Path) -> Iterator[str]:
             opened.forget(document(n).key)
     with Store.open(folder.parent, NAMESPACE) as opened:
         yield from _differences(opened, held)
-    # a snapshot that is damaged is made anew, but not before 1000 documents are worth it
+    # a snapshot that is damaged is rebuilt, but not before 1000 documents are worth it
     problems = verify_store(folder.parent, NAMESPACE).problems
-    yield from (p for p in problems if "harmless, it is made anew" not in p)
+    yield from (p for p in problems if "harmless, it is rebuilt" not in p)
 
 
 def _differences(opened: Store, held: dict[int, Document | None]) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """What tests of detectors share: pages by their fingerprints, and a clock that a test turns."""
 
-from typing import Any
+import asyncio
+import threading
+from typing import Any, Self
 
+import dedup
 from dedup.model.values import PageFingerprint, Verdict
 
 RECIPE = "words-0-3"
@@ -35,3 +38,43 @@ def accept(detector: Any, fingerprint: PageFingerprint, key: str, **options: Any
     assert verdict.token
     detector.insert(verdict)
     return verdict
+
+
+class InLoop:
+    """An async detector, each call of it run to its end in a loop of another thread."""
+
+    def __init__(self, target: str, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._detector: Any = None
+        try:
+            self._detector = self._run(dedup.open_async(target, **options))
+        except BaseException:
+            self._stop()
+            raise
+
+    def _run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        if not self._loop.is_closed():
+            self._stop()
+
+    def __len__(self) -> int:
+        return int(self._run(self._detector.count()))
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._detector, name)
+        if not asyncio.iscoroutinefunction(attribute):
+            return attribute
+        return lambda *args, **kwargs: self._run(attribute(*args, **kwargs))

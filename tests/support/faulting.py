@@ -43,24 +43,26 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
-    "dedup.detector.detector": "open site_of agreed_recipe same_recipe check_namespace",
-    "dedup.scrapy.embedded": "check_namespace",
-    "dedup.scrapy.downloader": "forget_copied mark_own",
+    "dedup.detector.detector": "site_of",
+    "dedup.detector.opening": "agreed_recipe",
+    "dedup.model.policy": "check_namespace",
+    "dedup.scrapy.embedded": "open_embedded",
+    "dedup.scrapy.middlewares": "forget_copied mark_own own_urls",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
-    "dedup.scrapy.spider": "own_urls",
-    "dedup.store.documents": (
+    "dedup.store.database.documents": (
         "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
     ),
-    "dedup.store.file": "read_structure encode_state decode_state wrote",
+    "dedup.store.database.file": "read_structure encode_state decode_state wrote",
     "dedup.store.snapshot": "read_snapshot",
-    "dedup.store.store": "load_table save_table same_recipe agreed_recipe check_namespace",
+    "dedup.store.open_folder": "agreed_recipe",
+    "dedup.store.store": "load_table save_table same_recipe check_namespace",
 }
 CLASSES = {
-    "dedup.detector.detector": "Detector",
+    "dedup.detector.detector": "EmbeddedDetector",
     "dedup.detector.reservations": "Reservations",
-    "dedup.store.documents": "Documents",
-    "dedup.store.file": "DocumentsFile",
+    "dedup.store.database.documents": "Documents",
+    "dedup.store.database.file": "DocumentsFile",
     "dedup.core.folder_lock": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.core.table": "Table",
@@ -248,9 +250,8 @@ def _counted(owner: type, name: str) -> None:
 
 def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
-    from dedup.scrapy.downloader import DownloaderMiddleware
+    from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
     from dedup.scrapy.session import Session
-    from dedup.scrapy.spider import _Output
     from dedup.store import Store
 
     _marked(Session, "_open", "opening")

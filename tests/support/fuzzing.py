@@ -33,8 +33,9 @@ from dedup.core.fingerprint import PageReading, fingerprint, main_words, read_pa
 from dedup.model import events
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.values import Document, PageFingerprint
-from dedup.store import Store, records, transfer, verify
-from dedup.store.documents import Documents
+from dedup.store import Store, transfer, verify
+from dedup.store.database import record_format as records
+from dedup.store.database.documents import Documents
 from dedup.worker import adapters
 
 RECIPE = "words-0-3"

@@ -38,19 +38,19 @@ APPLIED_SECONDS = 120.0  # until the last event is in the service
 NOTES = """
 import json
 from pathlib import Path
-import dedup.wire.client.aio, dedup.wire.outbox
+import dedup.detector.remote, dedup.wire.outbox
 
 def _note(keys):
     with Path("acknowledged").open("a") as file:
         file.write("".join(json.dumps(key) + "\\n" for key in keys))
 
-real_end_many = dedup.wire.client.aio.AsyncServiceDetector.end_many
+real_end_many = dedup.detector.remote.RemoteDetector.end_many
 async def end_many(self, kind, verdicts):
-    errors = await real_end_many(self, kind, verdicts)
+    answers = await real_end_many(self, kind, verdicts)
     if kind == "insert":
-        _note([v.key for v, error in zip(verdicts, errors) if error is None])
-    return errors
-dedup.wire.client.aio.AsyncServiceDetector.end_many = end_many
+        _note([v.key for v, each in zip(verdicts, answers) if not isinstance(each, Exception)])
+    return answers
+dedup.detector.remote.RemoteDetector.end_many = end_many
 
 real_add = dedup.wire.outbox.Outbox.add
 def add(self, records):

@@ -15,7 +15,7 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.lifecycle import SERVING, Phase
 from dedup.service.log.replica import Replica
 from dedup.store.transfer import decode_line, export_lines
-from dedup.wire.kafka import KafkaConfig, Reader, Writer, ensure_topic, kafka_config
+from dedup.wire.kafka import KafkaConfig, Reader, Writer, describe_topic, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing
 
 RECIPE = "words-0-3"
@@ -160,3 +160,18 @@ async def drained(config: KafkaConfig, path: Path, **options: object) -> dict[st
         await reached(replica, *SERVING)
         await until(lambda: replica.cleared, replica)
     return dict(replica.counts)
+
+
+async def remade(config, records) -> None:
+    """Delete the topic, make it again, and write these records."""
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=list(config.bootstrap))
+    await admin.start()
+    try:
+        await admin.delete_topics([config.topic])
+    finally:
+        await admin.close()
+    while await describe_topic(config) is not None:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    await write(config, records)

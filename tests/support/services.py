@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -28,7 +27,6 @@ from queue import Empty, Queue
 from typing import Self
 from urllib.parse import urlsplit
 
-from dedup.lab.demo.fetch import fetched
 from dedup.lab.demo.ports import free_ports
 
 START_SECONDS = 180.0
@@ -187,26 +185,6 @@ class Serving:
         for thread in self._reading:
             thread.join(STOP_SECONDS)
         return code
-
-
-PACKAGES = {
-    "chromium": "chromium",
-    "openssl": "openssl",
-    "redis-benchmark": "redis-tools",
-    "redis-cli": "redis-tools",
-}
-
-
-def installed(program: str) -> str:
-    """Return the path of a program; its package is installed where that may be (Debian, as root)."""
-    package, said = PACKAGES[program], ""
-    if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
-            said = fetched(["apt-get", *command], env=environment).stderr
-    found = shutil.which(program)
-    assert found, f"{program} is missing: install it (Debian: apt-get install {package}) {said}"
-    return found
 
 
 def _read(pipe, take) -> None:

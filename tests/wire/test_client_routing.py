@@ -11,9 +11,9 @@ from dedup.model.errors import ServiceUnavailable
 from dedup.model.events import record_key
 from dedup.model.values import Neighbour, PageFingerprint
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.asked import Asked, facts_of_all, neighbours_of_all, verdict_of_all
 from dedup.wire.client.commands import NoToken, error_of
-from dedup.wire.client.routing import NOBODY, OLDER, Holding, Route, holding_of, unavailable
+from dedup.wire.client.request import Request, facts_of_all, neighbours_of_all, verdict_of_all
+from dedup.wire.client.routing import NO_SERVICE, OLDER, Holding, Route, holding_of, unavailable
 from dedup.wire.shards import Share
 
 EVERYTHING = Holding(None, 16)
@@ -41,14 +41,14 @@ def partition(key: str) -> int:
 def test_a_service_that_holds_everything_is_asked_alone(first):
     """With a log or without, an older one, or one that names all partitions."""
     route = routed(first, EVERYTHING, shard("0-7"))
-    assert (route.ends, route.complete) == ((0,), True)
+    assert (route.services, route.complete) == ((0,), True)
     assert {route.home("news", key) for key in KEYS} == {0}
 
 
 def test_the_first_that_holds_a_partition_is_its_home():
-    """Overlaps go to the one that is named first; who adds nothing is not asked."""
+    """Overlaps go to the one that is named first; one that adds nothing is not asked."""
     route = routed(shard("0-3"), shard("2-9"), shard("4-8"), shard("10-15"), EVERYTHING)
-    assert (route.ends, route.complete) == ((0, 1, 3), True)
+    assert (route.services, route.complete) == ((0, 1, 3), True)
     homes = [0] * 4 + [1] * 6 + [3] * 6
     assert [route.home("news", key) for key in KEYS] == [homes[partition(key)] for key in KEYS]
 
@@ -61,7 +61,7 @@ def test_a_service_that_holds_everything_takes_the_rest():
 
 def test_an_older_service_is_not_asked_beside_others():
     """It cannot take the token that they share."""
-    assert routed(shard("0-3"), OLDER).ends == (0,)
+    assert routed(shard("0-3"), OLDER).services == (0,)
 
 
 @given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
@@ -70,9 +70,9 @@ def test_any_shares_route_each_partition_to_its_first_holder(shares):
     route = routed(*(Holding(Share(frozenset(share), 16), 16) for share in shares))
     first = {p: n for n, share in reversed(list(enumerate(shares))) for p in share}
     assert route.complete == (len(first) == 16)
-    assert set(route.ends) == set(first.values())
+    assert set(route.services) == set(first.values())
     for key in KEYS:
-        assert route.home("news", key) == first.get(partition(key), NOBODY)
+        assert route.home("news", key) == first.get(partition(key), NO_SERVICE)
     missing = frozenset(range(16)) - first.keys()
     assert route.missing() == (str(Share(missing, 16)) if shares else "")
 
@@ -85,7 +85,7 @@ def test_services_of_different_logs_are_not_asked_together():
         assert route.wants(holding)
         route.add(number, holding, addresses[number])
     error = unavailable(route, [(address, OLDER, "") for address in addresses])
-    assert route.ends == ()
+    assert route.services == ()
     assert "redis://b:7700 says that the log has 8 partitions, others say 16" in str(error)
 
 
@@ -134,12 +134,12 @@ def test_a_service_that_is_not_ready_holds_nothing_yet():
 def test_all_but_the_home_are_told_that_they_are_not():
     """HOME off goes to them; the home gets the command as it stands, an older service no token."""
     route = routed(shard("0-7"), shard("8-15"))
-    asked = Asked((b"X", b"TOKEN", "t"), "news", KEYS[0], everybody=True, token="t")
-    assert tuple(asked.left(route)) == (0, 1)
-    home, other = asked.home, 1 - asked.home
-    assert asked.bytes_for(home, shard("0-7")).split() == b"*3 $1 X $5 TOKEN $1 t".split()
-    assert asked.bytes_for(other, shard("0-7")).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
-    assert asked.bytes_for(home, OLDER).split() == b"*1 $1 X".split()
+    request = Request((b"X", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t")
+    assert tuple(request.targets(route)) == (0, 1)
+    home, other = request.home, 1 - request.home
+    assert request.data_for(home, shard("0-7")).split() == b"*3 $1 X $5 TOKEN $1 t".split()
+    assert request.data_for(other, shard("0-7")).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
+    assert request.data_for(home, OLDER).split() == b"*1 $1 X".split()
 
 
 @pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
@@ -147,37 +147,37 @@ def test_who_answered_as_another_is_no_home(spare):
     """A near-duplicate is no verdict if the home failed and the spare was not asked as the home."""
     page = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
     key = next(key for key in KEYS if partition(key) < 8)
-    asked = Asked((b"X", b"TOKEN", "t"), "news", key, everybody=True, token="t")
+    request = Request((b"X", b"TOKEN", "t"), "news", key, to_all=True, token="t")
     shares = (shard("0-7"), shard("0-15"))
-    for number in asked.left(routed(*shares)):
-        asked.bytes_for(number, shares[number])
-    asked.replies = {1: [b"near_duplicate", None, b"http://example.com/of", 1, 2, None]}
+    for number in request.targets(routed(*shares)):
+        request.data_for(number, shares[number])
+    request.replies = {1: [b"near_duplicate", None, b"http://example.com/of", 1, 2, None]}
     if spare:
         route = Route()
         route.add(1, shares[1])
-        assert not asked.left(route)
-        assert asked.home == 1
-        assert verdict_of_all(asked, page, "example.com") is None
+        assert not request.targets(route)
+        assert request.home == 1
+        assert verdict_of_all(request, page, "example.com") is None
     else:
-        asked.replies[0] = [b"unique", b"t", None, None, None, None]
-        assert verdict_of_all(asked, page, "example.com").status == "near_duplicate"
+        request.replies[0] = [b"unique", b"t", None, None, None, None]
+        assert verdict_of_all(request, page, "example.com").status == "near_duplicate"
 
 
 def test_who_was_not_asked_about_a_page_knows_nothing_of_its_token():
     """A document's home that is not among the holders of the token is not asked: NoToken."""
-    asked = Asked((b"X",), "news", KEYS[0], among=(1,))
-    assert tuple(asked.left(routed(EVERYTHING))) == ()
-    assert isinstance(asked.answer(), NoToken)
-    assert tuple(asked.left(Route())) == ()
-    assert asked.answer() is None  # nobody is there
+    request = Request((b"X",), "news", KEYS[0], allowed=(1,))
+    assert tuple(request.targets(routed(EVERYTHING))) == ()
+    assert isinstance(request.home_reply(), NoToken)
+    assert tuple(request.targets(Route())) == ()
+    assert request.home_reply() is None  # nobody is there
 
 
 def test_who_may_hold_a_page():
     """Those that answered with a token, and those whose answer was lost."""
-    asked = Asked((b"X", b"TOKEN", "t"), "news", KEYS[0], everybody=True, token="t")
-    asked.replies = {0: [b"unique", b"t"], 1: [b"pending", None], 2: error_of("ERR x"), 3: None}
-    asked.lost = {4}
-    assert asked.holders() == {0: "t", 4: "t"}
+    request = Request((b"X", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t")
+    request.replies = {0: [b"unique", b"t"], 1: [b"pending", None], 2: error_of("ERR x"), 3: None}
+    request.unanswered = {4}
+    assert request.holders() == {0: "t", 4: "t"}
 
 
 def near(key: str, distance: int, check: int = 0) -> Neighbour:

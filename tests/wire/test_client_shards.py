@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from detecting import InLoop
 from services import Serving
 from sharding import (
     documents,
@@ -24,7 +25,6 @@ from sharding import (
     until,
     urls,
 )
-from test_detectors import InLoop
 
 import dedup
 from dedup.model.errors import ServiceUnavailable

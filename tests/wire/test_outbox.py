@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import examples
 
 from dedup.model.errors import StoreDamaged
 from dedup.wire.outbox import Outbox
@@ -27,7 +28,7 @@ def drained(outbox: Outbox) -> list[tuple[bytes, bytes | None]]:
     return found
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(batches=st.lists(records, max_size=4))
 def test_records_come_out_as_they_went_in(tmp_path_factory, batches):
     """Keys, values and tombstones, in the order of adding, also after closing and opening."""

@@ -164,6 +164,7 @@ def test_a_second_signal_ends_it_at_once(one_broker, tmp_path):
         assert worker.end(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_random_nothing_is_lost(topic, tmp_path, seed):
     """kill -9 under load, again and again: every page is in an output, every drop has its original."""
@@ -183,6 +184,7 @@ def test_killed_at_random_nothing_is_lost(topic, tmp_path, seed):
     assert repeats >= 0
 
 
+@pytest.mark.long
 def test_two_workers_share_the_partitions(topic, tmp_path):
     """A second worker takes over a partition and gives it back; nothing is lost, little is repeated.
 
@@ -264,6 +266,7 @@ def test_metrics_tell_what_was_done_and_what_is_left(topic, tmp_path):
         assert worker.end() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begin", ["earliest", "latest"])
 def test_records_that_expired_unread_are_told(topic, tmp_path, begin):
     """Where the topic dropped records that the group had not read, an error says so; the rest is read."""

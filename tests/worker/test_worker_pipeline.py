@@ -13,11 +13,12 @@ import pagestream
 import pytest
 
 import dedup
+from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.batch import Batch, Reading
-from dedup.worker.judge import EmbeddedJudge, Reader
 from dedup.worker.pipeline import Events, Pipeline, Refused
+from dedup.worker.reader import Reader
 from dedup.worker.records import Output, Record
 
 SCHEDULES = 120
@@ -71,25 +72,25 @@ class Topics:
         return [output for output in self.written if output.way == way]
 
 
-class StruckJudge(EmbeddedJudge):
+class FailingDetector(AsyncEmbeddedDetector):
     """A detector whose calls fail by chance, before and after they did their work."""
 
     chance: Chance
 
-    async def reserve(self, asks):
-        answers = await super().reserve(asks)
+    async def reserve_many(self, questions):
+        answers = await super().reserve_many(questions)
         for i, answer in enumerate(answers):
             try:
                 self.chance.strike(ServiceUnavailable)
             except ServiceUnavailable as error:
                 if isinstance(answer, dedup.Verdict):
-                    await super().release([answer])
+                    await super().release_many([answer])
                 answers[i] = error
         return answers
 
-    async def insert(self, verdicts):
+    async def insert_many(self, verdicts):
         self.chance.strike()
-        late = await super().insert(verdicts)
+        late = await super().insert_many(verdicts)
         self.chance.strike()
         return late
 
@@ -101,11 +102,11 @@ class Worker:
         self.faults: list[tuple[str, str]] = []
         self.counts: dict[str, int] = {}
         self.now = 0.0
-        self.judge = StruckJudge(dedup.open(folder))
-        self.judge.chance = chance
-        self.reader = Reader(adapter(FORMATS["json"]), self.judge.recipe, 2, self.fault)
+        self.detector = FailingDetector(dedup.open(folder))
+        self.detector.chance = chance
+        self.reader = Reader(adapter(FORMATS["json"]), self.detector.recipe, 2, self.fault)
         self.pipeline = Pipeline(
-            self.judge, topics, Events(self.fault, self.count),
+            self.detector, topics, Events(self.fault, self.count),
             wait_seconds=1.0, clock=lambda: self.now, sleep=self.sleep,
         )  # fmt: skip
 
@@ -135,7 +136,7 @@ def working(folder: Path, topics: Topics | None = None, chance: Chance | None = 
         try:
             yield worker
         finally:
-            asyncio.run(worker.judge.__aexit__())
+            asyncio.run(worker.detector.__aexit__())
 
 
 def header(output: Output, name: str) -> str:
@@ -273,7 +274,7 @@ def test_a_batch_given_up_releases_its_pages(tmp_path):
 
     with working(tmp_path, topics) as worker:
         batch = asyncio.run(cancelled(worker))
-        assert worker.judge._detector.info()["in_flight"] == 0
+        assert worker.detector._detector.info()["in_flight"] == 0
     assert worker.counts == {"released": 5}
     with pytest.raises(ValueError, match="must not be committed"):
         batch.offsets()
@@ -284,15 +285,15 @@ def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
 
     async def cancelled(worker: Worker) -> None:
         asked, go_on = asyncio.Event(), asyncio.Event()
-        reserve = worker.judge.reserve
+        reserve = worker.detector.reserve_many
 
-        async def slow(asks):
-            answers = await reserve(asks)
+        async def slow(questions):
+            answers = await reserve(questions)
             asked.set()
             await go_on.wait()
             return answers
 
-        worker.judge.reserve = slow
+        worker.detector.reserve_many = slow
         batch = Batch(await worker.reader.read(log(5, 1, seed=3)))
         task = asyncio.create_task(worker.pipeline.settle(batch))
         await asked.wait()
@@ -305,7 +306,7 @@ def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
 
     with working(tmp_path) as worker:
         asyncio.run(cancelled(worker))
-        assert worker.judge._detector.info()["in_flight"] == 0
+        assert worker.detector._detector.info()["in_flight"] == 0
 
 
 @pytest.mark.parametrize("too_large", [False, True])
@@ -347,14 +348,14 @@ def test_a_page_that_breaks_the_detector_is_kept(tmp_path):
     """An unexpected error for one page keeps it as exempt/error; the others are judged."""
     topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
-        reserve = worker.judge._detector.reserve
+        reserve = worker.detector._detector.reserve
 
         def broken(page, key, **kwargs):
             if key == pagestream.url(1, 0):
                 raise RuntimeError("a bug")
             return reserve(page, key, **kwargs)
 
-        worker.judge._detector.reserve = broken
+        worker.detector._detector.reserve = broken
         asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
     assert worker.counts == {"unique": 2, "exempt/error": 1, "inserted": 2}
     assert worker.faults == [("judge", "RuntimeError")]
@@ -364,14 +365,14 @@ def test_an_insert_that_never_works_costs_one_page_its_memory(tmp_path):
     """An unexpected error at insert is confined to its page; the batch goes on to its end."""
     topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
-        insert = worker.judge._detector.insert_many
+        insert = worker.detector._detector.insert_many
 
         def broken(verdicts):
             if any(v.key == pagestream.url(1, 0) for v in verdicts):
                 raise RuntimeError("a bug")
             return insert(verdicts)
 
-        worker.judge._detector.insert_many = broken
+        worker.detector._detector.insert_many = broken
         batch = asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
     assert batch.done
     assert worker.counts == {"unique": 3, "inserted": 2, "released": 1}
@@ -385,7 +386,7 @@ def test_another_recipe_ends_the_worker(tmp_path):
         def broken(*_, **__):
             raise RecipeMismatch("other")
 
-        worker.judge._detector.reserve = broken
+        worker.detector._detector.reserve = broken
         with pytest.raises(RecipeMismatch):
             asyncio.run(worker.settle([pagestream.record(0, 0)]))
     assert not topics.written

@@ -125,6 +125,7 @@ def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
         assert "a-wrong-token-of-as-many-letters" not in worker.told()
 
 
+@pytest.mark.long
 def test_a_replica_takes_over_from_a_killed_service(topic, kafka, tmp_path):
     """Two services follow one log; when the first is killed the worker goes on with the second."""
     given = messages(pagestream.stream(150, 4, seed=9))
@@ -146,6 +147,7 @@ def test_a_replica_takes_over_from_a_killed_service(topic, kafka, tmp_path):
     assert not wrongs(given, outcome(topic))
 
 
+@pytest.mark.long
 def test_two_workers_drop_over_shards_what_one_service_would(topic, kafka, tmp_path):
     """Documents lie at three services, each content is unique once, and nothing stays reserved."""
     given = messages(pagestream.stream(100, 4, seed=3))
@@ -168,6 +170,7 @@ def test_two_workers_drop_over_shards_what_one_service_would(topic, kafka, tmp_p
         sharding.until(lambda: not any(sharding.in_flight(shards)), "reserved for nobody")
 
 
+@pytest.mark.long
 def test_a_shard_that_is_killed_is_waited_for(topic, kafka, tmp_path):
     """kill -9 of one of two shards under load: the worker waits for its partitions, and loses nothing."""
     given = messages(pagestream.stream(100, 4, seed=4))

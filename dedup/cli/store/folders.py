@@ -9,10 +9,9 @@ from typing import Any
 
 from dedup.cli import terminal
 from dedup.model.errors import DedupError, StoreDamaged
+from dedup.store.open_folder import DOCUMENTS, SNAPSHOT
 
-__all__ = ["DOCUMENTS", "SNAPSHOT", "Seen", "check_documents", "each", "is_store", "store_folders"]
-
-DOCUMENTS, SNAPSHOT = "documents.mdb", "table.ndd"
+__all__ = ["Seen", "check_documents", "each", "is_store", "store_folders"]
 
 Seen = dict[str, Any]
 
@@ -56,7 +55,7 @@ def check_documents(folder: Path) -> Path:
     file = folder / DOCUMENTS
     if not file.is_file() or not file.stat().st_size:
         raise StoreDamaged(
-            f"{file} is missing or empty; restore it from a copy, or move the folder away to begin "
-            "anew"
+            f"{file} is missing or empty; restore it from a copy, or move the folder away to start "
+            "with an empty store"
         )
     return file

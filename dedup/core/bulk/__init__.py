@@ -1,1 +1,1 @@
-"""Bulk work: batch search, pairs out of core, planning, segments, and the paper's own tables."""
+"""Bulk work: batch search, pairs out of core, table designs, segments, and compressed fingerprints."""

@@ -14,7 +14,6 @@ The rules kept here:
 """
 
 import os
-import threading
 import time
 import zlib
 from collections import deque
@@ -30,8 +29,10 @@ import numpy.typing as npt
 
 from dedup.core.bulk import streams
 from dedup.core.bulk.streams import Source
+from dedup.core.files import replace_file
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer, reach
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.core.pairs import cores
 from dedup.model.errors import StoreDamaged, UsageError
 
@@ -105,7 +106,7 @@ class Queries:
         what is no such batch, MemoryError.
         """
         queries = many(values, "values")
-        k, filter_bytes = reach(k), number(filter_bytes, "filter_bytes")
+        k, filter_bytes = max_distance(k), number(filter_bytes, "filter_bytes")
         handle = ffi.new("ndd_queries **")
         status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
         check(status, "indexing queries")
@@ -189,7 +190,7 @@ class Queries:
 
         form says what is written for the matches of a piece. As it stands that is a record for each,
         little-endian, 24 bytes, and np.fromfile(output, dtype=HIT) reads them. With a checkpoint a run that was ended in any way goes on where it was, and the file then
-        holds every match once; without one it begins anew. See probe_stream() for the rest.
+        holds every match once; without one it starts over. See probe_stream() for the rest.
         """
         path = None if checkpoint is None else Path(checkpoint)
         resumed = path is not None and path.exists()
@@ -253,12 +254,12 @@ class Queries:
             found = msgspec.json.decode(path.read_bytes(), type=_Checkpoint)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise StoreDamaged(
-                f"{path}: not a checkpoint ({error}); remove it to begin anew"
+                f"{path}: not a checkpoint ({error}); remove it to start over"
             ) from error
         wanted = _Checkpoint(1, **self._identity, done=found.done, written=found.written)
         if found != wanted:
             raise UsageError(
-                f"{path}: a checkpoint of other queries or another version; remove it to begin anew"
+                f"{path}: a checkpoint of other queries or another version; remove it to start over"
             )
         if output is not None:
             if output.seek(0, os.SEEK_END) < found.written:
@@ -276,13 +277,4 @@ class Queries:
             os.fsync(output.fileno())
             written = output.tell()
         checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
-        beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
-        try:
-            with beside.open("wb") as file:
-                file.write(msgspec.json.encode(checkpoint))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        replace_file(path, msgspec.json.encode(checkpoint))

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dedup.core.integers import number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["CODECS", "Compressed", "compress", "load"]
@@ -77,7 +78,7 @@ class Compressed:
     def pieces(
         self, most: int = PIECE, first: int = 0
     ) -> Iterator[tuple[int, Callable[[], Array]]]:
-        """Yield (count, function that decodes so many) from position `first` on, piece by piece.
+        """Yield (count, function that decodes them) from position `first` on, piece by piece.
 
         A piece holds at most `most` fingerprints, which is 8192 or more. Threads may decode pieces
         at the same time. Raises UsageError for a smaller one.

@@ -27,8 +27,9 @@ import numpy.typing as npt
 
 from dedup.core.bulk import streams
 from dedup.core.bulk.external_sort import Runs
+from dedup.core.integers import max_distance, number
 from dedup.core.native import check, lib
-from dedup.core.numbers import Array, number, pointer, reach
+from dedup.core.numbers import Array, pointer
 from dedup.core.pairs import cores, find_part, merge
 from dedup.model.errors import UsageError
 
@@ -99,7 +100,7 @@ class _Job(NamedTuple):
 
 
 def _job(k: int, memory: int, threads: int | None, progress: Progress | None) -> _Job:
-    k, memory = reach(k), number(memory, "memory")
+    k, memory = max_distance(k), number(memory, "memory")
     workers = cores() if threads is None else number(threads, "threads")
     if not workers:
         raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
@@ -165,7 +166,7 @@ def _pairs(source: streams.Source, job: _Job, path: Path) -> tuple[Runs, _Stored
     starts = [WIDTH * i // (job.k + 1) for i in range(job.k + 2)]
     masks = np.array([(1 << high) - (1 << low) for low, high in pairwise(starts)], np.uint64)
     done, total = 0, len(stored.distinct) * len(masks)
-    with ThreadPoolExecutor(job.threads, "dedup-outside") as pool:
+    with ThreadPoolExecutor(job.threads, "dedup-out-of-core") as pool:
         for block, (low, high) in enumerate(pairwise(starts)):
             file = path / f"block-{block}"
             parts = _parts(stored.distinct, low, high, job, file)

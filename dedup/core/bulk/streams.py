@@ -1,9 +1,9 @@
 """Streams of fingerprints: what may hold more of them than memory does, read piece by piece.
 
-    array | file | compressed | arrays in turn | function of a position -> pieces -> arrays
+    array | file | compressed | arrays one after the other | function of a position -> pieces -> arrays
 
-The rule kept here: a piece is read by whoever calls its function, which may be another thread, and
-not before; only arrays in turn are read as pieces are asked for.
+The rule kept here: a piece is read by the thread that calls its function, and
+not before; only arrays one after the other are read as pieces are asked for.
 """
 
 import os

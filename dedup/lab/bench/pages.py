@@ -16,7 +16,7 @@ import msgspec
 
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
-from dedup.lab.bench.page_sets import load_pages
+from dedup.lab.bench.measured_pages import load_pages
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 
 __all__ = ["Contender", "PagesBench", "bench_pages"]

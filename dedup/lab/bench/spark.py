@@ -21,12 +21,12 @@ from pyarrow import parquet
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan.judge import Judge, job_policy
-from dedup.scan.values import Found, Job, Summary
+from dedup.scan.judging import Judge, job_policy
+from dedup.scan.scan_values import Found, Job, Summary
 from dedup.scan.verdicts import to_line
 from dedup.scan.work_folder import Work
 from dedup.spark import judge_pages
@@ -124,7 +124,7 @@ def _plain(folder: Path) -> tuple[float, list[str]]:
     statuses: list[str] = []
     with TemporaryDirectory(dir=folder) as name:
         work = Work(Path(name) / "work", job, recipe, None)
-        over = Detector.over(work.memory, recipe, job_policy(job, recipe))
+        over = EmbeddedDetector.over(work.memory, recipe, job_policy(job, recipe))
         judge = Judge(over, True, Summary())
         lines: list[bytes] = []
         names = ["key", "domain", "value", "check", "links", "features", "link_count"]

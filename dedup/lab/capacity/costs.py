@@ -1,6 +1,6 @@
 """What a document and a page cost a table service: every constant of the capacity model, measured.
 
-    dedup bench capacity -> these numbers -> dedup.lab.capacity.model
+    dedup bench capacity -> these numbers -> dedup.lab.capacity.capacity_model
 
 The rule kept here: no number without the command that measured it. Those that are CPU time are of one
 slow shared core, wall times of its disk (MACHINE); measure your own, and give them to `dedup plan` as
@@ -94,11 +94,11 @@ SOURCES = {
     "open_us": Source("us a document", "opening a store from its snapshot (wall time)", STORE),
     "stall_us": Source(
         "us a document",
-        "while a snapshot copies the table, the store answers nobody (wall time)",
+        "while a snapshot copies the table, the store answers no request (wall time)",
         STORE,
     ),
     "index_us": Source(
-        "us of CPU a document", "the index made anew, when it doubles or after opening", TABLE
+        "us of CPU a document", "the index rebuilt, when it doubles or after opening", TABLE
     ),
     "reserve_wire_bytes": Source(
         "B", "RESERVE and its answer, and as many as the key has", COMMANDS

@@ -23,7 +23,7 @@ from dedup.model.errors import UsageError
 __all__ = ["Draw", "FanOut", "Stalls", "Times", "of_quantiles", "simulate", "waits"]
 
 Times = npt.NDArray[np.float64]
-Draw = Callable[[np.random.Generator, int], Times]  # so many service times, in seconds
+Draw = Callable[[np.random.Generator, int], Times]  # a number of service times, in seconds
 
 WARM_UP = 0.1  # of all pages: they meet queues that are still too short, and are not counted
 
@@ -40,7 +40,7 @@ class FanOut(msgspec.Struct, frozen=True):
     """How long pages took to be answered by every shard, in seconds.
 
     load        share of its time that a shard is busy with pages, stalls aside
-    late_share  of pages that took longer than the timeout: nobody waits for their last answers
+    late_share  of pages that took longer than the timeout, which do not wait for the last answers
     """
 
     shards: int
@@ -54,7 +54,7 @@ class FanOut(msgspec.Struct, frozen=True):
 
 
 def of_quantiles(shares: Sequence[float], seconds: Sequence[float]) -> tuple[Draw, float]:
-    """Return what draws times of which so large a share is below so many seconds, and their mean.
+    """Return what draws times with this mean, of which this share is below a number of seconds.
 
     Between two shares times are evenly spread. shares rise from 0; beyond the last one times are as
     long as at it. Raises UsageError for what is no distribution.
@@ -99,7 +99,7 @@ def simulate(
     """Return how long pages wait for all of their shards.
 
     draw gives service times of the given mean, in seconds; load is in 0 .. 1, exclusive. With slow,
-    the first shard takes so many times as long as the others for every page. timeout is in seconds;
+    the first shard takes that many times as long as the others for every page. timeout is in seconds;
     it changes no queue, since what was asked is answered all the same. Raises UsageError for what no queue can carry.
     """
     if shards < 1 or pages < 100:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from dedup.core.bulk.plan import SET_BYTES, Design, plan
+from dedup.core.bulk.designs import SET_BYTES, Design, plan
 from dedup.lab.capacity.costs import MEASURED, Costs
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 STEP = 2 ** (1 / 8)
-GROWN_FOR = 1.25  # a growing table is made for so many times the values it has,
-GROWS_AT = 2  # and made anew when it has so many times as many (native/src/table/table.c)
+GROWN_FOR = 1.25  # a growing table is made for this many times the values it has,
+GROWS_AT = 2  # and rebuilt when it has this many times as many (native/src/table/table.c)
 SNAPSHOTS = 2  # on disk at once: one is written beside the other
 SNAPSHOT_DOCUMENTS = 100_000  # changed, or this share of all, make a snapshot due: as in
 SNAPSHOT_SHARE = 0.05  # dedup/service/log/checkpoint.py, which starts a service
@@ -100,7 +100,7 @@ class Shard(msgspec.Struct, frozen=True):
 def table_bytes(
     documents: int, k: int, preset: str = "auto", costs: Costs = MEASURED
 ) -> TableBytes:
-    """Return the memory of a dedup.Table of so many evenly spread values, ids included.
+    """Return the memory of a dedup.Table of evenly spread values, ids included.
 
     More than 2**31 - 2 are several tables. While a table grows, its design may be that for any number
     from 5/8 of its values to 5/4, and its arrays may have room for half as many again.
@@ -113,14 +113,14 @@ def table_bytes(
 def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
     """Return the CPU time that the search of one probe takes at most, in microseconds.
 
-    In the slowest table of so many documents, by the plan's estimates; those measured took from half
+    In the slowest table of this size, by the plan's estimates; those measured took from half
     of it to all of it (docs/scale.md).
     """
     return max(ns for _, ns in _grown(documents, k, "auto")) / 1000 * costs.probe_share
 
 
 def memory_bytes_of(documents: int, k: int, costs: Costs) -> int:
-    """Return what a shard of so many documents needs of a machine, at its worst."""
+    """Return what a shard of this size needs of a machine, at its worst."""
     tree = costs.tree_bytes * documents
     return round(costs.process_bytes + tree + _most_bytes(documents, k, "auto", costs))
 
@@ -144,7 +144,7 @@ def work(
 
 
 def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
-    """Return one of so many shards, of one of the active sets that share the crawl."""
+    """Return one of a number of shards, of one of the active sets that share the crawl."""
     documents = -(-crawl.documents // shards)
     counts, shares = work(crawl, shards, active, costs)
     search = probe_us(documents, crawl.k, costs)
@@ -196,7 +196,7 @@ def _most_bytes(documents: int, k: int, preset: str, costs: Costs) -> int:
 
 
 def _grown(documents: int, k: int, preset: str) -> list[tuple[int, float]]:
-    """Return (bytes, ns a probe) of the block tables that a table of so many values may have.
+    """Return (bytes, ns a probe) of the block tables that a table of this size may have.
 
     While it grows they were made for any number from 5/8 of its values to 5/4; here those that are
     powers of STEP, so that few designs are worked out. Tables made for fewer values than they hold

@@ -4,13 +4,13 @@ Rule: stdout has the table, or with --json one object; progress goes to stderr, 
 terminal. Exit code 1 says that a page with content of its own was lost, or that the crawl failed.
 """
 
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
 from dedup.cli import terminal
+from dedup.cli.common_options import json_option
 from dedup.model.errors import DedupError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ __all__ = ["demo"]
     is_flag=True,
     help="With --kafka: fetch Kafka, and Java where it is missing (with Maven, pip and apt-get).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to serve it (any free port).")
 def demo(
@@ -75,11 +75,11 @@ def demo(
         raise click.UsageError("--install needs --kafka: the plain demo downloads nothing.")
     if port is not None:
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
-    _need("scrapy", *(() if as_json else ("rich",)))
+    _need("scrapy")
     from dedup.lab.demo.crawl import crawl_site
     from dedup.lab.demo.judgement import as_json as plain
     from dedup.lab.demo.judgement import judge, show
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
 
     site = Site(pages, seed)
     progress = _Progress()
@@ -91,9 +91,7 @@ def demo(
     if as_json:
         terminal.out_json({"seed": seed} | plain(report))
     else:
-        from rich.console import Console
-
-        show(report, Console(width=None if sys.stdout.isatty() else 110))
+        show(report, terminal.out)
     if report.complaints:
         click.get_current_context().exit(1)
 
@@ -130,15 +128,15 @@ def _fleet(pages: int, seed: int, *, install: bool, as_json: bool) -> None:
 def _need(*modules: str) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        extras = "scrapy,cli" if set(missing) <= {"scrapy", "rich"} else "all"
+        extras = "scrapy" if missing == ["scrapy"] else "all"
         raise DedupError(
             f"the demo needs {' and '.join(missing)}; run: pip install 'crawl-dedup[{extras}]'"
         )
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site.server import serve_forever
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
+    from dedup.lab.demo.site.site_server import serve_forever
 
     def say(url: str) -> None:
         if as_json:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.common_options import distance_option, json_option
 from dedup.model.recipes import recipe_of
 from dedup.model.report.differences import differences
 from dedup.model.report.texts import inline, running
@@ -54,10 +55,12 @@ _NAMES = {
     help=f"The generated site of `dedup demo`, its labels known; {GENERATED} pages.",
 )
 @click.option("--recipe", metavar="ID", help="Default: the newest.")
-@click.option("--distance", type=click.IntRange(0, 15), help="k in bits; the recipe's by default.")
+@distance_option("k in bits; the recipe's by default.")
 @click.option("--total", type=click.IntRange(0, 128), help="With the check; the recipe's.")
 @click.option("--guard", is_flag=True, help="Keep pages with new links, as the detector does.")
-@click.option("--errors", "count", type=click.IntRange(0), default=0, help="Show so many of each.")
+@click.option(
+    "--errors", "count", type=click.IntRange(0), default=0, help="How many of each to show."
+)
 @click.option(
     "--bootstrap",
     "draws",
@@ -68,7 +71,7 @@ _NAMES = {
 )
 @click.option("--seed", default=1, show_default=True, help="Of the draws, and the generated set.")
 @click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw to an .svg or .png.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option()
 def evaluate(
     folder: Path | None,
     pages: Path | None,
@@ -94,10 +97,10 @@ def evaluate(
     from dedup.lab.evaluate.evaluation import evaluate as evaluate_set
     from dedup.lab.evaluate.evaluation import rule_of
     from dedup.lab.evaluate.mistakes import mistakes
-    from dedup.lab.evaluate.page_sets import measure
+    from dedup.lab.evaluate.page_files import measure
 
     if picture is not None:
-        from dedup.lab.evaluate.plot import check_plot
+        from dedup.lab.evaluate.recall_plot import check_plot
 
         check_plot(picture)
     known = recipe_of(recipe)
@@ -108,7 +111,7 @@ def evaluate(
     evaluation, judged = evaluate_set(prints, labels, rule, draws, seed)
     found = mistakes(prints, labels.pages, judged, source.pages(), count) if count else []
     if picture is not None:
-        from dedup.lab.evaluate.plot import plot
+        from dedup.lab.evaluate.recall_plot import plot
 
         plot(evaluation, picture)
     if as_json:

@@ -1,6 +1,6 @@
 """`dedup plan --cluster`: what a crawl's table service takes, of machines as they are given.
 
-    options -> dedup.lab.capacity.model -> one line a figure, what limits, and what would hurt
+    options -> dedup.lab.capacity.capacity_model -> one line a figure, what limits, and what would hurt
 
 The rule kept here: every figure has its unit, and those that hang on a machine are told apart.
 """
@@ -12,9 +12,9 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.units import size_text, time_text
-from dedup.core.bulk.plan import memory_bytes
+from dedup.core.bulk.designs import memory_bytes
+from dedup.lab.capacity.capacity_model import Cluster, Crawl, Machine, capacity
 from dedup.lab.capacity.costs import MACHINE, MEASURED, read_costs
-from dedup.lab.capacity.model import Cluster, Crawl, Machine, capacity
 from dedup.model.errors import UsageError
 
 __all__ = ["plan_cluster"]
@@ -101,7 +101,7 @@ def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
         ),
         ("  network", f"{size_text(shard.network_bytes_per_second)}/s", ""),
         ("  opens in", _seconds(shard.open_seconds), "from its snapshot"),
-        ("  made anew in", _seconds(shard.rebuild_seconds), "from the log"),
+        ("  rebuilt in", _seconds(shard.rebuild_seconds), "from the log"),
         (
             "a page's answer",
             f"{seen.p50 * 1e3:.2f} ms",

@@ -43,7 +43,7 @@ def fetched(
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Wait until nobody else of this user fetches."""
+    """Wait until no other process of this user fetches."""
     import fcntl
 
     with (Path(tempfile.gettempdir()) / f"crawl-dedup-fetch-{os.getuid()}.lock").open("a") as lock:

@@ -5,7 +5,7 @@
                  +-> outbox -> Kafka -+      insert events
 
 Rule: everything is real and in a process of its own, and what is claimed at the end is looked up: the
-accepted pages in Kafka's log, the remembered ones in the service that was started anew.
+accepted pages in Kafka's log, the remembered ones in the restarted service.
 """
 
 import asyncio
@@ -264,7 +264,7 @@ class _Process:
 
 
 class _Service(_Process):
-    """`dedup serve`; redis and http are its URLs, the same after a start anew."""
+    """`dedup serve`; redis and http are its URLs, the same after a restart."""
 
     def __init__(self, path: Path, config: KafkaConfig) -> None:
         super().__init__(path)

@@ -9,17 +9,14 @@ definition and counted apart, neither wrong nor missed; anything else is a wrong
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
+from dedup.cli.terminal import table
 from dedup.lab.demo.crawl import Crawl, Mode, Outcome
 from dedup.lab.demo.site.page_kinds import Kind, Truth
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 __all__ = ["COPIES", "KindCount", "Known", "Miss", "Pair", "Report", "as_json", "judge", "show"]
 
@@ -262,29 +259,23 @@ _BECAME: dict[Mode, str] = {
 _LONGEST_LIST = 5
 
 
-def show(report: Report, console: "Console") -> None:
-    """Print the report as tables, examples and a sentence. Needs rich."""
-
-    def say(text: str, style: str | None = None) -> None:
-        console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
-
-    console.print()
-    console.print(_kinds_table(report))
-    say("The farthest pair of each kind:", "italic")
+def show(report: Report, say: Callable[[str], None]) -> None:
+    """Say the report line by line: tables, examples and a sentence."""
+    say(f"\nNear-duplicates {_BECAME[report.mode]}, and why")
+    say(_kinds_table(report))
+    say("\nThe farthest pair of each kind:")
     for name, count in (*_named(report), ("product variant", report.variants)):
         if count.example is not None:
             say(f"  {name}: {_distances(count.example)}")
-            say(f"    {count.example.path}\n    of {count.example.of}", "dim")
-    console.print()
-    console.print(_totals_table(report))
-    console.print()
+            say(f"    {count.example.path}\n    of {count.example.of}")
+    say(f"\n{_totals_table(report)}\n")
     for pair in report.wrong[:_LONGEST_LIST]:
-        say(f"wrong drop: {pair.path} of {pair.of}, {_distances(pair)}", "red")
+        say(f"wrong drop: {pair.path} of {pair.of}, {_distances(pair)}")
     for path, links in list(report.lost_links.items())[:_LONGEST_LIST]:
-        say(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}", "red")
+        say(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}")
     for path, reason in list(report.failed.items())[:_LONGEST_LIST]:
-        say(f"failed: {path}: {reason}", "red")
-    say(_sentence(report), "bold red" if report.complaints else "bold green")
+        say(f"failed: {path}: {reason}")
+    say(_sentence(report))
     if not report.complaints:
         say(_NEXT)
 
@@ -297,42 +288,33 @@ def _distances(pair: Pair) -> str:
     return f"distance {pair.distance}, check {pair.check_distance}"
 
 
-def _kinds_table(report: Report) -> "Table":
-    from rich.table import Table
-
-    table = Table(title=f"Near-duplicates {_BECAME[report.mode]}, and why", title_justify="left")
-    table.add_column("why")
-    for name in ("found", "missed", "kept exempt"):
-        table.add_column(name, justify="right")
-    total = [0, 0, 0]
-    for name, count in _named(report):
-        numbers = (count.found, count.missed, count.exempt)
-        total = [a + b for a, b in zip(total, numbers, strict=True)]
-        table.add_row(name, *map(str, numbers))
-    table.add_section()
-    table.add_row("all planted near-duplicates fetched", *map(str, total), style="bold")
-    table.add_row("product variants (neither wrong nor missed)", str(report.variants.found))
-    return table
+def _kinds_table(report: Report) -> str:
+    counts = report.kinds.values()
+    found, missed, exempt = (
+        sum(getattr(c, n) for c in counts) for n in ("found", "missed", "exempt")
+    )
+    return table(
+        ("why", "found", "missed", "kept exempt"),
+        [
+            *((name, c.found, c.missed, c.exempt) for name, c in _named(report)),
+            ("all planted near-duplicates fetched", found, missed, exempt),
+            ("product variants (neither wrong nor missed)", report.variants.found, "", ""),
+        ],
+    )
 
 
-def _totals_table(report: Report) -> "Table":
-    from rich.table import Table
+def _totals_table(report: Report) -> str:
+    rows: list[tuple[str, object, str]] = []
 
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(style="dim")
+    def row(name: str, value: object, note: str = "") -> None:
+        rows.append((name, value, note))
 
-    def row(name: str, value: object, note: str = "", *, bad: object = False) -> None:
-        table.add_row(name, str(value), note, style="bold red" if bad else None)
-
-    kept = sum(report.exempt.values())
     row("URLs on the site", report.urls)
     row("pages fetched", report.fetched)
     row("  accepted and parsed", report.accepted)
     row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
     row("  refetches (same key, never dropped)", report.refetches)
-    row("  kept as exempt", kept, _listed(report.exempt))
+    row("  kept as exempt", sum(report.exempt.values()), _listed(report.exempt))
     row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")
     if report.found_percent is not None:
         missed = Counter(miss.kind for miss in report.misses)
@@ -340,21 +322,24 @@ def _totals_table(report: Report) -> "Table":
         row("  misses", len(report.misses), _listed(missed))
     variants = report.variants
     row("product variants found", variants.found, f"of {variants.found + variants.missed} fetched")
-    row("wrong drops (must be 0)", len(report.wrong), bad=report.wrong)
-    row("listings that lost new links (must be 0)", len(report.lost_links), bad=report.lost_links)
+    row("wrong drops (must be 0)", len(report.wrong))
+    row("listings that lost new links (must be 0)", len(report.lost_links))
     if report.unreached:
-        row("pages with own content never requested", len(report.unreached), bad=True)
+        row("pages with own content never requested", len(report.unreached))
     if report.failed or report.errors:
-        row("failed pages, logged errors", f"{len(report.failed)}, {report.errors}", bad=True)
+        row("failed pages, logged errors", f"{len(report.failed)}, {report.errors}")
     if report.faults:
-        row("faults of the add-on", sum(report.faults.values()), _listed(report.faults), bad=True)
+        row("faults of the add-on", sum(report.faults.values()), _listed(report.faults))
     row("CPU of the crawl", f"{report.cpu_seconds:.2f} s", f"wall {report.wall_seconds:.2f} s")
     row(
         "CPU for deduplication",
         f"{report.dedup_microseconds_per_page:.0f} us a page",
         f"{report.dedup_cpu_percent:.1f} % of the crawl's, its start included",
     )
-    return table
+    width = max(len(str(value)) for _, value, _ in rows)
+    return table(
+        ("", "", ""), [(name, str(value).rjust(width), note) for name, value, note in rows]
+    )
 
 
 def _listed(counts: Mapping[Any, int]) -> str:

@@ -1,7 +1,7 @@
-"""Ports for programs that end and come back: the same port, whatever others did meanwhile.
+"""Ports for programs that are restarted on the same port, whatever other programs do meanwhile.
 
-The rule kept here: a port that is given lies outside the range from which the system gives ports to
-whoever asks for any, as far as it tells: nobody else gets it by chance while its owner is away.
+The rule kept here: a port lies outside the system's ephemeral range, as far as that is known, so that
+no other program gets it by chance while its owner is down.
 """
 
 import contextlib

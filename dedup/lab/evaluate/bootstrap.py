@@ -36,7 +36,7 @@ def bootstrap(
     """Return the intervals of the figures of pairs (in a mask).
 
     groups  the group of each page, (n,)
-    draws   how often all groups are drawn anew, 1 or more
+    draws   how often all groups are drawn, 1 or more
     """
     rng = np.random.default_rng(seed)
     count = len(np.unique(groups))

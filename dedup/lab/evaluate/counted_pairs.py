@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dedup.core.numbers import bit_counts
 from dedup.core.pairs import find_all
 from dedup.lab.evaluate.labels import OPEN, Labels, Marks, Numbers, pair_keys
-from dedup.lab.evaluate.page_sets import Prints
+from dedup.lab.evaluate.page_files import Prints
 from dedup.model.errors import DedupError
 
 __all__ = ["PAIRS_LIMIT", "Pairs", "every_pair", "listed_pairs", "pairs_within", "within"]

@@ -14,7 +14,7 @@ import numpy as np
 from dedup.lab.evaluate.bootstrap import Intervals, bootstrap
 from dedup.lab.evaluate.counted_pairs import Pairs, every_pair, listed_pairs, pairs_within
 from dedup.lab.evaluate.labels import Labels
-from dedup.lab.evaluate.page_sets import Prints
+from dedup.lab.evaluate.page_files import Prints
 from dedup.lab.evaluate.score import (
     Figures,
     Mask,

@@ -10,9 +10,9 @@ from itertools import combinations
 
 import numpy as np
 
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site.demo_site import Site
 from dedup.lab.evaluate.labels import OPEN, Every, Labels, Pages, pair_keys
-from dedup.lab.evaluate.page_sets import Page, Progress
+from dedup.lab.evaluate.page_files import Page, Progress
 from dedup.lab.evaluate.sets import count_words
 
 __all__ = ["GeneratedSet"]
@@ -21,7 +21,7 @@ STEP = 16  # pages between two calls of progress
 
 
 class GeneratedSet:
-    """The demo site with so many pages. Raises UsageError if they are fewer than it needs."""
+    """The demo site with a number of pages. Raises UsageError if they are fewer than it needs."""
 
     def __init__(self, pages: int, seed: int = 1) -> None:
         self.name = f"generated site, {pages} pages, seed {seed}"

@@ -1,4 +1,4 @@
-"""What is known of a set's pages and pairs, whoever says it: a folder, a file, a generator.
+"""The labels of a set's pages and pairs, from any source: a folder, a file, a generator.
 
     labels -> is this pair of near-duplicates? 1 yes, 0 no, -1 left open
 
@@ -32,7 +32,7 @@ class Every(msgspec.Struct, frozen=True):
     keys, label  the pairs that are near-duplicates or left open, by rising pair_keys(); any other
                  is neither
     apart        pages of which two are left open unless a key says otherwise (soft 404 pages of
-                 two sites: nobody can tell); a mask of shape (n,)
+                 two sites: it cannot be told); a mask of shape (n,)
     """
 
     keys: Numbers

@@ -17,7 +17,7 @@ from dedup.core.fingerprint import main_words
 from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.evaluation import Judged
 from dedup.lab.evaluate.labels import Numbers, Pages
-from dedup.lab.evaluate.page_sets import Page, Prints
+from dedup.lab.evaluate.page_files import Page, Prints
 
 __all__ = ["Mistake", "MistakenPage", "mistakes"]
 

@@ -18,7 +18,7 @@ from dedup.core.fingerprint import near_duplicate
 from dedup.core.numbers import bit_counts
 from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.labels import Numbers, Pages
-from dedup.lab.evaluate.page_sets import Prints
+from dedup.lab.evaluate.page_files import Prints
 
 __all__ = [
     "Figures",

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.lab.evaluate.labels import OPEN, Every, Labels, Listed, Pages, clusters, pair_keys
-from dedup.lab.evaluate.page_sets import Page, Progress, read_pages, read_records
+from dedup.lab.evaluate.page_files import Page, Progress, read_pages, read_records
 from dedup.model.errors import DedupError, UsageError
 
 __all__ = ["FileSet", "FolderSet", "Source", "count_words"]

@@ -16,7 +16,7 @@ __all__ = ["Hunk", "differences"]
 
 DEPTH = 12  # how often a gap is looked into
 RUNS = (3, 1)  # words to a run; the longer ones first, as they seldom match by chance
-MERGED = 1  # hunks with no more than so many equal words between them are one
+MERGED = 1  # hunks with at most this many equal words between them are one
 
 
 class Hunk(NamedTuple):

@@ -210,7 +210,7 @@ def two_texts(
     names: tuple[str, str],
     whole: bool = False,
 ) -> str:
-    """Return where two texts differ, side by side, with so many words around each place.
+    """Return where two texts differ, side by side, with `context` words around each place.
 
     Their names stand above the sides. If whole, every word is there: those that are the same are
     folded up, else they are counted.

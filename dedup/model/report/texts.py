@@ -6,12 +6,15 @@ The rule kept here: [-in A only-] and {+in B only+} are marked in the text itsel
 is lost in a pipe or to an eye that sees no colour.
 """
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dedup.model.report.differences import Hunk
+if TYPE_CHECKING:
+    from dedup.model.report.differences import Hunk
 
 __all__ = [
     "CONTEXT",
@@ -24,7 +27,7 @@ __all__ = [
     "sides",
 ]
 
-WORDS = 30  # of each side of a hunk, shown unless all are asked for
+WORDS = 30  # of each side of a hunk, shown unless all are to be shown
 CONTEXT = 6  # words shown before and after a hunk
 NARROWEST = 24  # columns of text on each side, however small the terminal
 BETWEEN = " | "
@@ -118,7 +121,7 @@ def sides(
 def side_by_side(
     a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], width: int, *, whole: bool
 ) -> Iterator[str]:
-    """Yield the lines of two columns, A to the left, in a terminal so many characters wide."""
+    """Yield the lines of two columns, A to the left, in a terminal of this width."""
     column = max(NARROWEST, (width - len(BETWEEN)) // 2)
     yield BETWEEN.join((_filled("A", column), "B"))
     for region in regions(a, b, hunks):
@@ -142,7 +145,7 @@ def _cut(words: Sequence[str], *, whole: bool) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Return a text in lines of at most so many columns; a word that is longer is broken."""
+    """Return a text in lines of at most `width` columns; a word that is longer is broken."""
     lines: list[str] = []
     line, used = "", 0
     for word in text.split(" "):

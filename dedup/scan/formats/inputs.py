@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.values import Job, Kind, Unit
+from dedup.scan.scan_values import Job, Kind, Unit
 
 __all__ = ["STDIN", "list_units", "shown"]
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 
 from dedup.scan.formats.inputs import STDIN, shown
-from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.scan_values import Broken, RawPage, Reading
 
 __all__ = ["read_lines"]
 

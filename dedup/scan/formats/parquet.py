@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dedup.scan.formats.inputs import shown
-from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.scan_values import Broken, RawPage, Reading
 
 __all__ = ["read_parquet"]
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from dedup.scan.formats.bodies import decode_body, read_up_to
 from dedup.scan.formats.inputs import shown
-from dedup.scan.values import Broken, RawPage, Reading, Skipped
+from dedup.scan.scan_values import Broken, RawPage, Reading, Skipped
 
 __all__ = ["begins", "read_warc"]
 

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from dedup.core.numbers import Array
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.values import Neighbour
 from dedup.service.core.operations import Commands
 

@@ -1,6 +1,6 @@
 """The stores of a service: one for each namespace, and a detector on it for each policy.
 
-    namespace -> open stores (by dedup.detector.detector.open) -> detector of the policy asked for
+    namespace -> open stores (by dedup.detector.open_embedded) -> detector of the policy asked for
 
 The rule kept here: how many namespaces and policies there are is bounded; a probe makes none.
 """
@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from dedup.detector import Detector, open
+from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import open_embedded
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
-from dedup.model.policy import Scope
+from dedup.model.policy import Options, Scope
 from dedup.model.recipes import recipe_of
 from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
@@ -181,7 +182,7 @@ class Namespaces:
 
     def _detector(self, name: str, **asked: Any) -> Detector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
-        return open(self.path, namespace=name, clock=self._clock, **asked)
+        return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
 
 
 def _check_distance(asked: Asked, greatest: int) -> None:

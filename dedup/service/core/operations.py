@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 from dedup.core.numbers import Numbers
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.recipes import same_recipe

@@ -3,7 +3,7 @@
 from asyncio import Future
 from typing import Protocol
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.values import Verdict
 from dedup.service.core.error_codes import Refused
 

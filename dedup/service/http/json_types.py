@@ -17,6 +17,7 @@ from dedup.model.values import (
     Verdict,
     hex_fingerprint,
 )
+from dedup.model.verdict_forms import to_reply
 from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
@@ -220,14 +221,7 @@ def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
 
 def judged(verdict: Verdict) -> Judged:
     """Return a verdict as it is encoded."""
-    return Judged(
-        verdict.status,
-        verdict.token,
-        verdict.of,
-        verdict.distance,
-        verdict.check_distance,
-        verdict.reason or None,
-    )
+    return Judged(*to_reply(verdict))
 
 
 def document(namespace: str, found: Document) -> DocumentAnswer:

@@ -16,7 +16,7 @@ from typing import Any
 
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
 from dedup.service.log.dead_letters import dead_letters

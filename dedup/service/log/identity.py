@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.service.log.manifest import MANIFEST, Manifest
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Topic, ensure_topic
 from dedup.wire.kafka.supervision import started

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import UsageError
 from dedup.model.events import encode, record_key
 from dedup.model.values import Document, Verdict

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 
 __all__ = ["State", "Views"]
 

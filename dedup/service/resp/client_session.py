@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector as Detector
 from dedup.model.errors import UsageError
 from dedup.service.core.error_codes import Refused
 from dedup.service.core.operations import Commands

@@ -8,6 +8,7 @@ import asyncio
 
 from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour
+from dedup.model.verdict_forms import to_reply
 from dedup.service.core.batches import PROBES, probe_in_slices
 from dedup.service.core.error_codes import Refused
 from dedup.service.resp import protocol
@@ -134,14 +135,14 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         return protocol.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
     return protocol.array(
-        (
-            bulk(verdict.status.encode()),
-            nil if verdict.token is None else bulk(verdict.token.encode()),
-            nil if verdict.of is None else bulk(verdict.of.encode()),
-            nil if verdict.distance is None else integer(verdict.distance),
-            nil if verdict.check_distance is None else integer(verdict.check_distance),
-            bulk(verdict.reason.encode()) if verdict.reason else nil,
-        )
+        [
+            nil
+            if field is None
+            else integer(field)
+            if isinstance(field, int)
+            else bulk(field.encode())
+            for field in to_reply(verdict)
+        ]
     )
 
 

@@ -1,20 +1,12 @@
-"""The client of the table service: a Detector whose store is elsewhere (docs/protocol.md).
+"""How a process reaches table services (docs/protocol.md), for an asyncio loop.
 
-    page -> flows.py (what is asked, step by step) -> sync.py, aio.py -> the services of a route
-                                                  <- answers, made one verdict
+    Request -> services.py: who is asked (routing.py) -> endpoint.py -> connection.py -> a service
+                                                      <- replies, one verdict of many (request.py)
 
-commands.py says what is asked and what an answer means, routing.py which of several services are
-asked, asked.py what their answers come to, all without I/O; address.py reads the URLs; breaker.py
-says when a service that failed is asked again. sync.py is for threads (threads.py, over redis-py),
-aio.py for an asyncio loop (service.py, over end.py and link.py). opening.py checks the options and
-makes a detector of either kind. outbox.py keeps insert events on disk until Kafka has them.
+commands.py says what is asked and what an answer means, request.py what the answers of several
+services come to, routing.py which of them are asked, all without I/O; address.py reads the URLs;
+circuit_breaker.py says when a service that failed is asked again. dedup.detector.remote is the
+detector made of these.
 
-The rule kept here: a call takes a bounded time and ends in an answer or in ServiceUnavailable;
-never is a page called near_duplicate because of a fault.
+The rule kept here: a request takes a bounded time and ends in a reply or in ServiceUnavailable.
 """
-
-from dedup.wire.client.aio import AsyncServiceDetector
-from dedup.wire.client.opening import open_async_service, open_service
-from dedup.wire.client.sync import ServiceDetector
-
-__all__ = ["AsyncServiceDetector", "ServiceDetector", "open_async_service", "open_service"]

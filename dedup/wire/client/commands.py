@@ -2,18 +2,18 @@
 
     reserve(page, key) -> DEDUP.RESERVE ns key value check links ... -> [status, token, ...] -> Verdict
 
-The rule kept here: a detector's namespace and policy are in every command, so that the service keeps
-nothing about a connection. Only what the caller chose is sent; the rest is the service's default.
+The rule kept here: a detector's namespace and options are in every command, so that the service keeps
+no state of a connection. Only what the caller chose is sent; the rest is the service's default.
 """
 
 import secrets
-from collections.abc import Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal
 
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
-from dedup.model.policy import Policy
-from dedup.model.recipes import same_recipe
-from dedup.model.values import Neighbour, PageFingerprint, Status, Verdict, hex_fingerprint
+from dedup.model.policy import RESERVATION_SECONDS, Options
+from dedup.model.recipes import Recipe, same_recipe
+from dedup.model.values import Neighbour, PageFingerprint, Verdict, hex_fingerprint
+from dedup.model.verdict_forms import from_reply
 
 __all__ = [
     "PARTITIONS",
@@ -24,9 +24,9 @@ __all__ = [
     "NoToken",
     "error_of",
     "facts_of",
-    "fault_verdict",
-    "is_fault",
+    "is_unjudged",
     "neighbours_of",
+    "unjudged_verdict",
     "verdict_of",
 ]
 
@@ -35,8 +35,7 @@ Kind = Literal["insert", "pin", "release"]
 
 PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
-_STATUSES = frozenset(get_args(Status))
-_FAULT = "fault-"  # begins a token that was made here, for a page that could not be reserved
+_FAULT = "fault-"  # begins the token of a page that could not be reserved
 
 
 class NoToken(DedupError):
@@ -46,33 +45,32 @@ class NoToken(DedupError):
 class Commands:
     """The commands of one detector."""
 
-    def __init__(
-        self, namespace: str, recipe_id: str, policy: Policy, chosen: Sequence[str]
-    ) -> None:
-        """Speak for a namespace; chosen names the fields of the policy that the caller chose."""
-        self.namespace = namespace
-        self._encoded_namespace = namespace.encode()
-        self._recipe_id = recipe_id
-        self._policy = policy
+    def __init__(self, options: Options, recipe: Recipe) -> None:
+        """Speak for a namespace, with the options of its detector."""
+        self.namespace = options.namespace
+        self._encoded_namespace = options.namespace.encode()
+        self._recipe_id = recipe.id
+        self._scope = options.scope
+        self._min_features = options.policy(recipe).min_features
         distances: Command = ()
-        if "distance" in chosen:
-            distances += (b"DISTANCE", policy.distance)
-        if "total_distance" in chosen:
-            distances += (b"TOTAL", policy.total_distance)
+        if options.distance is not None:
+            distances += (b"DISTANCE", int(options.distance))
+        if options.total_distance is not None:
+            distances += (b"TOTAL", int(options.total_distance))
         self._probe_options = distances
-        options = distances
-        if policy.scope == "site":
-            options += (b"SCOPE", b"site")
-        if "min_features" in chosen:
-            options += (b"FEATURES", policy.min_features)
-        if "reservation_seconds" in chosen:
-            options += (b"SECONDS", f"{policy.reservation_seconds:.3f}")
-        self._reserve_options = (b"RECIPE", recipe_id.encode(), *options)
+        asked = distances
+        if options.scope == "site":
+            asked += (b"SCOPE", b"site")
+        if options.min_features is not None:
+            asked += (b"FEATURES", int(options.min_features))
+        if options.reservation_seconds != RESERVATION_SECONDS:
+            asked += (b"SECONDS", f"{options.reservation_seconds:.3f}")
+        self._reserve_options = (b"RECIPE", recipe.id.encode(), *asked)
 
     def probe(self, page: PageFingerprint, domain: str) -> Command | None:
-        """Return the command, or None when it is known that there is no answer."""
+        """Return the command, or None when it is known that nothing is near."""
         same_recipe(self._recipe_id, page.recipe)
-        if page.features < self._policy.min_features:
+        if page.features < self._min_features:
             return None
         command: Command = (
             b"DEDUP.PROBE",
@@ -87,7 +85,7 @@ class Commands:
             b"LINKS",
             hex_fingerprint(page.links),
         )
-        return (*command, b"SCOPE", b"site", domain) if self._policy.scope == "site" else command
+        return (*command, b"SCOPE", b"site", domain) if self._scope == "site" else command
 
     def reserve(
         self,
@@ -126,8 +124,8 @@ class Commands:
         command: Command = (name, self._encoded_namespace, _encoded(key), token)
         return (*command, b"PIN") if kind == "pin" else command
 
-    def anew(self, verdict: Verdict, token: str) -> Command:
-        """Return the command that reserves once more a page whose token is not known any more."""
+    def reserve_expired(self, verdict: Verdict, token: str) -> Command:
+        """Return the command that reserves a page again whose reservation is not held any more."""
         return self.reserve(verdict.page, verdict.key, verdict.domain, "expired", token=token)
 
     def forget(self, key: str) -> Command:
@@ -135,7 +133,7 @@ class Commands:
         return (b"DEDUP.FORGET", self._encoded_namespace, _encoded(key))
 
     def check(self) -> Command:
-        """Return a probe for which it does not matter what it finds, but that it can be made."""
+        """Return a probe that only asks whether probes can be made."""
         none = hex_fingerprint(0)
         recipe: Command = (b"RECIPE", self._recipe_id)
         command: Command = (b"DEDUP.PROBE", self._encoded_namespace, none, none, *recipe)
@@ -155,38 +153,24 @@ class Commands:
         same_recipe(self._recipe_id, verdict.page.recipe)
 
 
-def fault_verdict(page: PageFingerprint, key: str, domain: str) -> Verdict:
+def unjudged_verdict(page: PageFingerprint, key: str, domain: str) -> Verdict:
     """Return the verdict on a page that is kept because the service does not answer.
 
-    Its token is known to nobody: insert() then reserves the page anew.
+    No service knows its token: insert() reserves the page first.
     """
     token = _FAULT + secrets.token_hex(8)
     return Verdict("exempt", "fault", key, None, None, None, page, token, domain)
 
 
-def is_fault(verdict: Verdict) -> bool:
-    """Whether no service holds a reservation for a verdict, since none could be asked."""
+def is_unjudged(verdict: Verdict) -> bool:
+    """Whether no service holds a reservation for a verdict: it has no token, or none was asked."""
     return verdict.token is None or verdict.token.startswith(_FAULT)
 
 
 def verdict_of(reply: Any, page: PageFingerprint, key: str, domain: str) -> Verdict:
     """Return the verdict in the answer to RESERVE. Raises ServiceUnavailable for anything else."""
     try:
-        status, token, of, distance, check_distance, reason = reply
-        text = status.decode()
-        if text not in _STATUSES:
-            raise ValueError(text)
-        return Verdict(
-            cast(Status, text),
-            "" if reason is None else reason.decode(),
-            key,
-            None if of is None else of.decode(),
-            None if distance is None else int(distance),
-            None if check_distance is None else int(check_distance),
-            page,
-            None if token is None else token.decode(),
-            domain,
-        )
+        return from_reply(reply, page, key, domain)
     except (AttributeError, TypeError, ValueError) as error:
         raise _unreadable(reply) from error
 

@@ -23,12 +23,17 @@ static inline uint64_t load_le(const uint8_t *bytes, size_t n) {
     return x;
 }
 
-/* The 4 bytes of a number, the first lowest; compilers make one store of it. */
+/* The 4 or 8 bytes of a number, the lowest first; compilers make one store of them. */
 static inline void store4_le(uint8_t *to, uint32_t x) {
     to[0] = (uint8_t)x;
     to[1] = (uint8_t)(x >> 8);
     to[2] = (uint8_t)(x >> 16);
     to[3] = (uint8_t)(x >> 24);
+}
+
+static inline void store8_le(uint8_t *to, uint64_t x) {
+    store4_le(to, (uint32_t)x);
+    store4_le(to + 4, (uint32_t)(x >> 32));
 }
 
 static inline int is_ascii_letter(uint8_t c) {

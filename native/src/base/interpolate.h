@@ -3,7 +3,7 @@
  *
  * On numbers that are spread evenly it takes about log log n reads (Manku, Jain and Das Sarma, WWW
  * 2007, section 3.1). The rule kept: whatever the numbers are, it takes at most GUESSES + log2 n,
- * because after so many guesses it halves what is left.
+ * because after GUESSES guesses it halves what is left.
  */
 #ifndef NDD_INTERPOLATE_H
 #define NDD_INTERPOLATE_H

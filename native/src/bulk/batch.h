@@ -8,11 +8,11 @@
  * The filter. Cut the 64 bits into two halves with thresholds t_1 + t_2 = k - 1: a pair within k
  * differs by at most t_i bits in one half i (design.h). For each half there is a bitmap over its
  * first `key_bits` bits with a bit set for every key within t_i of that of a query; a fingerprint
- * whose bits are 0 in both is near no query. A large bitmap is far away, so a coarse one with fewer
- * bits of the key is looked at first. All these reads are at random, and asked for early enough that
- * many are on their way at once.
+ * whose bits are 0 in both is near no query. A large bitmap does not fit into the caches, so a coarse one
+ * with fewer bits of the key is read first. All these reads are random, and prefetched early enough that
+ * many are in flight at once.
  *
- * The halves. What passes is mostly there by chance. So the queries are kept in the order of each
+ * The halves. What passes the filter passes mostly by chance. So the queries are kept in the order of each
  * half, and those whose half is near are compared as a whole.
  *
  * The rule kept: filter and halves only ever drop what is near no query. What they leave is probed
@@ -26,12 +26,12 @@
 
 #include "base/bits.h"
 #include "base/memory.h"
-#include "ndd.h"
+#include "ndd_bulk.h"
 
 #define HALVES 2
 #define HALF_BITS 32
 #define LINE_BITS 9 /* keys that differ only in these share a cache line of a bitmap */
-#define AHEAD 32    /* reads at random that are asked for before the first is used */
+#define AHEAD 32    /* random reads that are prefetched before the first is used */
 
 struct half {
     uint64_t *bits;       /* of keys near a query: 2^key_bits */

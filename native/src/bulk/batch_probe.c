@@ -6,7 +6,7 @@
 
 #define BLOCK 4096   /* fingerprints filtered at once */
 #define TOGETHER 64  /* fingerprints whose neighbours are looked for at once */
-#define CROWDED 32   /* more queries of one key: the table is asked instead */
+#define CROWDED 32   /* with more queries of one key, the table is probed instead */
 
 /* Queries to compare with a fingerprint: those from `at` on. */
 struct candidates {
@@ -82,7 +82,7 @@ static inline uint32_t is_set(const struct look *look, uint64_t value) {
     return (uint32_t)(look->bits[key >> 6] >> (key & 63) & 1);
 }
 
-/* Which of a block's `n` values pass; asks for the bits of those after them too, up to `end`. */
+/* Which of a block's `n` values pass; prefetches the bits of those after them too, up to `end`. */
 static size_t look_at_all(const struct look *look, const uint64_t *values, size_t n, size_t end,
                           uint32_t *passed) {
     size_t count = 0;
@@ -94,7 +94,7 @@ static size_t look_at_all(const struct look *look, const uint64_t *values, size_
     return count;
 }
 
-/* Leaves of those that passed so far the ones that pass this too. */
+/* Of the fingerprints that passed so far, keeps those that pass this bitmap too. */
 static size_t look_closer(const struct look *look, const uint64_t *values, uint32_t *passed,
                           size_t n) {
     size_t count = 0;

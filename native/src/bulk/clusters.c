@@ -1,7 +1,8 @@
-/* The clusters that pairs within distance k form: what they connect (join.h). */
+/* Clusters: the connected components of all pairs within distance k, by union-find (join.h). */
 #include <stdlib.h>
 
 #include "bulk/join.h"
+#include "ndd_bulk.h"
 #include "table/numbers.h"
 
 /* Distinct values stand in the order in which they first occur, so the smallest place of a cluster

@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "design/radix.h"
 
-#define COMPARED 2048       /* a group of so many is compared sooner than a design is looked for */
-#define WEIGHED (1u << 20)  /* a group of up to so many is, if its design does not part it */
+#define COMPARED 2048      /* values of a group that are compared without looking for a design */
+#define WEIGHED (1u << 20) /* values up to which a group is compared if its design does not split it */
 
 /* A group being joined, and the ones around it. */
 struct join {
@@ -48,7 +48,7 @@ static ndd_status compare_group(const struct join_rule *rule, const uint64_t *va
     return compare_all(rule, values, n, join);
 }
 
-/* Goes over values sorted by the key of the block at hand, group by group. */
+/* Joins values sorted by the key of the current block, group by group. */
 COUNTS_BITS
 static ndd_status join_sorted(const struct join_rule *rule, const uint64_t *values, size_t n,
                               uint64_t free_bits, const struct join *join) {
@@ -75,9 +75,9 @@ static double pairs_in_groups(const uint64_t *values, size_t n, uint64_t mask) {
     return pairs;
 }
 
-/* Does so for the blocks from the one at hand up to `end`. Where values are crowded the blocks of a
- * design may all hold nearly all of them, and so may those of their designs: before more is done than
- * comparing all, all are compared. */
+/* Does so for the blocks from the current one up to `end`. Where values lie close together every block
+ * may put nearly all of them into one group, and so may the designs of that group: before that costs
+ * more than comparing all pairs, all pairs are compared. */
 static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *values, size_t n,
                               uint64_t free_bits, struct join *join, uint32_t end) {
     int weighed = n <= WEIGHED && join->block == 0 && end == join->design->count;
@@ -104,7 +104,7 @@ static ndd_status join_blocks(const struct join_rule *rule, const uint64_t *valu
 }
 
 /* Finds all pairs of n distinct values that differ only in the free bits, and were not found before.
- * Bits in which none differ are no use as keys: every block of them would bring all together. */
+ * Bits in which no two differ are not used as keys: they would put all values into one group. */
 static ndd_status join_group(const struct join_rule *rule, const uint64_t *values, size_t n,
                              uint64_t free_bits, const struct join *around) {
     if (n <= COMPARED) return compare_group(rule, values, n, around);

@@ -1,14 +1,15 @@
 /*
  * All pairs of fingerprints within distance k, at once or in parts.
  *
- * The rule kept: duplicates go before, so what is joined (join.h) are distinct values.
+ * The rule kept: repeated values are taken out first, so only distinct values are joined (join.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "bulk/join.h"
 #include "base/memory.h"
+#include "bulk/join.h"
 #include "design/radix.h"
+#include "ndd_bulk.h"
 
 #define MASKS_MOST 4096
 
@@ -95,7 +96,7 @@ static ndd_status sort_pairs(ndd_pairs *pairs) {
     return NDD_OK;
 }
 
-/* Takes what stands twice in sorted values away, and reports it; returns how many stay. */
+/* Removes repeats from sorted values and reports each once; returns how many values are left. */
 static ndd_status take_repeated(uint64_t *sorted, size_t n, ndd_pairs *pairs, size_t *distinct) {
     size_t count = 0;
     for (size_t from = 0, to; from < n; from = to) {

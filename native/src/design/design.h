@@ -13,7 +13,7 @@
  * another leaves out; when together they leave out every bit, nothing is flipped at all.
  *
  * The rule kept: for every difference d of at most k bits, block_finds(block, d) holds for some
- * block of the design. Which design costs least for so many values is computed, not listed.
+ * block of the design. The design that costs least for a number of values is computed, not listed.
  */
 #ifndef NDD_DESIGN_H
 #define NDD_DESIGN_H
@@ -21,15 +21,16 @@
 #include "base/bits.h"
 #include "ndd.h"
 
+#define VALUE_BITS 64
 #define MAX_DISTANCE 15
 #define MAX_RUNS 32 /* of consecutive bits in a mask */
 
 struct block {
     uint64_t mask;      /* the key bits */
     uint64_t flips;     /* those among them that a probe flips */
-    uint32_t threshold; /* at most so many at once */
+    uint32_t threshold; /* the most that it flips at once */
     uint32_t bits;      /* number of key bits, at most 63 */
-    uint32_t doubled;   /* a bucket begins as 2^doubled lines (table_lines.h) */
+    uint32_t log2_lines;   /* a bucket of a table is 2^log2_lines lines (bucket_layout.h) */
     uint32_t runs;
     struct {
         uint64_t mask;
@@ -41,6 +42,9 @@ struct design {
     struct block *blocks;
     uint32_t count; /* 0: nothing beats comparing with every value */
 };
+
+/* A block with these key bits, of which these are flipped, at most `threshold` at once. */
+void block_set(struct block *block, uint64_t mask, uint64_t flips, uint32_t threshold);
 
 /* The key of a value: its bits under the mask, brought together. */
 static inline uint64_t block_key(const struct block *block, uint64_t value) {
@@ -57,18 +61,18 @@ static inline int block_finds(const struct block *block, uint64_t difference) {
     return (in_key & ~block->flips) == 0 && count_bits(in_key) <= (int)block->threshold;
 }
 
-/* The design for probing a table of so many values; the preset weighs memory against time. */
+/* The design for probing a table of `values` values; the preset weighs memory against time. */
 ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
                              ndd_preset preset);
 
 /* A block of a segment's design: its width, its threshold, and in how many tables of how many key bits
- * it is searched. What a file says of its design is this, and no other masks can be made of it than
- * such as find every difference. */
+ * it is searched. A file describes its design by these, from which only masks that find every difference
+ * can be made. */
 struct part {
     uint8_t width, threshold, bits, copies;
 };
 
-/* The design of a segment of so many values: memory first. Without parts all values are compared. */
+/* The design of a segment of `values` values: memory first. Without parts all values are compared. */
 ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX_DISTANCE + 1],
                               uint32_t *count);
 
@@ -77,12 +81,12 @@ ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX
 ndd_status design_of_parts(struct design *design, const struct part *parts, uint32_t count,
                            uint32_t k);
 
-/* The design for finding all pairs of so many values that differ only in the bits of `free`. Its
- * blocks flip nothing: the pairs to compare are those with equal keys. */
+/* The design for finding all pairs of `values` values that differ only in `free_bits`. Its blocks flip
+ * nothing: the pairs to compare are those with equal keys. */
 ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t free_bits,
                             uint32_t k);
 
-/* A design that somebody else worked out: its blocks' key bits, at most 63 each. */
+/* A design given by the key bits of its blocks, at most 63 each. */
 ndd_status design_of_masks(struct design *design, const uint64_t *masks, uint32_t count);
 
 void design_close(struct design *design);

@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-#include "table/table_lines.h"
+#include "design/bucket_layout.h"
 
 #define FULL_LINE_NS 4.0 /* comparing with the entries of a line */
 #define NEXT_LINE_NS 8.0 /* reading one more line beside another */
-#define BEYOND_NS 20.0 /* going to what lies beyond the lines of a bucket, */
-#define CANDIDATE_NS 2.0 /* and reading an entry there */
+#define BEYOND_NS 20.0 /* going to the overflow of a bucket */
+#define CANDIDATE_NS 2.0 /* reading an entry there */
 #define SMALL_PAGES 1.5 /* how much longer a read takes in a file than in huge pages */
 
 /* What is expected of the buckets of a block table. */
@@ -18,12 +18,12 @@ struct expected {
     double bytes;    /* memory of the table */
 };
 
-/* The values that share a key are as good as drawn by lot: a Poisson distribution. */
-static struct expected expect(double values, uint32_t bits, uint32_t doubled) {
+/* Keys of evenly spread values are as good as random: the load of a bucket has a Poisson distribution. */
+static struct expected expect(double values, uint32_t bits, uint32_t log2_lines) {
     double buckets = (double)(UINT64_C(1) << bits);
-    uint32_t inside = lines_inside(bits, doubled);
+    uint32_t inside = bucket_entries(bits, log2_lines);
     struct expected expected = {.load = values / buckets};
-    double line = (double)(sizeof(union line) << doubled), entry = (line - 8) / inside;
+    double line = (double)(LINE_BYTES << log2_lines), entry = (line - 8) / inside;
     if (expected.load > 3 * inside + 20) {
         expected.overflow = 1;
         expected.beyond = expected.load - inside;
@@ -42,16 +42,16 @@ static struct expected expect(double values, uint32_t bits, uint32_t doubled) {
     return expected;
 }
 
-/* Reading one line at random of so many bytes, while other reads are on their way. */
+/* Reading one line at random out of `bytes` bytes, while other reads are in flight. */
 static double line_ns(double bytes) {
     double ns = 6;
     for (double cached = 1 << 22; cached < bytes && ns < 30; cached *= 2) ns += 1.5;
     return ns;
 }
 
-struct block_costs lines_costs(double values, uint32_t bits, uint32_t doubled) {
-    struct expected at = expect(values, bits, doubled);
-    double line = line_ns(2 * at.bytes), lines = (double)(1 << doubled);
+struct block_costs lines_costs(double values, uint32_t bits, uint32_t log2_lines) {
+    struct expected at = expect(values, bits, log2_lines);
+    double line = line_ns(2 * at.bytes), lines = (double)(1 << log2_lines);
     return (struct block_costs){
         .bytes = at.bytes,
         .visit_ns = line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +

@@ -1,5 +1,5 @@
 /*
- * What a block table is expected to take, in memory and in time, of values that are spread evenly.
+ * What a block table is expected to cost, in memory and in time, for values that are spread evenly.
  *
  * Nanoseconds were measured on one common machine; their ratios matter, and only for speed.
  */
@@ -14,10 +14,10 @@ struct block_costs {
     double update_ns; /* one value that is put in */
 };
 
-/* Keys of so many bits, in buckets of 2^doubled lines (table_lines.h). */
-struct block_costs lines_costs(double values, uint32_t bits, uint32_t doubled);
+/* A block table in memory: keys of `bits` bits, buckets of 2^log2_lines lines (bucket_layout.h). */
+struct block_costs lines_costs(double values, uint32_t bits, uint32_t log2_lines);
 
-/* The same in a segment (segment.h). */
+/* The same in a segment (docs/segment-format.md). */
 struct block_costs segment_costs(double values, uint32_t bits);
 
 #endif

@@ -1,12 +1,13 @@
-/* The designs that a table and a segment of so many values have, for those who plan. */
+/* The designs that tables and segments of a given size have, for capacity planning. */
 #include "design/design.h"
 #include "design/design_costs.h"
+#include "ndd_paper.h"
 
-/* Where block tables are. */
+/* What a block costs, in memory or in a file. */
 typedef struct block_costs costs_of(double values, const struct block *block);
 
 static struct block_costs in_lines(double values, const struct block *block) {
-    return lines_costs(values, block->bits, block->doubled);
+    return lines_costs(values, block->bits, block->log2_lines);
 }
 
 static struct block_costs in_segment(double values, const struct block *block) {

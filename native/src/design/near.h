@@ -1,9 +1,9 @@
 /*
- * Which of 16 numbers of 32 bits are near another: what a probe does most.
+ * Which of 16 numbers of 32 bits are near another: the inner loop of every probe.
  *
- * The loops are such that compilers turn each into a few instructions, where the processor has them;
- * so whoever searches is compiled twice, with and without (COUNTS_LANES), and processor_counts_lanes()
- * says which to call.
+ * Compilers turn each loop into a few instructions where the processor can count the bits of 16 numbers
+ * at once (AVX-512 VPOPCNTDQ). So a search function is compiled twice, with COUNTS_LANES and without,
+ * and processor_counts_lanes() says which one to call.
  */
 #ifndef NDD_NEAR_H
 #define NDD_NEAR_H
@@ -15,6 +15,10 @@
 #include "design/design.h"
 
 #define LANES 16
+
+#ifndef WITHOUT_LANES /* a test compares with and without */
+#define WITHOUT_LANES 0
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #define INLINE static inline __attribute__((always_inline))
@@ -36,15 +40,14 @@ INLINE uint32_t count_lane_bits(uint32_t x) { return (uint32_t)__builtin_popcoun
 INLINE uint32_t count_lane_bits(uint32_t x) { return (uint32_t)count_bits(x); }
 #endif
 
-/* Whether one of 16 numbers is within `most` bits of another. A loop that compilers turn into a few
- * instructions, where the processor has them. */
+/* Whether one of 16 numbers is within `most` bits of another. */
 INLINE int any_near(const uint32_t *numbers, uint32_t other, uint32_t most) {
     uint32_t any = 0;
     for (int i = 0; i < LANES; i++) any |= count_lane_bits(numbers[i] ^ other) <= most;
     return any != 0;
 }
 
-/* Which of n numbers, at most 16, are: a bit for each. */
+/* Which of n numbers, at most 16, are within `most` bits of another: a bit for each. */
 INLINE uint32_t which_near(const uint32_t *numbers, uint32_t n, uint32_t other, uint32_t most) {
     uint32_t near = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -56,7 +59,7 @@ INLINE uint32_t which_near(const uint32_t *numbers, uint32_t n, uint32_t other, 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define COUNTS_LANES __attribute__((target("avx512vpopcntdq,avx512vl,avx512bw,popcnt")))
 static inline int processor_counts_lanes(void) {
-    return __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl") &&
+    return !WITHOUT_LANES && __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw");
 }
 #endif

@@ -1,14 +1,14 @@
 /*
- * Many values are first parted by the highest bits of their keys, into parts that fit the caches,
- * and each part is sorted from the lowest digit up. A part that is still large is parted again.
+ * Many values are first split by the highest bits of their keys into parts that fit into the caches, and
+ * each part is sorted from the lowest digit up. A part that is still too large is split again.
  */
 #include "design/radix.h"
 
 #include <string.h>
 
 #define DIGIT_BITS 11
-#define FEW 48        /* so many are sooner inserted one by one */
-#define CACHED 16384  /* so many are sorted in the caches */
+#define FEW 48        /* up to so few an insertion sort is faster */
+#define CACHED 16384  /* so many fit into the caches */
 
 static uint64_t *insertion_sort(uint64_t *values, size_t n, const struct block *block) {
     for (size_t i = 1; i < n; i++) {

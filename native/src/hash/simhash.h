@@ -21,7 +21,7 @@ static inline void bit_counter_add(struct bit_counter *counter, uint64_t hash) {
     if (counter->waiting == 8) bit_counter_add8(counter);
 }
 
-/* The simhash of all hashes added, so many of them. */
+/* The simhash of all hashes added; `added` is their number. */
 uint64_t bit_counter_majority(struct bit_counter *counter, uint64_t added);
 
 /* Simhash of weights up to SIMHASH_SMALL, as page readers give them (simhash_lanes.c). simhash_ways()

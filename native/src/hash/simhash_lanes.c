@@ -9,7 +9,7 @@
 #include "hash/simhash.h"
 
 #ifdef NDD_CHUNKS
-#define ROUND 128 /* so many weights of SIMHASH_SMALL fit into 16 bits */
+#define ROUND 128 /* weights of SIMHASH_SMALL whose sum fits into 16 bits */
 
 /* Adds a round to the sums. */
 static inline void end_round(uint64_t *sum, const void *lanes) {

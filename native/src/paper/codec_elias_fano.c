@@ -5,7 +5,7 @@
  * Of each number, less the smallest, the low bits are written as they are. The rest is its bucket;
  * for each bucket from 0 on there is a one for each number in it, and then a zero. A directory
  * counts the zeros before each chunk of 4096 of these bits, so that a bucket is found by halving the
- * directory and reading one chunk: a crowded bucket costs no one who does not ask for it.
+ * directory and reading one chunk: a long bucket slows down only the searches in it.
  *
  * The body: the directory, the low bits, the bits of the buckets; 8-byte words, bits from the least
  * significant on, what is left of the last word 0.

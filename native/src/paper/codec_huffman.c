@@ -13,10 +13,10 @@
  */
 #include <stdlib.h>
 
-#include "paper/compressed.h"
 #include "base/interpolate.h"
+#include "paper/compressed.h"
 
-#define LENGTHS 72
+
 #define BLOCK_HEAD 10
 #define BLOCK_BITS (8 * BLOCK_BYTES)
 
@@ -116,7 +116,7 @@ static ndd_status huffman_plan(ndd_compressed *compressed, const uint64_t *value
     (void)make_codes(huffman);
     for (uint64_t i = 0; i < n; blocks++) i += values_in_block(huffman, values + i, n - i);
     compressed->numbers[0] = blocks;
-    *body = LENGTHS + (8 + BLOCK_BYTES) * blocks;
+    *body = LENGTHS_BYTES + (8 + BLOCK_BYTES) * blocks;
     return NDD_OK;
 }
 
@@ -134,7 +134,7 @@ static uint32_t write_bits(uint8_t *block, uint32_t at, uint64_t bits, uint32_t 
 static void huffman_write(const ndd_compressed *compressed, const uint64_t *values, uint8_t *body) {
     const struct huffman *huffman = compressed->huffman;
     memcpy(body, huffman->lengths, SYMBOLS);
-    uint8_t *key = body + LENGTHS, *block = key + 8 * compressed->numbers[0];
+    uint8_t *key = body + LENGTHS_BYTES, *block = key + 8 * compressed->numbers[0];
     for (uint64_t i = 0; i < compressed->count; key += 8, block += BLOCK_BYTES) {
         uint64_t inside = values_in_block(huffman, values + i, compressed->count - i), end = i + inside;
         store8_le(key, values[end - 1]);
@@ -193,7 +193,7 @@ static inline int next_value(const struct huffman *huffman, const uint8_t *block
 }
 
 static const uint8_t *keys_of(const ndd_compressed *compressed) {
-    return compressed->bytes + HEADER + LENGTHS;
+    return compressed->bytes + HEADER + LENGTHS_BYTES;
 }
 
 static const uint8_t *block_of(const ndd_compressed *compressed, uint64_t i) {
@@ -203,7 +203,7 @@ static const uint8_t *block_of(const ndd_compressed *compressed, uint64_t i) {
 static uint64_t huffman_body(const ndd_compressed *compressed) {
     uint64_t blocks = compressed->numbers[0];
     if (blocks == 0 || blocks > compressed->count || blocks > UINT64_MAX / (4 * BLOCK_BYTES)) return 0;
-    return LENGTHS + (8 + BLOCK_BYTES) * blocks;
+    return LENGTHS_BYTES + (8 + BLOCK_BYTES) * blocks;
 }
 
 static const char *huffman_validate(ndd_compressed *compressed, int *memory) {
@@ -214,7 +214,7 @@ static const char *huffman_validate(ndd_compressed *compressed, int *memory) {
         return "no memory was left";
     }
     const uint8_t *lengths = compressed->bytes + HEADER;
-    for (uint32_t i = 0; i < LENGTHS; i++) {
+    for (uint32_t i = 0; i < LENGTHS_BYTES; i++) {
         if (lengths[i] > (i < SYMBOLS ? CODE_BITS : 0)) return "a code is too long";
     }
     memcpy(huffman->lengths, lengths, SYMBOLS);

@@ -88,11 +88,11 @@ static ndd_status read_header(ndd_compressed *opened, const uint8_t *bytes, cons
     if (begun > 0 && memcmp(bytes, magic, begun) != 0) {
         return refuse(NDD_BAD_FORMAT, "it does not begin as compressed fingerprints do", reason);
     }
-    if (opened->size < AT_CODEC) return refuse(NDD_CUT, "it ends within the header", reason);
+    if (opened->size < AT_CODEC) return refuse(NDD_TRUNCATED, "it ends within the header", reason);
     if (load_le(bytes + AT_VERSION, 4) != VERSION) {
         return refuse(NDD_BAD_VERSION, "its format version is another", reason);
     }
-    if (opened->size < HEADER) return refuse(NDD_CUT, "it ends within the header", reason);
+    if (opened->size < HEADER) return refuse(NDD_TRUNCATED, "it ends within the header", reason);
     if (load8_le(bytes + AT_CHECKSUM) != checksum(bytes, AT_CHECKSUM)) {
         return refuse(NDD_DAMAGED, "the header does not match its checksum", reason);
     }
@@ -115,7 +115,7 @@ static ndd_status read_body(ndd_compressed *opened, const char **reason) {
         return refuse(NDD_DAMAGED, "the header's numbers do not belong together", reason);
     }
     if (opened->size < HEADER + TRAILER || opened->size - HEADER - TRAILER < body) {
-        return refuse(NDD_CUT, "it is shorter than its content", reason);
+        return refuse(NDD_TRUNCATED, "it is shorter than its content", reason);
     }
     if (opened->size - HEADER - TRAILER > body) {
         return refuse(NDD_DAMAGED, "it is longer than its content", reason);

@@ -12,13 +12,14 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
-#include "ndd.h"
+#include "ndd_paper.h"
 
 #define HEADER 64
 #define TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond a body */
 
 #define BLOCK_BYTES 1024
 #define CODE_BITS 12 /* of the longest Huffman code */
+#define LENGTHS_BYTES 72 /* of the code lengths, before the blocks */
 #define SYMBOLS 65   /* 0: equal to the one before; h + 1: first differs from it in bit h */
 
 struct huffman {
@@ -53,10 +54,6 @@ static inline void sink_take(struct sink *sink, uint64_t value) {
     sink->count++;
 }
 
-static inline void store8_le(uint8_t *bytes, uint64_t number) {
-    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(number >> (8 * i));
-}
-
 /* Bits needed to write a number; 0 for 0. */
 static inline uint32_t bit_length(uint64_t number) {
     uint32_t bits = 0;
@@ -89,7 +86,7 @@ struct codec {
     void (*search)(const ndd_compressed *compressed, uint64_t low, uint64_t high, struct sink *sink);
 };
 
-/* What lies from low to high, of any number of values, into the sink. */
+/* Puts the values from low to high into the sink; there may be no values at all. */
 void compressed_search(const ndd_compressed *compressed, uint64_t low, uint64_t high,
                        struct sink *sink);
 

@@ -16,11 +16,11 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
-#include "paper/compressed.h"
-#include "design/design.h"
 #include "base/interpolate.h"
-#include "ndd.h"
+#include "design/design.h"
 #include "design/radix.h"
+#include "ndd_paper.h"
+#include "paper/compressed.h"
 
 #define WIDTH 64
 
@@ -213,7 +213,7 @@ struct found {
     uint64_t candidates;
 };
 
-#define NEAR 64 /* values of one table, before more memory is asked for */
+#define NEAR 64 /* near values of one table for which no memory is allocated */
 
 static int is_first(const ndd_permuted *permuted, uint32_t table, uint64_t difference) {
     for (uint32_t t = 0; t < table; t++) {

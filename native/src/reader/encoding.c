@@ -1,6 +1,6 @@
 /*
- * A quick look at what a page says of its encoding. Most say UTF-8 or nothing, and to find that out
- * takes a fraction of the careful look at meta tags that all others get.
+ * A quick test whether a page can be read as UTF-8. Most pages declare UTF-8 or nothing, and finding that
+ * out takes a fraction of the time of the full detection (dedup/encodings.py), which all others get.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define LOOKED_AT 4096 /* bytes */
 #define ESC 0x1b
 
-/* Space, control characters, and what Latin-1 has of the kind. */
+/* Space, control characters, and those that Latin-1 adds. */
 static int may_be_space(uint8_t c) {
     return c <= ' ' || c == 0x85 || c == 0xa0;
 }

@@ -3,8 +3,8 @@
  * that says something twice says it once.
  *
  * The set holds, for each distinct block, half of a hash of its tokens and its number; equal halves
- * are compared token by token, so the hash decides nothing. It is keyed by what no page's author
- * can know, so that blocks cannot be crafted for one slot.
+ * are compared token by token, so the hash decides nothing. Its seed is secret to authors of
+ * pages, so that blocks cannot be crafted to share a slot.
  */
 #include <string.h>
 

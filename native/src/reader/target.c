@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "reader/characters.h"
 #include "base/chunk.h"
+#include "reader/characters.h"
 #include "reader/reading.h"
 
 #define TARGET_BYTES 2048 /* what is longer counts by its beginning */

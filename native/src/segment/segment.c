@@ -1,13 +1,12 @@
-/* Bytes become a segment, once every rule is proven; and what it holds. */
+/* Opening a segment, which proves every rule first; and reading what it holds. */
 #include "segment/segment.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checksum.h"
-#include "table/numbers.h"
-#include "segment/segment_crowd.h"
 #include "hash/set_sum.h"
+#include "table/numbers.h"
 
 static ndd_status refuse(ndd_status status, const char **reason, const char *words) {
     *reason = words;
@@ -21,11 +20,11 @@ static ndd_status read_header(ndd_segment *segment, const char **reason) {
     if (known > 0 && memcmp(bytes, segment_magic, known) != 0) {
         return refuse(NDD_BAD_FORMAT, reason, "the first bytes are not those of a segment");
     }
-    if (size < AT_SEGMENT_K) return refuse(NDD_CUT, reason, "the header is cut short");
+    if (size < AT_SEGMENT_K) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (load4_le(bytes + AT_SEGMENT_VERSION) != SEGMENT_VERSION) {
         return refuse(NDD_BAD_VERSION, reason, "the format version is not 1");
     }
-    if (size < SEGMENT_HEADER) return refuse(NDD_CUT, reason, "the header is cut short");
+    if (size < SEGMENT_HEADER) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (checksum(bytes, AT_SEGMENT_CHECKSUM) != load8_le(bytes + AT_SEGMENT_CHECKSUM)) {
         return refuse(NDD_DAMAGED, reason, "the checksum of the header does not match");
     }
@@ -68,12 +67,12 @@ static ndd_status read_layout(ndd_segment *segment, const char **reason) {
         return refuse(NDD_TOO_LARGE, reason, "there are more values than a segment can hold");
     }
     if (segment->values > most || segment->pairs > most || segment->several_count > most || most == 0) {
-        return refuse(NDD_CUT, reason, "there are fewer bytes than the header states");
+        return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
     uint64_t end = segment_layout(NULL, design, segment->values, NULL);
     uint64_t stated = end + 16 * segment->several_count + 8 * segment->pairs + SEGMENT_TRAILER;
     if (segment->size < stated) {
-        return refuse(NDD_CUT, reason, "there are fewer bytes than the header states");
+        return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
     if (segment->size > stated) {
         return refuse(NDD_DAMAGED, reason, "there are more bytes than the header states");
@@ -97,7 +96,7 @@ static int all_zero(const uint8_t *from, const uint8_t *to) {
     return from == to;
 }
 
-/* What pads a section, whose content has so many bits, is 0. */
+/* Whether the padding of a section, whose content has `bits` bits, is 0. */
 static int is_padded(const uint8_t *section, uint64_t bits) {
     const uint8_t *end = section + (bits + 63) / 64 * 8, *last = section + bits / 8;
     if (last == end) return 1;
@@ -110,7 +109,7 @@ static const char *prove_table(const struct segment_table *table, uint64_t value
     if (!is_padded(table->starts, 32 * (buckets + 1)) ||
         !is_padded((const uint8_t *)table->lows, 32 * values) ||
         !is_padded(table->fars, values * table->far_bits)) {
-        return "what lies between two sections is not 0";
+        return "the padding of a section is not 0";
     }
     if (segment_start(table, 0) != 0 || segment_start(table, buckets) != values) {
         return "the buckets do not hold all values";
@@ -122,7 +121,7 @@ static const char *prove_table(const struct segment_table *table, uint64_t value
             uint64_t rest = segment_rest(table, i);
             if (i > start && rest <= before) return "the values of a bucket are not in order";
             before = rest;
-            set_sum_add(sum, keying_value(&table->keying, (uint32_t)bucket, rest));
+            set_sum_add(sum, quotient_value(&table->quotient, (uint32_t)bucket, rest));
         }
     }
     return NULL;
@@ -223,8 +222,8 @@ void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats)
 
 int segment_find(const ndd_segment *segment, uint64_t value, uint64_t *rank) {
     const struct segment_table *table = &segment->tables[0];
-    uint32_t bucket = keying_bucket(&table->keying, value);
-    uint64_t rest = keying_rest(&table->keying, value);
+    uint32_t bucket = quotient_bucket(&table->quotient, value);
+    uint64_t rest = quotient_rest(&table->quotient, value);
     uint64_t low = segment_start(table, bucket), high = segment_start(table, (uint64_t)bucket + 1);
     uint64_t end = high;
     while (low < high) {
@@ -288,10 +287,10 @@ void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const u
     for (size_t i = 0; i < n; i++) {
         uint64_t rank, count;
         if (n - i > AHEAD) {
-            prefetch(table->starts + 4 * (size_t)keying_bucket(&table->keying, values[i + AHEAD]));
+            prefetch(table->starts + 4 * (size_t)quotient_bucket(&table->quotient, values[i + AHEAD]));
         }
         if (n - i > AHEAD / 2) {
-            uint64_t bucket = keying_bucket(&table->keying, values[i + AHEAD / 2]);
+            uint64_t bucket = quotient_bucket(&table->quotient, values[i + AHEAD / 2]);
             prefetch(table->lows + segment_start(table, bucket));
         }
         found[i] = 0;
@@ -313,7 +312,7 @@ void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *do
                 (void)segment_documents(segment, rank, &count);
                 several++;
             }
-            uint64_t value = keying_value(&table->keying, (uint32_t)bucket, segment_rest(table, rank));
+            uint64_t value = quotient_value(&table->quotient, (uint32_t)bucket, segment_rest(table, rank));
             for (; count > 0; count--, pair++) {
                 values[pair] = value;
                 documents[pair] = load8_le(segment->documents + 8 * pair);

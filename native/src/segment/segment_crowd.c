@@ -1,9 +1,9 @@
 /*
  * Crowded buckets of a segment: how far their values lie from one that they all resemble.
  *
- * As in table_crowd.h: two numbers differ by as many bits at least as their distances from a third do. So
- * a probe amid a shell, with no value as near to its centre, or as far, as it would have to be, leaves the
- * bucket alone. In a file nothing of this stands; it is found when every byte is read anyway.
+ * As in table_crowd.h: two numbers differ in at least as many bits as their distances from a third number
+ * do. So a probe at the centre of a shell skips the bucket when no value has a possible distance. Nothing
+ * of this is stored in the file; it is computed on opening, when every byte is read anyway.
  *
  * The rule kept: each bucket with SEGMENT_CROWD values or more has one entry, in the order of tables and
  * buckets, and each of its values is counted once.
@@ -76,7 +76,7 @@ static int comes_before(const struct segment_crowd *crowd, uint32_t block, uint3
     return crowd->block != block ? crowd->block < block : crowd->bucket < bucket;
 }
 
-int segment_crowds_may_have(const struct segment_crowds *crowds, uint32_t block, uint32_t bucket,
+int segment_crowds_may_match(const struct segment_crowds *crowds, uint32_t block, uint32_t bucket,
                             uint64_t rest, uint32_t most) {
     uint32_t low = 0, high = crowds->count;
     while (low < high) {

@@ -2,25 +2,25 @@
  * Probes of a segment: as table_probe.c does it, with one step more.
  *
  * A bucket is looked up in two reads: where it begins, and what it holds. All keys of all queries form
- * one stream; a key's start is asked for when it enters a queue, its bucket some keys later, and it is
+ * one stream; a key's start is prefetched when it enters a queue, its bucket some keys later, and it is
  * compared when it leaves.
  *
  * A crowded bucket is not compared as a whole. Its rests ascend, so a run of them has its leading bits
- * in common; where these alone are too far from the query's, the run is passed over, and else it is
- * parted in two. That costs about as many steps as there are runs near the query: of a million values
- * in one bucket, some thousands for k = 3. A bucket of thousands is left alone where segment_crowd.h tells
+ * in common; where these alone are too far from the query's, the run is skipped; otherwise it is
+ * split in two. That costs about as many steps as there are runs near the query: of a million values
+ * in one bucket, some thousands for k = 3. A bucket of thousands is skipped where segment_crowd.h tells
  * that none of them can match.
  *
  * The rule kept: a value that several blocks find is taken in the first of them only.
  */
-#include "table/answer.h"
 #include "design/near.h"
-#include "segment/segment_crowd.h"
+#include "segment/segment.h"
+#include "table/answer.h"
 
-#define QUEUE 32   /* keys on their way; a power of two */
-#define STARTED 12 /* after so many more the start of a bucket is there */
+#define QUEUE 32   /* keys prefetched and not yet compared; a power of two */
+#define STARTED 12 /* keys later the start of a bucket has arrived */
 #define ASKED_LINES 4 /* of a bucket; the processor fetches the further ones by itself */
-#define CROWDED 128   /* more values than these are parted before they are compared */
+#define CROWDED 128   /* more values than these are split into runs before they are compared */
 
 #ifndef COUNT_STEPS /* 16 values compared, or a value read: a test counts them */
 #define COUNT_STEPS(n) ((void)0)
@@ -55,7 +55,7 @@ static ndd_status take_near(const struct search *search, const struct visit *vis
         uint32_t distance = (uint32_t)count_bits(rest ^ visit->rest) + flip->bits;
         if (distance > search->k) continue;
         uint64_t difference =
-            flip->difference | pieces_spread(&table->keying.rest, rest ^ visit->rest);
+            flip->difference | pieces_spread(&table->quotient.rest, rest ^ visit->rest);
         if (!is_first(&segment->design, flip->block, difference)) continue;
         struct found found = {search->queries[visit->query] ^ difference, distance, visit->query};
         ndd_status status = answer_take(search->answer, found);
@@ -116,7 +116,7 @@ INLINE ndd_status read_bucket(const struct search *search, const struct visit *v
     if (count >= SEGMENT_CROWD) {
         const struct flip *flip = &search->segment->flips.list[visit->flip];
         COUNT_STEPS(1);
-        if (!segment_crowds_may_have(&search->segment->crowds, flip->block, visit->bucket, visit->rest,
+        if (!segment_crowds_may_match(&search->segment->crowds, flip->block, visit->bucket, visit->rest,
                                      search->k - flip->bits)) {
             return NDD_OK;
         }
@@ -142,9 +142,9 @@ struct stream {
 };
 
 INLINE void stream_enter(struct stream *stream, const struct search *search) {
-    const struct keying *keying = &search->segment->tables[stream->block].keying;
-    stream->bucket = keying_bucket(keying, search->queries[stream->query]);
-    stream->rest = keying_rest(keying, search->queries[stream->query]);
+    const struct quotient *quotient = &search->segment->tables[stream->block].quotient;
+    stream->bucket = quotient_bucket(quotient, search->queries[stream->query]);
+    stream->rest = quotient_rest(quotient, search->queries[stream->query]);
 }
 
 /* On to the next key that flips no more bits than the distance has; the flips of a block are sorted
@@ -203,14 +203,14 @@ static ndd_status find_values_plain(const struct search *search, uint32_t n) {
 
 /* ---------------------------------------------------------------------------------- documents */
 
-static void ask_early(const void *from, uint64_t value) {
+static void prefetch_early(const void *from, uint64_t value) {
     const struct segment_table *table = ((const ndd_segment *)from)->tables;
-    prefetch(table->starts + 4 * (size_t)keying_bucket(&table->keying, value));
+    prefetch(table->starts + 4 * (size_t)quotient_bucket(&table->quotient, value));
 }
 
-static void ask_soon(const void *from, uint64_t value) {
+static void prefetch_late(const void *from, uint64_t value) {
     const struct segment_table *table = ((const ndd_segment *)from)->tables;
-    prefetch(table->lows + segment_start(table, keying_bucket(&table->keying, value)));
+    prefetch(table->lows + segment_start(table, quotient_bucket(&table->quotient, value)));
 }
 
 static int list_documents(const void *from, uint64_t value, struct document_list *list) {
@@ -226,7 +226,7 @@ static int list_documents(const void *from, uint64_t value, struct document_list
 ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
                              uint64_t limit, ndd_answer *answer) {
     if (k > segment->k) return NDD_BAD_DISTANCE;
-    const struct holder holder = {segment, ask_early, ask_soon, list_documents, NULL};
+    const struct document_source source = {segment, prefetch_early, prefetch_late, list_documents, NULL};
     ndd_status status = answer_begin(answer, values, n);
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
         const struct search search = {segment, values + i, k, answer};
@@ -237,7 +237,7 @@ ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values,
 #else
         status = find_values_plain(&search, group);
 #endif
-        if (status == NDD_OK) status = answer_finish(&holder, answer, limit, i, group);
+        if (status == NDD_OK) status = answer_finish(&source, answer, limit, i, group);
     }
     if (status != NDD_OK) answer->matches_count = 0;
     return status;

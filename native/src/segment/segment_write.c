@@ -1,34 +1,13 @@
-/* Pairs become a segment. */
+/* Writing a segment: sorted pairs in, its bytes out. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checksum.h"
 #include "base/interpolate.h"
-#include "table/numbers.h"
-#include "table/pair_sort.h"
 #include "design/radix.h"
 #include "segment/segment.h"
-
-static uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~UINT64_C(7); }
-
-uint64_t segment_layout(struct segment_table *tables, const struct design *design, uint64_t values,
-                        const uint8_t *bytes) {
-    uint64_t at = SEGMENT_HEADER;
-    for (uint32_t i = 0; i < design->count; i++) {
-        uint32_t bits = design->blocks[i].bits, far_bits = 32 - bits;
-        uint64_t lows = at + padded(4 * ((UINT64_C(1) << bits) + 1)), fars = lows + padded(4 * values);
-        if (tables != NULL) {
-            tables[i] = (struct segment_table){.keying = keying_of(&design->blocks[i]),
-                                               .bits = bits,
-                                               .far_bits = far_bits,
-                                               .starts = bytes + at,
-                                               .lows = (const uint32_t *)(const void *)(bytes + lows),
-                                               .fars = bytes + fars};
-        }
-        at = fars + padded((values * far_bits + 7) / 8);
-    }
-    return at;
-}
+#include "table/numbers.h"
+#include "table/pair_sort.h"
 
 struct plan {
     struct pair_counts counts;
@@ -68,20 +47,15 @@ ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, s
 
 /* ---------------------------------------------------------------------------------- their bytes */
 
-static void store8(uint8_t *bytes, uint64_t number) {
-    store4_le(bytes, (uint32_t)number);
-    store4_le(bytes + 4, (uint32_t)(number >> 32));
-}
-
 static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t note,
                          uint8_t *bytes) {
     memcpy(bytes, segment_magic, sizeof segment_magic);
     store4_le(bytes + AT_SEGMENT_VERSION, SEGMENT_VERSION);
     store4_le(bytes + AT_SEGMENT_K, k);
-    store8(bytes + AT_SEGMENT_NOTE, note);
-    store8(bytes + AT_SEGMENT_VALUES, plan->counts.values);
-    store8(bytes + AT_SEGMENT_PAIRS, n);
-    store8(bytes + AT_SEGMENT_SEVERAL, plan->counts.several);
+    store8_le(bytes + AT_SEGMENT_NOTE, note);
+    store8_le(bytes + AT_SEGMENT_VALUES, plan->counts.values);
+    store8_le(bytes + AT_SEGMENT_PAIRS, n);
+    store8_le(bytes + AT_SEGMENT_SEVERAL, plan->counts.several);
     store4_le(bytes + AT_SEGMENT_PARTS, plan->part_count);
     for (uint32_t i = 0; i < plan->part_count; i++) {
         uint8_t *part = bytes + AT_SEGMENT_PART + 4 * i;
@@ -90,20 +64,20 @@ static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t
         part[2] = plan->parts[i].bits;
         part[3] = plan->parts[i].copies;
     }
-    store8(bytes + AT_SEGMENT_CHECKSUM, checksum(bytes, AT_SEGMENT_CHECKSUM));
+    store8_le(bytes + AT_SEGMENT_CHECKSUM, checksum(bytes, AT_SEGMENT_CHECKSUM));
 }
 
 /* Where a value stands among others of a table: first the bucket, then the rest. */
 static uint64_t order_of(const struct segment_table *table, uint64_t value) {
-    uint64_t rest = keying_rest(&table->keying, value);
+    uint64_t rest = quotient_rest(&table->quotient, value);
     if (table->bits == 0) return rest;
-    return (uint64_t)keying_bucket(&table->keying, value) << (64 - table->bits) | rest;
+    return (uint64_t)quotient_bucket(&table->quotient, value) << (64 - table->bits) | rest;
 }
 
 static uint64_t value_at(const struct segment_table *table, uint64_t order) {
-    if (table->bits == 0) return keying_value(&table->keying, 0, order);
+    if (table->bits == 0) return quotient_value(&table->quotient, 0, order);
     uint64_t rest = order & (UINT64_MAX >> table->bits);
-    return keying_value(&table->keying, (uint32_t)(order >> (64 - table->bits)), rest);
+    return quotient_value(&table->quotient, (uint32_t)(order >> (64 - table->bits)), rest);
 }
 
 /* The orders of all distinct values in a table, ascending; in either of the two. */
@@ -128,7 +102,7 @@ static void write_table(const struct segment_table *table, const uint64_t *order
         store4_le(lows + 4 * i, (uint32_t)orders[i]);
         uint64_t at = i * table->far_bits;
         uint64_t far = orders[i] >> 32 & ((UINT64_C(1) << table->far_bits) - 1);
-        store8(fars + at / 8, load8_le(fars + at / 8) | far << at % 8);
+        store8_le(fars + at / 8, load8_le(fars + at / 8) | far << at % 8);
     }
     for (; next <= UINT64_C(1) << table->bits; next++) store4_le(starts + 4 * next, (uint32_t)count);
 }
@@ -141,11 +115,11 @@ static void write_documents(const struct segment_table *table, const uint64_t *o
     for (uint64_t rank = 0; rank < count; rank++) {
         uint64_t value = value_at(table, orders[rank]), first = written;
         for (size_t i = interpolate(values, n, value, 0); i < n && values[i] == value; i++) {
-            store8(to + 8 * written++, documents[i]);
+            store8_le(to + 8 * written++, documents[i]);
         }
         if (written - first == 1) continue;
-        store8(several, rank);
-        store8(several + 8, first);
+        store8_le(several, rank);
+        store8_le(several + 8, first);
         several += 16;
     }
 }
@@ -180,7 +154,7 @@ ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, 
         write_header(&plan, n, k, note, bytes);
         write_body(&plan, values, documents, n, scratch, tables, bytes);
         size_t covered = (size_t)size - SEGMENT_TRAILER;
-        store8(bytes + covered, checksum(bytes, covered));
+        store8_le(bytes + covered, checksum(bytes, covered));
     }
     free(scratch[0]);
     free(scratch[1]);

@@ -53,7 +53,7 @@ ndd_status answer_take(ndd_answer *answer, struct found found) {
 
 /* ----------------------------------------------------------- from values found to documents */
 
-/* Within one distance. */
+/* The order of matches at one distance. */
 static int match_before(const ndd_match *a, const ndd_match *b) {
     return a->document != b->document ? a->document < b->document : a->value < b->value;
 }
@@ -102,7 +102,7 @@ static void sort_matches(ndd_match *matches, size_t n) {
     }
 }
 
-/* Moves matches[0] of a heap, whose top comes last, down to where it belongs. */
+/* Moves matches[0] of a heap, whose top is the last in order, down to where it belongs. */
 static void sift(ndd_match *matches, size_t n) {
     size_t at = 0;
     for (;;) {
@@ -134,8 +134,8 @@ static int is_left_out(const ndd_answer *answer, size_t group, size_t wanted,
     return answer->matches_count - group >= wanted && !match_before(match, &answer->matches[group]);
 }
 
-/* Adds one match, which is not left out, to a group that holds at most `wanted`, the first by order; past that the group is
- * a heap, so that a million documents of one value cost a bounded memory. */
+/* Adds one match, which is not left out, to a group of at most `wanted`, the first by order. A full group
+ * is a heap, so that a million documents of one value take bounded memory. */
 static ndd_status add_match(ndd_answer *answer, size_t group, size_t wanted, ndd_match match,
                             size_t query) {
     size_t held = answer->matches_count - group;
@@ -155,11 +155,11 @@ static ndd_status add_match(ndd_answer *answer, size_t group, size_t wanted, ndd
     return NDD_OK;
 }
 
-/* They ascend: once one of them is not among the first, no other is, and the rest is not looked at. */
-static ndd_status add_documents(const struct holder *holder, ndd_answer *answer, struct found found,
+/* Documents ascend: once one of them is left out by the limit, so are all after it. */
+static ndd_status add_documents(const struct document_source *source, ndd_answer *answer, struct found found,
                                 size_t group, size_t wanted, size_t query) {
     struct document_list list;
-    if (!holder->documents(holder->from, found.value, &list)) return NDD_DAMAGED;
+    if (!source->documents(source->from, found.value, &list)) return NDD_DAMAGED;
     for (;;) {
         for (uint64_t i = 0; i < list.count; i++) {
             ndd_match match = {document_of(&list, i), found.value, found.distance, 0};
@@ -171,25 +171,25 @@ static ndd_status add_documents(const struct holder *holder, ndd_answer *answer,
             if (status != NDD_OK) return status;
         }
         if (list.left == 0) return NDD_OK;
-        holder->more(holder->from, found.value, &list);
+        source->more(source->from, found.value, &list);
     }
 }
 
-#define FOUND_EARLY 24 /* found values whose place is asked for, */
-#define FOUND_SOON 12  /* and those whose documents are */
+#define FOUND_EARLY 24 /* found values ahead of which the place is prefetched */
+#define FOUND_SOON 12  /* the same of the documents */
 
-static void ask_for(const struct holder *holder, const ndd_answer *answer, size_t i) {
+static void ask_for(const struct document_source *source, const ndd_answer *answer, size_t i) {
     if (i + FOUND_EARLY < answer->found_count) {
-        holder->ask_early(holder->from, answer->found[i + FOUND_EARLY].value);
+        source->prefetch_early(source->from, answer->found[i + FOUND_EARLY].value);
     }
     if (i + FOUND_SOON < answer->found_count) {
-        holder->ask_soon(holder->from, answer->found[i + FOUND_SOON].value);
+        source->prefetch_late(source->from, answer->found[i + FOUND_SOON].value);
     }
 }
 
 /* The matches of a query, whose values are found[i] up to found[end]: the values by distance, and
  * for each distance the documents. */
-static ndd_status finish_query(const struct holder *holder, ndd_answer *answer, uint64_t limit,
+static ndd_status finish_query(const struct document_source *source, ndd_answer *answer, uint64_t limit,
                                size_t query, size_t i, size_t end) {
     struct found *found = answer->found;
     size_t first = answer->matches_count;
@@ -204,8 +204,8 @@ static ndd_status finish_query(const struct holder *holder, ndd_answer *answer, 
         }
         uint32_t distance = found[i].distance;
         for (; i < end && found[i].distance == distance; i++) {
-            ask_for(holder, answer, i);
-            ndd_status status = add_documents(holder, answer, found[i], group, wanted, query);
+            ask_for(source, answer, i);
+            ndd_status status = add_documents(source, answer, found[i], group, wanted, query);
             if (status != NDD_OK) return status;
         }
         sort_matches(answer->matches + group, answer->matches_count - group);
@@ -213,7 +213,7 @@ static ndd_status finish_query(const struct holder *holder, ndd_answer *answer, 
     return NDD_OK;
 }
 
-ndd_status answer_finish(const struct holder *holder, ndd_answer *answer, uint64_t limit,
+ndd_status answer_finish(const struct document_source *source, ndd_answer *answer, uint64_t limit,
                          size_t query, size_t n) {
     struct found *found = answer->found;
     size_t count = answer->found_count;
@@ -222,12 +222,12 @@ ndd_status answer_finish(const struct holder *holder, ndd_answer *answer, uint64
         sort_found(found + i, end - i);
     }
     for (size_t i = 0; i < count && i < FOUND_EARLY; i++) {
-        holder->ask_early(holder->from, found[i].value);
+        source->prefetch_early(source->from, found[i].value);
     }
     for (size_t j = 0, i = 0; j < n; j++) {
         size_t end = i;
         while (end < count && found[end].query == j) end++;
-        ndd_status status = finish_query(holder, answer, limit, query + j, i, end);
+        ndd_status status = finish_query(source, answer, limit, query + j, i, end);
         if (status != NDD_OK) return status;
         answer->offsets[query + j + 1] = answer->matches_count;
         i = end;

@@ -1,10 +1,10 @@
 /*
- * The answer to a batch of probes, whoever searched: values found in, matches in order out.
+ * The answer to a batch of probes, of a table or a segment: values found in, matches in order out.
  *
  *     values found, by query -> sorted by distance -> their documents -> matches, at most `limit`
  *
  * The rule kept: matches of a query stand nearest first, then by document, then by value; with a
- * limit they are the first so many of exactly that order, and `cut` tells where others were left out.
+ * limit they are the first `limit` of that order, and `cut` tells where others were left out.
  */
 #ifndef NDD_ANSWER_H
 #define NDD_ANSWER_H
@@ -43,13 +43,13 @@ static inline uint64_t document_of(const struct document_list *list, uint64_t i)
     return list->as_file ? load8_le((const uint8_t *)list->at + 8 * i) : ((const uint64_t *)list->at)[i];
 }
 
-/* Who holds the documents. ask_early and ask_soon are hints that those of a value are wanted, some
- * and a few steps before; documents gives the first of them, and 0 when there is no such value; more
- * gives the next ones when some are left. */
-struct holder {
+/* Where the documents come from: a table or a segment. prefetch_early and prefetch_late are hints, some
+ * and a few steps ahead, that those of a value are needed. documents gives the first of them, and 0
+ * when there is no such value; more gives the next ones when some are left. */
+struct document_source {
     const void *from;
-    void (*ask_early)(const void *from, uint64_t value);
-    void (*ask_soon)(const void *from, uint64_t value);
+    void (*prefetch_early)(const void *from, uint64_t value);
+    void (*prefetch_late)(const void *from, uint64_t value);
     int (*documents)(const void *from, uint64_t value, struct document_list *list);
     void (*more)(const void *from, uint64_t value, struct document_list *list);
 };
@@ -61,7 +61,7 @@ ndd_status answer_begin(ndd_answer *answer, const uint64_t *values, size_t n);
 ndd_status answer_take(ndd_answer *answer, struct found found);
 
 /* Makes matches of what was found for a group of n queries, the first of which is number `query`. */
-ndd_status answer_finish(const struct holder *holder, ndd_answer *answer, uint64_t limit,
+ndd_status answer_finish(const struct document_source *source, ndd_answer *answer, uint64_t limit,
                          size_t query, size_t n);
 
 #endif

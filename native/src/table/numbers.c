@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "hash/hash.h"
 
-#define WITHOUT_MAP 8 /* so many numbers are looked through sooner than hashed */
+#define WITHOUT_MAP 8 /* up to so few numbers a scan is faster than the map */
 
 static uint64_t numbers_hash(const struct numbers *numbers, uint64_t number) {
     return hash_mix(number ^ numbers->seed);
@@ -30,7 +30,7 @@ static uint32_t entry_of(const struct numbers *numbers, uint64_t hash, uint32_t 
 
 void numbers_open(struct numbers *numbers) {
     *numbers = (struct numbers){0};
-    /* Pages are made by strangers, who must not know which numbers share a home: the address
+    /* Pages come from strangers, who must not be able to choose numbers that share a home: the address
      * differs from run to run. It decides where an entry lies, never what is found. */
     numbers->seed = hash_mix((uint64_t)(uintptr_t)numbers);
 }

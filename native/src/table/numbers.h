@@ -36,10 +36,10 @@ int numbers_find(const struct numbers *numbers, uint64_t number, uint32_t *place
 /* A hint that this number is looked up soon. */
 void numbers_prefetch(const struct numbers *numbers, uint64_t number);
 
-/* The same, sooner; where it probably is, or NUMBERS_MAX. */
+/* A guess at the place of a number by its map entry alone, or NUMBERS_MAX. */
 uint32_t numbers_guess(const struct numbers *numbers, uint64_t number);
 
-/* Makes room for so many numbers, or for one more. */
+/* Makes room for `capacity` numbers in all, or for one more. */
 ndd_status numbers_reserve(struct numbers *numbers, uint64_t capacity);
 ndd_status numbers_make_room(struct numbers *numbers);
 

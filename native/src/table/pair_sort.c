@@ -1,8 +1,9 @@
 /*
- * Sorting pairs by value, then by document: by their highest byte first, and each part by the next.
+ * Sorting pairs by value, then by document: a radix sort by the highest byte first, then each part by the
+ * next byte.
  *
- * The rule kept: no more memory than as many pairs again, and a depth of one call for each byte, whatever
- * the pairs.
+ * The rule kept: whatever the pairs are, it takes memory for as many pairs again and no more, and calls
+ * itself to a depth of one call for each byte.
  */
 #include "table/pair_sort.h"
 
@@ -11,7 +12,7 @@
 
 #include "ndd.h"
 
-#define FEW_ROWS 32 /* so many are sooner inserted one by one */
+#define FEW_ROWS 32 /* up to so few an insertion sort is faster */
 #define ROW_DIGIT 8
 #define ROW_ONES ((1 << ROW_DIGIT) - 1)
 

@@ -12,18 +12,20 @@
  *
  * The rule kept: a value has a place exactly while it has a document; then it is in every block
  * table once. All memory is made before the first thing changes, so a call that fails changed
- * nothing. As the table grows beyond what its design serves for, the index is made anew in another;
- * if there is no memory for that, the old one goes on, or none, which is slower but no less exact.
+ * nothing. When the table outgrows its design, the index is rebuilt in another; if there is no
+ * memory for that, the old design stays, or there is no index, which is slower but as exact.
  */
 #include "table/table.h"
 
 #include <stdlib.h>
 
-#define SCANNED 512 /* so many values are compared sooner than a design is looked for */
-#define MANY_MORE 16 /* many more values are a part of so many */
-#define AHEAD_MAP 32 /* after so many more pairs a value is looked up, */
-#define AHEAD_SPOTS 16 /* after so many its spots in the index are read; a power of two */
-#define AHEAD_BEYOND 6 /* and what lies beyond their lines */
+#include "table/table_crowd.h"
+
+#define MANY_MORE 16 /* growth by a 16th of the values or more is made room for at once */
+/* How many pairs ahead of the insert something is prefetched. */
+#define AHEAD_MAP 32   /* the value's entry in the map */
+#define AHEAD_SPOTS 16 /* its lines in the index; a power of two */
+#define AHEAD_BEYOND 6 /* the overflow of those lines */
 
 ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
     return ndd_table_open_as(k, NDD_AUTO, table);
@@ -50,24 +52,26 @@ void ndd_table_close(ndd_table *table) {
     free(table);
 }
 
-/* Makes the index anew, in the design for `room` values. The old one goes first, as there may not be
- * memory for both; if there is too little for the new one, it is made again, and if that fails, too,
- * values are compared until the next time. */
+/* Rebuilds the index in the design for `room` values. The old one is closed first, because there may not
+ * be memory for both. If there is too little for the new one, the old design is built again; if that
+ * fails too, the table has no index until the next rebuild. */
 static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
     uint32_t k = table->k;
     index_close(&table->index);
     table->index_made++;
-    ndd_status status = index_open(&table->index, &table->values, room, k, table->preset);
+    ndd_status status =
+        index_open(&table->index, &table->values, room, k, table->preset, &table_crowds);
     if (status == NDD_OK) {
         table->index_room = room;
     } else {
-        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset);
+        (void)index_open(&table->index, &table->values, table->index_room, k, table->preset,
+                         &table_crowds);
     }
     return status;
 }
 
-/* Values up to which the design for so many serves: one more, after a load or a large insert, is then
- * an insert like any other. */
+/* Values up to which the design for `room` of them is used: a quarter more, so that the first insert
+ * after a load does not rebuild the index. */
 static uint64_t served_by(uint64_t room) { return room + room / 4; }
 
 uint64_t table_spare(const ndd_table *table, uint64_t values) {
@@ -96,8 +100,8 @@ static uint64_t values_soon(const ndd_table *table, uint64_t least) {
     return soon > least ? soon : least;
 }
 
-/* The design for so many as are soon there; when nobody knows how many, for somewhat more than now,
- * and it serves until there are twice as many. */
+/* Rebuilds the index for as many values as are expected; when nothing is expected, for a quarter more
+ * than there are, to be used until there are twice as many. */
 static void grow_index(ndd_table *table) {
     uint64_t count = table->values.count, soon = values_soon(table, 0);
     uint64_t limit = served_by(soon) > 2 * count ? served_by(soon) : 2 * count;
@@ -106,8 +110,8 @@ static void grow_index(ndd_table *table) {
     table->index_limit = limit;
 }
 
-/* Room in the arrays for one value more: half as much again, or, where the pairs on their way are many,
- * for as many as these will come to. */
+/* Room in the arrays for one value more: for half as many again or, when many pairs are expected, for
+ * the values that they will bring. */
 static ndd_status grow_values(ndd_table *table) {
     uint64_t count = table->values.count, soon = values_soon(table, 0);
     if (soon > count + count / MANY_MORE) {
@@ -154,7 +158,7 @@ void ndd_table_expect(ndd_table *table, uint64_t pairs) {
     table->seen = table->seen_new = 0;
 }
 
-/* The pairs of a call on their way in: what each needs is asked for some steps before. */
+/* The pairs of one call, and what was prefetched for the next of them. */
 struct arriving {
     const uint64_t *values;
     size_t n;

@@ -2,10 +2,12 @@
 #ifndef NDD_TABLE_H
 #define NDD_TABLE_H
 
-#include "table/documents.h"
 #include "ndd.h"
+#include "table/documents.h"
 #include "table/numbers.h"
 #include "table/table_index.h"
+
+#define SCANNED 512 /* values up to which a table has no index: comparing with all is as fast */
 
 struct ndd_table {
     uint32_t k;
@@ -14,15 +16,15 @@ struct ndd_table {
     struct documents documents; /* of the value at each place */
     uint64_t pairs;             /* documents of all values */
     struct index index;
-    uint64_t index_made;  /* how often it was made; every time its lines are elsewhere */
+    uint64_t index_made;  /* how often it was built; each time its lines are at other addresses */
     uint64_t index_room;  /* values for which its design was made */
-    uint64_t index_limit; /* values up to which it serves; beyond, another is made */
-    uint64_t expected; /* pairs that are still to be inserted soon, as the caller said, */
-    uint64_t seen;     /* those inserted since, */
-    uint64_t seen_new; /* and the new values among them */
+    uint64_t index_limit; /* values up to which it is used; beyond, it is rebuilt */
+    uint64_t expected;    /* pairs that the caller announced (ndd_table_expect) */
+    uint64_t seen;        /* those inserted since */
+    uint64_t seen_new;    /* the new values among them */
 };
 
-/* Room in the arrays for so many values, and for those that soon follow them. */
+/* How many values to make room for when there are `values`: somewhat more. */
 uint64_t table_spare(const ndd_table *table, uint64_t values);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SERVES 4 /* an index serves until there are so many times as many rests */
+#define SERVES 4 /* an index is kept until there are 4 times as many rests as it was made for */
 #define LOAD 8   /* rests of a bucket, at least */
 #define MOST_KEYS 256
 #define MOST_BLOCKS 3 /* each has all rests */
@@ -26,25 +26,26 @@ static double keys_within(uint32_t bits, uint32_t threshold) {
     return keys;
 }
 
-/* How much each bit tells rests apart, 0 (all agree in it) to 1 (half have it): about its entropy. */
-struct told {
-    double by[64];
+/* How well each bit separates the rests, 0 (all agree in it) to 1 (half of them have it set): about its
+ * entropy. */
+struct entropy {
+    double of_bit[64];
     uint32_t width;
 };
 
-static double told_by(const struct told *told, uint32_t from, uint32_t to) {
+static double entropy_between(const struct entropy *entropy, uint32_t from, uint32_t to) {
     double sum = 0;
-    for (uint32_t bit = from; bit < to; bit++) sum += told->by[bit];
+    for (uint32_t bit = from; bit < to; bit++) sum += entropy->of_bit[bit];
     return sum;
 }
 
-/* So many bits side by side, of those between two, that tell most; *most is how much. */
-static uint64_t best_key(const struct told *told, uint32_t from, uint32_t to, uint32_t bits,
+/* The run of `bits` bits, between two, with the greatest entropy; *most is how much it is. */
+static uint64_t best_key(const struct entropy *entropy, uint32_t from, uint32_t to, uint32_t bits,
                          double *most) {
     uint32_t best = from;
     *most = -1;
     for (uint32_t at = from; at + bits <= to; at++) {
-        double here = told_by(told, at, at + bits);
+        double here = entropy_between(entropy, at, at + bits);
         if (here <= *most) continue;
         *most = here;
         best = at;
@@ -52,36 +53,36 @@ static uint64_t best_key(const struct told *told, uint32_t from, uint32_t to, ui
     return ((UINT64_C(1) << bits) - 1) << best;
 }
 
-/* Where a block begins when all tell as much. */
-static uint32_t block_start(const struct told *told, uint32_t blocks, uint32_t i) {
-    double share = told_by(told, 0, told->width) * i / blocks;
+/* Where a block begins when all blocks have the same entropy. */
+static uint32_t block_start(const struct entropy *entropy, uint32_t blocks, uint32_t i) {
+    double share = entropy_between(entropy, 0, entropy->width) * i / blocks;
     uint32_t bit = 0;
-    if (i == blocks) return told->width;
-    for (; bit < told->width && share > told->by[bit] / 2; bit++) share -= told->by[bit];
+    if (i == blocks) return entropy->width;
+    for (; bit < entropy->width && share > entropy->of_bit[bit] / 2; bit++) share -= entropy->of_bit[bit];
     return bit;
 }
 
 /* One way to cut rests into blocks: the keys, their thresholds, which are as even as can be, and what a
  * probe costs; 0 if it cannot be. */
-struct way {
+struct crowd_design {
     uint64_t masks[MOST_BLOCKS];
     uint32_t thresholds[MOST_BLOCKS];
     uint32_t blocks;
     double cost;
 };
 
-static struct way cut_evenly(const struct told *told, uint32_t blocks, double count, uint32_t k) {
-    struct way way = {.blocks = blocks};
+static struct crowd_design cut_evenly(const struct entropy *entropy, uint32_t blocks, double count, uint32_t k) {
+    struct crowd_design way = {.blocks = blocks};
     uint32_t flips = k + 1 - blocks, enough = 1; /* of all blocks; key bits of one */
     double keys = 0;
     while ((double)(UINT64_C(2) << enough) * LOAD <= count) enough++;
     for (uint32_t i = 0; i < blocks; i++) {
-        uint32_t from = block_start(told, blocks, i), to = block_start(told, blocks, i + 1);
+        uint32_t from = block_start(entropy, blocks, i), to = block_start(entropy, blocks, i + 1);
         uint32_t bits = to - from < enough ? to - from : enough;
         uint32_t threshold = flips * (i + 1) / blocks - flips * i / blocks;
         double tells, here = keys_within(bits, threshold);
-        if (threshold >= bits) return (struct way){.cost = 0};
-        way.masks[i] = best_key(told, from, to, bits, &tells);
+        if (threshold >= bits) return (struct crowd_design){.cost = 0};
+        way.masks[i] = best_key(entropy, from, to, bits, &tells);
         way.thresholds[i] = threshold;
         way.cost += here * (KEY_NS + REST_NS * count / exp2(tells));
         keys += here;
@@ -90,13 +91,13 @@ static struct way cut_evenly(const struct told *told, uint32_t blocks, double co
     return way;
 }
 
-/* The design for so many rests; without blocks when comparing with all takes little longer. */
-static ndd_status design_for_crowd(struct design *design, const struct told *told, uint64_t count,
+/* The design for `count` rests; without blocks when comparing with all takes little longer. */
+static ndd_status design_for_crowd(struct design *design, const struct entropy *entropy, uint64_t count,
                                    uint32_t k) {
-    struct way best = {.cost = REST_NS * (double)count / 2};
+    struct crowd_design best = {.cost = REST_NS * (double)count / 2};
     *design = (struct design){NULL, 0};
     for (uint32_t blocks = 1; blocks <= k + 1 && blocks <= MOST_BLOCKS; blocks++) {
-        struct way way = cut_evenly(told, blocks, (double)count, k);
+        struct crowd_design way = cut_evenly(entropy, blocks, (double)count, k);
         if (way.cost > 0 && way.cost < best.cost) best = way;
     }
     if (best.blocks == 0) return NDD_OK;
@@ -115,14 +116,14 @@ static void count_at(struct crowd *crowd, uint64_t rest, uint32_t change) {
     crowd->at[count_bits(rest ^ crowd->pivot)] += change;
 }
 
-/* Looks at all rests: the pivot is as more than half are in each bit. */
-static uint64_t look_at(const uint64_t *rests, uint64_t count, struct told *told) {
+/* The pivot: in each bit what more than half of the rests have. Also the entropy of each bit. */
+static uint64_t find_pivot(const uint64_t *rests, uint64_t count, struct entropy *entropy) {
     uint64_t pivot = 0;
-    for (uint32_t bit = 0; bit < told->width; bit++) {
+    for (uint32_t bit = 0; bit < entropy->width; bit++) {
         uint64_t set = 0;
         for (uint64_t i = 0; i < count; i++) set += rests[i] >> bit & 1;
         double share = (double)set / (double)count;
-        told->by[bit] = 4 * share * (1 - share);
+        entropy->of_bit[bit] = 4 * share * (1 - share);
         if (set > count / 2) pivot |= UINT64_C(1) << bit;
     }
     return pivot;
@@ -130,15 +131,15 @@ static uint64_t look_at(const uint64_t *rests, uint64_t count, struct told *told
 
 /* --------------------------------------------------------------------------------------- index */
 
-/* Another index, of these rests, and another pivot; after an error all is as before. */
+/* Replaces the index and the pivot by those of these rests; after an error nothing has changed. */
 static ndd_status make_index(struct crowd *crowd, const uint64_t *rests, uint64_t count) {
     struct index index;
     struct design design;
-    struct told told = {.width = crowd->width};
-    uint64_t pivot = look_at(rests, count, &told);
-    ndd_status status = design_for_crowd(&design, &told, 2 * count, crowd->k);
+    struct entropy entropy = {.width = crowd->width};
+    uint64_t pivot = find_pivot(rests, count, &entropy);
+    ndd_status status = design_for_crowd(&design, &entropy, 2 * count, crowd->k);
     if (status != NDD_OK) return status;
-    if (design.count == 0) return NDD_BAD_ARGUMENT; /* not worth while */
+    if (design.count == 0) return NDD_BAD_ARGUMENT; /* an index would not be faster */
     status = index_open_in(&index, design, rests, count, crowd->width, crowd->k);
     if (status != NDD_OK) return status;
     index_close(&crowd->index);
@@ -149,7 +150,7 @@ static ndd_status make_index(struct crowd *crowd, const uint64_t *rests, uint64_
     return NDD_OK;
 }
 
-struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k) {
+static struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k) {
     struct crowd *crowd = calloc(1, sizeof *crowd);
     if (crowd == NULL) return NULL;
     crowd->width = width;
@@ -161,9 +162,13 @@ struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, 
     return NULL;
 }
 
-void crowd_close(struct crowd *crowd) {
+static void crowd_close(struct crowd *crowd) {
     index_close(&crowd->index);
     free(crowd);
+}
+
+static void crowd_list(const struct crowd *crowd, uint64_t *rests) {
+    lines_list(&crowd->index.lines[0], rests);
 }
 
 static void grow(struct crowd *crowd) {
@@ -175,14 +180,14 @@ static void grow(struct crowd *crowd) {
     free(rests);
 }
 
-ndd_status crowd_make_room(struct crowd *crowd, uint64_t rest) {
+static ndd_status crowd_make_room(struct crowd *crowd, uint64_t rest) {
     struct spots spots;
     if (crowd->count >= crowd->limit) grow(crowd);
     index_find(&crowd->index, rest, &spots);
     return index_make_room(&crowd->index, rest, &spots);
 }
 
-void crowd_put(struct crowd *crowd, uint64_t rest) {
+static void crowd_put(struct crowd *crowd, uint64_t rest) {
     struct spots spots;
     index_find(&crowd->index, rest, &spots);
     index_put(&crowd->index, rest, &spots);
@@ -190,24 +195,22 @@ void crowd_put(struct crowd *crowd, uint64_t rest) {
     crowd->count++;
 }
 
-int crowd_remove(struct crowd *crowd, uint64_t rest) {
+static int crowd_remove(struct crowd *crowd, uint64_t rest) {
     if (!index_remove(&crowd->index, rest)) return 0;
     count_at(crowd, rest, UINT32_MAX);
     crowd->count--;
     return 1;
 }
 
-uint64_t crowd_any(const struct crowd *crowd) { return lines_any(&crowd->index.lines[0]); }
+static uint64_t crowd_count(const struct crowd *crowd) { return crowd->count; }
 
-void crowd_list(const struct crowd *crowd, uint64_t *rests) {
-    lines_list(&crowd->index.lines[0], rests);
-}
+static uint64_t crowd_any(const struct crowd *crowd) { return lines_any(&crowd->index.lines[0]); }
 
-uint64_t crowd_bytes(const struct crowd *crowd) {
+static uint64_t crowd_bytes(const struct crowd *crowd) {
     return sizeof *crowd + index_bytes(&crowd->index);
 }
 
-const char *crowd_validate(const struct crowd *crowd) {
+static const char *crowd_validate(const struct crowd *crowd) {
     uint32_t at[65] = {0};
     uint64_t *rests = malloc((size_t)crowd->count * sizeof *rests + 1);
     if (rests == NULL) return "there is no memory to look at a crowd";
@@ -218,3 +221,8 @@ const char *crowd_validate(const struct crowd *crowd) {
     if (reason != NULL) return reason;
     return memcmp(at, crowd->at, sizeof at) == 0 ? NULL : "the distances of a crowd are miscounted";
 }
+
+const struct crowd_functions table_crowds = {
+    crowd_open, crowd_close, crowd_make_room, crowd_put,   crowd_remove,
+    crowd_any,  crowd_count, crowd_list,      crowd_bytes, crowd_validate,
+};

@@ -3,14 +3,14 @@
  *
  * What they have in common is in the bucket's key; what is left of each, the rest, is a shorter number
  * of `width` bits, and finding those within k of another is the table's problem once more. So a crowd
- * has block tables as the table has, of rests, in a design for as many as there are. Where these are
- * crowded too, their buckets are long: crowds have no crowds, as each would keep every rest several
- * times over.
+ * has block tables of rests, as the table has of values, in a design for their number. Crowds have no
+ * further crowds, because each would hold every rest several times: where a crowd's own buckets fill
+ * up, they are just long.
  *
- * So it is where all lie in a shell around one centre, which have most of every key in common. Hence a
- * crowd also counts how far its rests are from one of them all resemble, the `pivot`: two numbers differ
- * by as many bits at least as their distances from a third do, and a probe from where no rest is near
- * by that goes no further.
+ * That happens when all rests lie in a shell around one centre and so have most of every key in common.
+ * Therefore a crowd also counts its rests by their distance from the `pivot`, a number that resembles
+ * them all. By the triangle inequality two numbers differ in at least as many bits as their distances
+ * from a third number do; so a probe for which no rest has a possible distance ends there.
  *
  * The rule kept: each rest of the crowd is in its index as a value is in the table's, and counted once.
  */
@@ -30,28 +30,7 @@ struct crowd {
     struct index index;
 };
 
-static inline struct crowd *overflow_crowd(const struct overflow *overflow) {
-    return overflow->capacity == 0 ? (struct crowd *)(uintptr_t)overflow : NULL;
-}
-
-/* A crowd of these rests, for distances up to k. NULL without memory, or when it is not worth while. */
-struct crowd *crowd_open(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k);
-void crowd_close(struct crowd *crowd);
-
-/* Makes room for a rest, so that crowd_put of it cannot fail. */
-ndd_status crowd_make_room(struct crowd *crowd, uint64_t rest);
-void crowd_put(struct crowd *crowd, uint64_t rest);
-
-/* Removes a rest; 0 if it is not there. */
-int crowd_remove(struct crowd *crowd, uint64_t rest);
-
-/* Any rest of a crowd; and all of them, in no order. */
-uint64_t crowd_any(const struct crowd *crowd);
-void crowd_list(const struct crowd *crowd, uint64_t *rests);
-
-uint64_t crowd_bytes(const struct crowd *crowd);
-
-/* NULL, or the rule that does not hold. */
-const char *crowd_validate(const struct crowd *crowd);
+/* What the lines of a table do with a crowded bucket (table_lines.h says what each does). */
+extern const struct crowd_functions table_crowds;
 
 #endif

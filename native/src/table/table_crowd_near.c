@@ -8,23 +8,23 @@
 
 #include "design/near.h"
 
-#define KEYS_TOGETHER 32 /* buckets asked for before the first is read */
+#define KEYS_TOGETHER 32 /* buckets prefetched before the first is read */
 
-/* What is searched now. */
+/* A probe of the crowd's index: one key at a time. */
 struct search {
-    const struct asked *asked;
+    const struct crowd_query *asked;
     const struct index *index; /* of the crowd */
     const struct flip *flip;   /* there */
     uint64_t rest;             /* of the rest */
     uint32_t most;             /* bits of it that may differ */
 };
 
-/* A rest of a rest, found by the bits in which it differs. */
+/* Adds a value to the answer, given by the bits in which its rest, without the crowd's key, differs. */
 COUNTS_BITS
 static ndd_status take(const struct search *search, uint64_t difference) {
-    const struct asked *asked = search->asked;
-    const struct pieces *within = &search->index->lines[search->flip->block].keying.rest;
-    const struct pieces *above = &asked->index->lines[asked->flip->block].keying.rest;
+    const struct crowd_query *asked = search->asked;
+    const struct pieces *within = &search->index->lines[search->flip->block].quotient.rest;
+    const struct pieces *above = &asked->index->lines[asked->flip->block].quotient.rest;
     difference = search->flip->difference | pieces_spread(within, difference);
     if (!is_first(&search->index->design, search->flip->block, difference)) return NDD_OK;
     difference = asked->flip->difference | pieces_spread(above, difference);
@@ -62,24 +62,24 @@ static ndd_status read_line(const struct search *search, const union line *line)
     return compare(search, overflow_entries(overflow), overflow->capacity, overflow->count);
 }
 
-/* Whether a rest that is so far from the pivot may have any of the crowd within reach. */
-static int may_have(const struct crowd *crowd, uint32_t own, uint32_t most) {
+/* Whether a rest at distance `own` from the pivot can have a rest of the crowd within `most` bits. */
+static int may_match(const struct crowd *crowd, uint32_t own, uint32_t most) {
     uint32_t first = own > most ? own - most : 0, last = own + most < 64 ? own + most : 64;
     uint32_t any = 0;
     for (uint32_t i = first; i <= last; i++) any |= crowd->at[i];
     return any != 0;
 }
 
-ndd_status crowd_near(const struct crowd *crowd, uint64_t rest, const struct asked *asked) {
+ndd_status crowd_near(const struct crowd *crowd, uint64_t rest, const struct crowd_query *asked) {
     const struct index *index = &crowd->index;
     const struct flip *list = index->flips.list;
     uint32_t most = asked->k - asked->flip->bits;
     struct search search = {.asked = asked, .index = index};
-    if (!may_have(crowd, (uint32_t)count_bits(rest ^ crowd->pivot), most)) return NDD_OK;
+    if (!may_match(crowd, (uint32_t)count_bits(rest ^ crowd->pivot), most)) return NDD_OK;
     for (uint32_t block = 0; block < index->design.count; block++) {
         const struct lines *lines = &index->lines[block];
-        uint32_t bucket = keying_bucket(&lines->keying, rest), end = index->flips.end[block];
-        search.rest = keying_rest(&lines->keying, rest);
+        uint32_t bucket = quotient_bucket(&lines->quotient, rest), end = index->flips.end[block];
+        search.rest = quotient_rest(&lines->quotient, rest);
         for (uint32_t from = flips_begin(&index->flips, block); from < end; from += KEYS_TOGETHER) {
             uint32_t until = end - from < KEYS_TOGETHER ? end : from + KEYS_TOGETHER;
             for (uint32_t i = from; i < until; i++) prefetch(lines_at(lines, bucket ^ list[i].bucket));

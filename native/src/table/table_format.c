@@ -2,8 +2,8 @@
  * Saving and loading: a table as bytes (docs/table-format.md).
  *
  * The rule kept: one table has one saved form, whatever its history, machine or k; and bytes are
- * either wholly such a form or refused. Only when every byte is proven by the checksums is one of
- * them believed, and even then nothing is taken for granted.
+ * either wholly such a form or refused. Nothing is read before the checksums match,
+ * and even then every number is checked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -129,11 +129,11 @@ static ndd_status read_header(const uint8_t *bytes, uint64_t size, struct saved 
     if (known > 0 && memcmp(bytes, magic, known) != 0) {
         return refuse(NDD_BAD_FORMAT, reason, "the first bytes are not those of a saved table");
     }
-    if (size < AT_ZERO) return refuse(NDD_CUT, reason, "the header is cut short");
+    if (size < AT_ZERO) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (load_le(bytes + AT_VERSION, 4) != VERSION) {
         return refuse(NDD_BAD_VERSION, reason, "the format version is not 1");
     }
-    if (size < HEADER) return refuse(NDD_CUT, reason, "the header is cut short");
+    if (size < HEADER) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (checksum(bytes, AT_CHECKSUM) != load_number(bytes + AT_CHECKSUM)) {
         return refuse(NDD_DAMAGED, reason, "the checksum of the header does not match");
     }
@@ -153,11 +153,11 @@ static ndd_status read_frame(const uint8_t *bytes, uint64_t size, struct saved *
     if (status != NDD_OK) return status;
     uint64_t most = size / 8; /* so no sum below can overflow */
     if (saved->values_count > most || saved->pairs > most || saved->several_count > most) {
-        return refuse(NDD_CUT, reason, "there are fewer bytes than the header states");
+        return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
     uint64_t stated = saved_size(saved->values_count, saved->pairs, saved->several_count);
     if (size < stated) {
-        return refuse(NDD_CUT, reason, "there are fewer bytes than the header states");
+        return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
     if (size > stated) {
         return refuse(NDD_DAMAGED, reason, "there are more bytes than the header states");

@@ -30,7 +30,7 @@ static ndd_status fill(struct index *index, uint32_t block, const uint64_t *valu
             prefetch_overflow(index_line(index, block, values[i + AHEAD_FILL / 2]));
         }
         union line *line = index_line(index, block, values[i]);
-        uint64_t rest = keying_rest(&lines->keying, values[i]);
+        uint64_t rest = quotient_rest(&lines->quotient, values[i]);
         ndd_status status = lines_make_room(lines, line, rest);
         if (status != NDD_OK) return status;
         lines_put(lines, line, rest);
@@ -38,13 +38,14 @@ static ndd_status fill(struct index *index, uint32_t block, const uint64_t *valu
     return NDD_OK;
 }
 
-static ndd_status open_parts(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
-                             uint32_t k) {
+static ndd_status open_blocks(struct index *index, const uint64_t *values, uint64_t n, uint32_t width,
+                              uint32_t k, const struct crowd_functions *crowds) {
     uint32_t count = index->design.count;
     index->lines = calloc(count, sizeof *index->lines);
     if (index->lines == NULL) return NDD_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        ndd_status status = lines_open(&index->lines[i], &index->design.blocks[i], width, k);
+        const struct block *block = &index->design.blocks[i];
+        ndd_status status = lines_open(&index->lines[i], block, width, k, crowds);
         if (status != NDD_OK) return status;
     }
     ndd_status status = flips_open(&index->flips, &index->design);
@@ -52,22 +53,28 @@ static ndd_status open_parts(struct index *index, const uint64_t *values, uint64
     return status;
 }
 
-ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
-                         uint64_t count, uint32_t width, uint32_t k) {
+static ndd_status open_in(struct index *index, struct design design, const uint64_t *values,
+                          uint64_t count, uint32_t width, uint32_t k,
+                          const struct crowd_functions *crowds) {
     *index = (struct index){.design = design};
     ndd_status status = NDD_OK;
-    if (design.count > 0) status = open_parts(index, values, count, width, k);
+    if (design.count > 0) status = open_blocks(index, values, count, width, k, crowds);
     if (status != NDD_OK) index_close(index);
     return status;
 }
 
+ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
+                         uint64_t count, uint32_t width, uint32_t k) {
+    return open_in(index, design, values, count, width, k, NULL);
+}
+
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room,
-                      uint32_t k, ndd_preset preset) {
+                      uint32_t k, ndd_preset preset, const struct crowd_functions *crowds) {
     struct design design;
     *index = (struct index){0};
     ndd_status status = design_for_probes(&design, room, k, preset);
     if (status != NDD_OK) return status;
-    return index_open_in(index, design, values->items, values->count, 64, k);
+    return open_in(index, design, values->items, values->count, 64, k, crowds);
 }
 
 void index_find(const struct index *index, uint64_t value, struct spots *spots) {
@@ -83,7 +90,7 @@ void index_prefetch(const struct index *index, const struct spots *spots) {
 
 ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        uint64_t rest = keying_rest(&index->lines[i].keying, value);
+        uint64_t rest = quotient_rest(&index->lines[i].quotient, value);
         ndd_status status = lines_make_room(&index->lines[i], spots->lines[i], rest);
         if (status != NDD_OK) return status;
     }
@@ -92,7 +99,7 @@ ndd_status index_make_room(struct index *index, uint64_t value, const struct spo
 
 void index_put(struct index *index, uint64_t value, const struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
-        lines_put(&index->lines[i], spots->lines[i], keying_rest(&index->lines[i].keying, value));
+        lines_put(&index->lines[i], spots->lines[i], quotient_rest(&index->lines[i].quotient, value));
     }
 }
 
@@ -100,7 +107,7 @@ int index_remove(struct index *index, uint64_t value) {
     int removed = 1;
     for (uint32_t i = 0; i < index->design.count; i++) {
         struct lines *lines = &index->lines[i];
-        removed &= lines_remove(lines, index_line(index, i, value), keying_rest(&lines->keying, value));
+        removed &= lines_remove(lines, index_line(index, i, value), quotient_rest(&lines->quotient, value));
     }
     return removed;
 }

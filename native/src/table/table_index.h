@@ -21,26 +21,26 @@ struct index {
 
 static inline union line *index_line(const struct index *index, uint32_t block, uint64_t value) {
     const struct lines *lines = &index->lines[block];
-    return lines_at(lines, keying_bucket(&lines->keying, value));
+    return lines_at(lines, quotient_bucket(&lines->quotient, value));
 }
 
-/* An index of these values, in the design for `room` values. */
+/* An index of these values, in the design for `room` values, whose buckets may become crowds. */
 ndd_status index_open(struct index *index, const struct numbers *values, uint64_t room, uint32_t k,
-                      ndd_preset preset);
+                      ndd_preset preset, const struct crowd_functions *crowds);
 
-/* An index of these values of so many bits, in a design, which is closed with it, or now if this
- * fails. */
+/* An index of values of `width` bits in this design, without crowds. The index owns the design, which is
+ * closed at once if this fails. */
 ndd_status index_open_in(struct index *index, struct design design, const uint64_t *values,
                          uint64_t count, uint32_t width, uint32_t k);
 void index_close(struct index *index);
 
-/* Where a value belongs in each block table. Holds until the index is closed. */
+/* The bucket of a value in each block table. Holds until the index is closed. */
 struct spots {
     union line *lines[MAX_BLOCKS];
 };
 
-/* Finds the spots of a value that is put in soon, and asks for them; then, later, for what lies
- * beyond their lines. */
+/* index_find finds the spots of a value that is inserted soon, and prefetches them; index_prefetch,
+ * called some values later, prefetches the overflow of their lines. */
 void index_find(const struct index *index, uint64_t value, struct spots *spots);
 void index_prefetch(const struct index *index, const struct spots *spots);
 

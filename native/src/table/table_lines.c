@@ -3,18 +3,10 @@
 #include <stdlib.h>
 
 #include "hash/set_sum.h"
-#include "table/table_crowd.h"
 
 #define FIRST_OVERFLOW 4
 
-/* Bytes of an entry beside its low 32 bits, for keys of so many bits. */
-static uint32_t far_bytes_of(uint32_t key_bits) {
-    return key_bits >= 24 ? 1 : key_bits >= 16 ? 2 : 4;
-}
-
-uint32_t lines_inside(uint32_t key_bits, uint32_t doubled) {
-    return (((uint32_t)LINE_LANES << doubled) - 2) * 4 / (4 + far_bytes_of(key_bits));
-}
+_Static_assert(sizeof(union line) == LINE_BYTES, "a line is a cache line");
 
 static uint64_t overflow_size(const struct lines *lines, uint32_t capacity) {
     return sizeof(struct overflow) + (uint64_t)capacity * (4 + lines->far_bytes);
@@ -22,27 +14,29 @@ static uint64_t overflow_size(const struct lines *lines, uint32_t capacity) {
 
 static uint64_t overflow_memory(const struct lines *lines, const struct overflow *overflow) {
     const struct crowd *crowd = overflow_crowd(overflow);
-    return crowd != NULL ? crowd_bytes(crowd) : overflow_size(lines, overflow->capacity);
+    return crowd != NULL ? lines->crowds->bytes(crowd) : overflow_size(lines, overflow->capacity);
 }
 
 static void overflow_close(struct lines *lines, struct overflow *overflow) {
     if (overflow == NULL) return;
     lines->overflow_bytes -= overflow_memory(lines, overflow);
     if (overflow_crowd(overflow) != NULL) {
-        crowd_close(overflow_crowd(overflow));
+        lines->crowds->close(overflow_crowd(overflow));
     } else {
         free(overflow);
     }
 }
 
-ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k) {
-    uint32_t bits = block->bits, told = 64 - width + bits;
-    *lines = (struct lines){.bits = bits, .width = width, .k = k, .keying = keying_of(block)};
-    lines->far_bytes = far_bytes_of(told);
-    lines->doubled = block->doubled;
-    lines->inside = lines_inside(told, block->doubled);
-    if (bits + lines->doubled + 6 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
-    if (!memory_open(&lines->memory, sizeof(union line) << (bits + lines->doubled))) {
+ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
+                      const struct crowd_functions *crowds) {
+    uint32_t bits = block->bits, known = 64 - width + bits; /* known: bits that no entry stores */
+    *lines = (struct lines){.bits = bits, .width = width, .k = k, .quotient = quotient_of(block)};
+    lines->crowds = crowds;
+    lines->far_bytes = bucket_far_bytes(known);
+    lines->log2_lines = block->log2_lines;
+    lines->inside = bucket_entries(known, block->log2_lines);
+    if (bits + lines->log2_lines + 6 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
+    if (!memory_open(&lines->memory, sizeof(union line) << (bits + lines->log2_lines))) {
         return NDD_NO_MEMORY;
     }
     lines->at = lines->memory.at;
@@ -87,34 +81,34 @@ static uint64_t lines_entry(const struct lines *lines, const union line *line, u
 
 /* ------------------------------------------------------------------------------------ crowding */
 
-/* What lies beyond a bucket's lines becomes a crowd; or not, when that is of no use, or there is no
- * memory for it. */
-static void crowd_together(struct lines *lines, union line *line) {
+/* Moves the entries beyond a bucket's lines into a crowd, if that is worth it and there is memory. */
+static void make_crowd(struct lines *lines, union line *line) {
     struct overflow *overflow = line_overflow(line);
     uint64_t *rests = malloc(overflow->count * sizeof *rests);
     if (rests == NULL) return;
     for (uint32_t i = 0; i < overflow->count; i++) {
         rests[i] = load_entry(lines, overflow_entries(overflow), overflow->capacity, i);
     }
-    struct crowd *crowd = crowd_open(rests, overflow->count, lines->width - lines->bits, lines->k);
+    uint32_t width = lines->width - lines->bits;
+    struct crowd *crowd = lines->crowds->open(rests, overflow->count, width, lines->k);
     free(rests);
     if (crowd == NULL) return;
     overflow_close(lines, overflow);
-    lines->overflow_bytes += crowd_bytes(crowd);
+    lines->overflow_bytes += lines->crowds->bytes(crowd);
     line->head = (uint64_t)(uintptr_t)crowd;
 }
 
-/* A small crowd becomes contiguous again, if there is memory. */
-static void crowd_apart(struct lines *lines, union line *line) {
+/* Turns a small crowd into a contiguous overflow again, if there is memory. */
+static void dissolve_crowd(struct lines *lines, union line *line) {
     struct crowd *crowd = overflow_crowd(line_overflow(line));
-    uint32_t count = (uint32_t)crowd->count, capacity = (count + 2) & ~UINT32_C(1);
+    uint32_t count = (uint32_t)lines->crowds->count(crowd), capacity = (count + 2) & ~UINT32_C(1);
     struct overflow *overflow = malloc((size_t)overflow_size(lines, capacity));
     uint64_t *rests = malloc(count * sizeof *rests + 1);
     if (overflow != NULL && rests != NULL) {
-        crowd_list(crowd, rests);
+        lines->crowds->list(crowd, rests);
         *overflow = (struct overflow){count, capacity};
         for (uint32_t i = 0; i < count; i++) store_entry(lines, overflow_entries(overflow), capacity, i, rests[i]);
-        overflow_close(lines, &crowd->none);
+        overflow_close(lines, line_overflow(line));
         lines->overflow_bytes += overflow_size(lines, capacity);
         line->head = (uint64_t)(uintptr_t)overflow;
         overflow = NULL;
@@ -124,25 +118,25 @@ static void crowd_apart(struct lines *lines, union line *line) {
 }
 
 static ndd_status make_room_in_crowd(struct lines *lines, struct crowd *crowd, uint64_t rest) {
-    uint64_t before = crowd_bytes(crowd);
-    ndd_status status = crowd_make_room(crowd, rest);
-    lines->overflow_bytes += crowd_bytes(crowd) - before;
+    uint64_t before = lines->crowds->bytes(crowd);
+    ndd_status status = lines->crowds->make_room(crowd, rest);
+    lines->overflow_bytes += lines->crowds->bytes(crowd) - before;
     return status;
 }
 
 /* Removes an entry of a bucket with a crowd; when it is in the lines, one of the crowd moves there. */
 static int remove_from_crowd(struct lines *lines, union line *line, uint64_t rest) {
     struct crowd *crowd = overflow_crowd(line_overflow(line));
-    uint64_t before = crowd_bytes(crowd);
+    uint64_t before = lines->crowds->bytes(crowd);
     uint32_t *entries = line_entries(line), inside = 0;
     while (inside < lines->inside && load_entry(lines, entries, lines->inside, inside) != rest) inside++;
     if (inside < lines->inside) {
-        rest = crowd_any(crowd);
+        rest = lines->crowds->any(crowd);
         store_entry(lines, entries, lines->inside, inside, rest);
     }
-    int removed = crowd_remove(crowd, rest);
-    lines->overflow_bytes += crowd_bytes(crowd) - before;
-    if (crowd->count <= CROWD_FEW) crowd_apart(lines, line);
+    int removed = lines->crowds->remove(crowd, rest);
+    lines->overflow_bytes += lines->crowds->bytes(crowd) - before;
+    if (lines->crowds->count(crowd) <= CROWD_FEW) dissolve_crowd(lines, line);
     return removed;
 }
 
@@ -152,8 +146,8 @@ ndd_status lines_make_more(struct lines *lines, union line *line, uint64_t rest)
     struct overflow *overflow = line_overflow(line);
     uint32_t capacity = FIRST_OVERFLOW, before = 0;
     if (overflow != NULL && overflow->count == overflow->capacity && overflow->count >= CROWD_MANY &&
-        lines->width == 64) {
-        crowd_together(lines, line);
+        lines->crowds != NULL) {
+        make_crowd(lines, line);
         overflow = line_overflow(line);
     }
     if (overflow != NULL) {
@@ -185,7 +179,7 @@ void lines_put(const struct lines *lines, union line *line, uint64_t rest) {
     if (overflow == NULL) {
         store_entry(lines, line_entries(line), lines->inside, (uint32_t)line->head++, rest);
     } else if (overflow_crowd(overflow) != NULL) {
-        crowd_put(overflow_crowd(overflow), rest);
+        lines->crowds->put(overflow_crowd(overflow), rest);
     } else {
         store_entry(lines, overflow_entries(overflow), overflow->capacity, overflow->count++, rest);
     }
@@ -216,7 +210,7 @@ int lines_remove(struct lines *lines, union line *line, uint64_t rest) {
         line->head--;
         return 1;
     }
-    /* An overflow may be without values, after lines_make_room; then one inside went. */
+    /* An overflow may be empty, after lines_make_room; then the entry was in the lines. */
     if (overflow->count > 0) {
         overflow->count--;
     } else {
@@ -243,7 +237,7 @@ uint64_t lines_any(const struct lines *lines) {
     uint32_t bucket = 0;
     while (line_inside(lines, lines_at(lines, bucket)) == 0) bucket++;
     const uint32_t *entries = line_lows(lines_at(lines, bucket));
-    return keying_value(&lines->keying, bucket, load_entry(lines, entries, lines->inside, 0));
+    return quotient_value(&lines->quotient, bucket, load_entry(lines, entries, lines->inside, 0));
 }
 
 void lines_list(const struct lines *lines, uint64_t *values) {
@@ -254,10 +248,10 @@ void lines_list(const struct lines *lines, uint64_t *values) {
         uint32_t count = entries_of(lines, line);
         for (uint32_t i = 0; i < count; i++) *values++ = lines_entry(lines, line, i);
         if (overflow != NULL && overflow_crowd(overflow) != NULL) {
-            crowd_list(overflow_crowd(overflow), values);
-            values += overflow_crowd(overflow)->count;
+            lines->crowds->list(overflow_crowd(overflow), values);
+            values += lines->crowds->count(overflow_crowd(overflow));
         }
-        for (; from < values; from++) *from = keying_value(&lines->keying, bucket, *from);
+        for (; from < values; from++) *from = quotient_value(&lines->quotient, bucket, *from);
     }
 }
 
@@ -271,22 +265,23 @@ const char *lines_validate(const struct lines *lines, uint32_t bucket, struct se
     }
     uint32_t entries = entries_of(lines, line);
     for (uint32_t i = 0; i < entries; i++) {
-        set_sum_add(sum, keying_value(&lines->keying, bucket, lines_entry(lines, line, i)));
+        set_sum_add(sum, quotient_value(&lines->quotient, bucket, lines_entry(lines, line, i)));
     }
     *count += entries;
     if (overflow == NULL) return NULL;
     *bytes += overflow_memory(lines, overflow);
     const struct crowd *crowd = overflow_crowd(overflow);
     if (crowd == NULL) return NULL;
-    const char *broken = crowd_validate(crowd);
-    uint64_t *rests = malloc((size_t)crowd->count * sizeof *rests + 1);
+    const char *broken = lines->crowds->validate(crowd);
+    uint64_t in_crowd = lines->crowds->count(crowd);
+    uint64_t *rests = malloc((size_t)in_crowd * sizeof *rests + 1);
     if (broken == NULL && rests == NULL) broken = "there is no memory to look at a crowd";
     if (broken == NULL) {
-        crowd_list(crowd, rests);
-        for (uint64_t i = 0; i < crowd->count; i++) {
-            set_sum_add(sum, keying_value(&lines->keying, bucket, rests[i]));
+        lines->crowds->list(crowd, rests);
+        for (uint64_t i = 0; i < in_crowd; i++) {
+            set_sum_add(sum, quotient_value(&lines->quotient, bucket, rests[i]));
         }
-        *count += crowd->count;
+        *count += in_crowd;
     }
     free(rests);
     return broken;

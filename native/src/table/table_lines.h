@@ -2,36 +2,39 @@
  * One block table: for each key, the values that have it, in one cache line or little more.
  *
  * A bucket's number tells all key bits of the values in it, and an entry holds only the others, its
- * rest (keying.h): the low 32 bits of that, which a probe compares
+ * rest (quotient.h): the low 32 bits of that, which a probe compares
  * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
  * is one line of 64 bytes, or two, four or eight side by side, which cost little more to fetch than
  * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
  *
  * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
  * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
- * or, when they are thousands, as a crowd (table_crowd.h). A neighbourhood where many fingerprints
- * crowd makes one bucket long, never its neighbours.
+ * or, when they are thousands, in a crowd. Many fingerprints close together make one bucket long,
+ * never its neighbours.
+ *
+ * A crowd is an index made of such lines again (table_crowd.h), one level deep. Lines know it only by
+ * the functions they were opened with (struct crowd_functions), so nothing here includes it.
  */
 #ifndef NDD_TABLE_LINES_H
 #define NDD_TABLE_LINES_H
 
 #include <string.h>
 
-#include "design/keying.h"
 #include "base/memory.h"
+#include "design/bucket_layout.h"
+#include "design/quotient.h"
 #include "ndd.h"
 
-#define LINE_LANES 16
 #define BUCKET_MOST 255 /* a head beyond this is an address */
 
 union line {
     uint64_t head;
-    uint32_t lanes[LINE_LANES]; /* of a bucket's first line two for the head, then the entries */
+    uint32_t lanes[LINE_LANES]; /* of a bucket's first line HEAD_LANES for the head, then the entries */
 };
 
-#ifndef CROWD_MANY      /* a test has smaller crowds */
-#define CROWD_MANY 2048 /* entries beyond a bucket's lines may be a crowd from so many on, */
-#define CROWD_FEW 512   /* until there are so few */
+#ifndef CROWD_MANY      /* tests set smaller ones */
+#define CROWD_MANY 2048 /* from this many entries beyond its lines on, a bucket may have a crowd */
+#define CROWD_FEW 512   /* and down to this many it keeps it */
 #endif
 
 struct overflow {
@@ -39,7 +42,30 @@ struct overflow {
     uint32_t capacity; /* even; 0 of a crowd */
 };
 
-/* They follow. */
+/* What a bucket does with thousands of entries beyond its lines. A crowd begins with a struct overflow of
+ * no capacity. open gives NULL without memory, or when searching a crowd would take as long as
+ * comparing with every entry; after make_room, put of that rest cannot fail; remove gives 0 if the rest
+ * is not there; any gives one of its rests, list all of them, in no order; validate gives NULL, or the
+ * rule that does not hold. */
+struct crowd;
+struct crowd_functions {
+    struct crowd *(*open)(const uint64_t *rests, uint64_t count, uint32_t width, uint32_t k);
+    void (*close)(struct crowd *crowd);
+    ndd_status (*make_room)(struct crowd *crowd, uint64_t rest);
+    void (*put)(struct crowd *crowd, uint64_t rest);
+    int (*remove)(struct crowd *crowd, uint64_t rest);
+    uint64_t (*any)(const struct crowd *crowd);
+    uint64_t (*count)(const struct crowd *crowd);
+    void (*list)(const struct crowd *crowd, uint64_t *rests);
+    uint64_t (*bytes)(const struct crowd *crowd);
+    const char *(*validate)(const struct crowd *crowd);
+};
+
+static inline struct crowd *overflow_crowd(const struct overflow *overflow) {
+    return overflow->capacity == 0 ? (struct crowd *)(uintptr_t)overflow : NULL;
+}
+
+/* The entries that follow it in memory, when it is no crowd. */
 static inline uint32_t *overflow_entries(const struct overflow *overflow) {
     return (uint32_t *)((uintptr_t)overflow + sizeof *overflow);
 }
@@ -48,13 +74,14 @@ struct lines {
     union line *at; /* of 2^bits buckets */
     struct memory memory;
     uint32_t bits;      /* of a key, */
-    uint32_t width;     /* and of a value; in a crowd, which has no further crowds, fewer than 64 */
+    uint32_t width;     /* and of a value; fewer than 64 in a crowd */
     uint32_t k;         /* for which crowds are searched */
-    uint32_t doubled;   /* a bucket is 2^doubled lines */
+    uint32_t log2_lines;   /* a bucket is 2^log2_lines lines */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
-    struct keying keying;
+    struct quotient quotient;
     uint64_t overflow_bytes;
+    const struct crowd_functions *crowds; /* NULL: no bucket becomes one */
 };
 
 static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
@@ -65,8 +92,8 @@ static inline struct overflow *line_overflow(const union line *line) {
     return line->head <= BUCKET_MOST ? NULL : (struct overflow *)(uintptr_t)line->head;
 }
 
-static inline uint32_t *line_entries(union line *line) { return line->lanes + 2; }
-static inline const uint32_t *line_lows(const union line *line) { return line->lanes + 2; }
+static inline uint32_t *line_entries(union line *line) { return line->lanes + HEAD_LANES; }
+static inline const uint32_t *line_lows(const union line *line) { return line->lanes + HEAD_LANES; }
 
 /* What an entry holds beside its low 32 bits; `room` is how many entries the array is made for. */
 static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_t far_bytes,
@@ -80,19 +107,17 @@ static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_
 }
 
 static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
-    return lines->at + ((size_t)bucket << lines->doubled);
+    return lines->at + ((size_t)bucket << lines->log2_lines);
 }
 
-/* Asks for the lines of a bucket. */
+/* Prefetches the lines of a bucket. */
 static inline void lines_prefetch(const struct lines *lines, const union line *line) {
-    for (uint32_t i = 0; i >> lines->doubled == 0; i++) prefetch(line + i);
+    for (uint32_t i = 0; i >> lines->log2_lines == 0; i++) prefetch(line + i);
 }
 
-/* Entries of a bucket of 2^doubled lines whose keys have so many bits. */
-uint32_t lines_inside(uint32_t key_bits, uint32_t doubled);
-
-/* A block table, for a block whose key bits are few enough runs, of values of so many bits. */
-ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k);
+/* A block table for values of `width` bits; the key bits of the block are at most MAX_PIECES runs. */
+ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
+                      const struct crowd_functions *crowds);
 void lines_close(struct lines *lines);
 
 /* Makes room for one more value in a bucket, so that lines_put of it cannot fail. */

@@ -1,24 +1,24 @@
 /*
  * Probes: from a fingerprint to the documents of all values within k.
  *
- * All keys of all queries form one stream of buckets to visit. A bucket is asked for when it enters
- * a short queue and read when it leaves it, so that the fetches of many overlap: a probe pays for
- * the distinct lines it touches, not for their latency. The values found by a group of queries are
- * then looked up in the same way: map, place and documents are asked for some steps before each.
+ * All keys of all queries form one stream of buckets to visit. A bucket is prefetched when it enters
+ * a short queue and read when it leaves it, so that many memory reads overlap: a probe pays for the
+ * distinct lines it touches, not for their latency. The values found by a group of queries are then
+ * looked up in the same way: map, place and documents are prefetched some steps ahead.
  *
  * The rule kept: a value that several blocks find is taken in the first of them only. Within one
  * block a value lies in one bucket, and every key leads to another bucket; so a match is reported
  * once, and nothing needs to be remembered.
  */
-#include "table/answer.h"
 #include "design/near.h"
+#include "table/answer.h"
 #include "table/table.h"
 #include "table/table_crowd.h"
 #include "table/table_crowd_near.h"
 
 #ifndef QUEUE
-#define QUEUE 32 /* buckets on their way; a power of two */
-#define ASKED 20 /* after so many more, what lies beyond one is asked for */
+#define QUEUE 32 /* buckets prefetched and not yet read; a power of two */
+#define ASKED 20 /* buckets later the overflow of one is prefetched */
 #endif
 
 struct visit {
@@ -28,8 +28,8 @@ struct visit {
     uint32_t query;
 };
 
-/* Takes the values within k of n entries, at most 16, those from `from` on. Seldom called, and apart,
- * so that what is called always stays small. */
+/* Adds to the answer the values within k among n entries, at most 16, from `from` on. Seldom called, and
+ * a function of its own so that the caller stays small. */
 COUNTS_BITS
 static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uint32_t room,
                             uint32_t from, uint32_t n, const struct visit *visit, uint64_t query,
@@ -42,7 +42,7 @@ static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
         uint64_t rest = (uint64_t)entry_far(entries, room, lines->far_bytes, i) << 32 | entries[i];
         uint32_t distance = (uint32_t)count_bits(rest ^ visit->rest) + flip->bits;
         if (distance > table->k) continue;
-        uint64_t difference = flip->difference | pieces_spread(&lines->keying.rest, rest ^ visit->rest);
+        uint64_t difference = flip->difference | pieces_spread(&lines->quotient.rest, rest ^ visit->rest);
         if (!is_first(&table->index.design, flip->block, difference)) continue;
         ndd_status status = answer_take(answer, (struct found){query ^ difference, distance, visit->query});
         if (status != NDD_OK) return status;
@@ -50,11 +50,11 @@ static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uin
     return NDD_OK;
 }
 
-/* Seldom called, and apart, as take_near. */
+/* Seldom called, and a function of its own, as take_near. */
 static ndd_status read_crowd(const ndd_table *table, const struct visit *visit, uint64_t query,
                              ndd_answer *answer) {
     const struct flip *flip = &table->index.flips.list[visit->flip];
-    const struct asked asked = {query, visit->query, table->k, &table->index, flip, answer};
+    const struct crowd_query asked = {query, visit->query, table->k, &table->index, flip, answer};
     return crowd_near(overflow_crowd(line_overflow(visit->line)), visit->rest, &asked);
 }
 
@@ -97,8 +97,8 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
     size_t entered = 0, asked = 0, left = 0;
     uint32_t query = 0, block = 0, flip = 0;
     const struct lines *lines = &index->lines[0];
-    uint32_t bucket = keying_bucket(&lines->keying, queries[0]);
-    uint64_t rest = keying_rest(&lines->keying, queries[0]);
+    uint32_t bucket = quotient_bucket(&lines->quotient, queries[0]);
+    uint64_t rest = quotient_rest(&lines->quotient, queries[0]);
     while (query < n || left < entered) {
         if (query < n) {
             const union line *line = lines_at(lines, bucket ^ index->flips.list[flip].bucket);
@@ -111,12 +111,12 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
                 }
                 if (query < n) {
                     lines = &index->lines[block];
-                    bucket = keying_bucket(&lines->keying, queries[query]);
-                    rest = keying_rest(&lines->keying, queries[query]);
+                    bucket = quotient_bucket(&lines->quotient, queries[query]);
+                    rest = quotient_rest(&lines->quotient, queries[query]);
                 }
             }
         }
-        /* What lies beyond the lines of a bucket is asked for before it is read, too. */
+        /* The overflow of a bucket is prefetched too. */
         if (asked < entered && (query == n || entered - asked > ASKED)) {
             const struct overflow *overflow = line_overflow(queue[asked++ % QUEUE].line);
             if (overflow != NULL) {
@@ -174,12 +174,12 @@ static finder *best_finder(const ndd_table *table) {
 
 /* ------------------------------------------------------------------- their places and documents */
 
-static void ask_early(const void *from, uint64_t value) {
+static void prefetch_early(const void *from, uint64_t value) {
     const ndd_table *table = from;
     numbers_prefetch(&table->values, value);
 }
 
-static void ask_soon(const void *from, uint64_t value) {
+static void prefetch_late(const void *from, uint64_t value) {
     const ndd_table *table = from;
     uint32_t guess = numbers_guess(&table->values, value);
     if (guess != NUMBERS_MAX) documents_prefetch(&table->documents, guess);
@@ -208,13 +208,13 @@ static int list_documents(const void *from, uint64_t value, struct document_list
 
 ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
                            uint64_t limit, ndd_answer *answer) {
-    const struct holder holder = {table, ask_early, ask_soon, list_documents, list_more};
+    const struct document_source source = {table, prefetch_early, prefetch_late, list_documents, list_more};
     finder *find = best_finder(table);
     ndd_status status = answer_begin(answer, values, n);
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
         size_t group = n - i < GROUP ? n - i : GROUP;
         status = find(table, values + i, (uint32_t)group, answer);
-        if (status == NDD_OK) status = answer_finish(&holder, answer, limit, i, group);
+        if (status == NDD_OK) status = answer_finish(&source, answer, limit, i, group);
     }
     if (status != NDD_OK) answer->matches_count = 0;
     return status;

@@ -94,7 +94,7 @@ const uint64_t *trie_run(const struct trie *trie, uint64_t from, uint32_t *count
 
 /* ------------------------------------------------------------------------------------- adding */
 
-/* A leaf for so many numbers; one that is there is moved. NULL without memory. */
+/* A leaf with room for `capacity` numbers; one that exists is moved. NULL without memory. */
 static struct trie_leaf *leaf_make(struct trie *trie, struct trie_leaf *leaf, uint32_t capacity) {
     struct trie_leaf *made = realloc(leaf, (size_t)leaf_size(capacity));
     if (made == NULL) return NULL;
@@ -117,8 +117,8 @@ static struct trie_part **find_part(struct trie *trie, uint64_t number) {
     return at;
 }
 
-/* A node above a part and a new leaf, for a number that differs from all of the part's in this bit
- * and in none above it, or of whose like the part has some. */
+/* A node above a part and a new leaf, for a number that differs in this bit, and in none above it, from
+ * all numbers of the part, or from some. */
 static struct trie_leaf *put_above(struct trie *trie, struct trie_part **at, uint32_t bit,
                                    uint64_t number, uint32_t room, int new_side) {
     struct trie_node *node = malloc(sizeof *node);

@@ -21,7 +21,7 @@ from unittest import mock
 
 from dedup.detector.reservations import Reservation
 from dedup.store import removal
-from dedup.store.leaving import Leaving
+from dedup.store.given_up import GivenUp
 from simulation.log import Reader
 from simulation.services import give_up, here
 from simulation.world import World
@@ -41,7 +41,7 @@ def broken(mutation: str) -> AbstractContextManager[object]:
     if mutation == "accepted pages do not count":
         return mock.patch.object(Reservation, "accepted", new=False)
     if mutation == "answer for what was given up":
-        return mock.patch.object(Leaving, "has", lambda *_: False)
+        return mock.patch.object(GivenUp, "has", lambda *_: False)
     return nullcontext()
 
 
@@ -72,7 +72,7 @@ def run(
             mock.patch("dedup.service.log.identity.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
             mock.patch("dedup.store.removal.BATCH", 1),
-            mock.patch("dedup.store.removal.LEAVING_BATCH", 1),
+            mock.patch("dedup.store.removal.SMALL_BATCH", 1),
             mock.patch("dedup.detector.detector.give_up", give_up(world, removal.give_up)),
             broken(mutation),
         ):

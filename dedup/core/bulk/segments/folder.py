@@ -1,7 +1,7 @@
 """The folder of a table of segments: its files, written, listed, opened and deleted.
 
     pairs -> write -> segment (a file) -> take: the manifest lists it -> delete what is listed no longer
-    open  -> manifest -> every file it lists, proven
+    open  -> manifest -> every file it lists, verified
 
 The rules kept here:
   - Files are on disk and in place before the manifest lists them, and deleted after it has ceased to:
@@ -65,7 +65,7 @@ class Folder:
         self._next = self.manifest.next
 
     def close(self) -> None:
-        """Give the folder free."""
+        """Release the folder's lock."""
         self._lock.close()
 
     def _parts(self) -> list[Path]:

@@ -9,8 +9,8 @@ value) is that of one table.
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Found, Matches
 from dedup.core.bulk.segments.value_pairs import array_of
+from dedup.core.matches import Found, Matches
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 

@@ -2,7 +2,7 @@
 
     pairs -> write_segment -> file -> Segment -> probe, has, pairs
 
-The rule kept here: a file is believed only after every byte of it was read and every rule proven
+The rule kept here: a file is believed only after every byte of it was read and every rule verified
 (native/src/segment/segment.h); and a segment is either whole or not there.
 """
 
@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.answers import Answer, Answers, Found, Matches
 from dedup.core.files import replace_file
+from dedup.core.integers import number
+from dedup.core.matches import Answer, Answers, Found, Matches
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, number, pointer
+from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["Segment", "write_segment"]

@@ -80,7 +80,7 @@ def checksum_of(path: Path) -> str:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder; raises OSError, and then the old one holds."""
     line = msgspec.json.encode(manifest)
-    replace_file(folder / NAME, memoryview(line + b"\n" + _checksum(line) + b"\n"))
+    replace_file(folder / NAME, line + b"\n" + _checksum(line) + b"\n")
 
 
 def read_manifest(folder: Path) -> Manifest | None:

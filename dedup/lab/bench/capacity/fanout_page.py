@@ -26,7 +26,7 @@ TIMEOUT = (
 
 
 class Case(msgspec.Struct, frozen=True):
-    """What holds shards up. slow: the first shard takes so many times as long."""
+    """What holds shards up. slow: the first shard takes that many times as long."""
 
     name: str
     stalls: Stalls | None = None

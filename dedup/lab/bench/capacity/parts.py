@@ -43,12 +43,12 @@ BUSY_SECONDS = 20.0  # of probes at most
 
 
 class TableFigures(msgspec.Struct, frozen=True):
-    """A dedup.Table of so many evenly spread values, grown batch by batch. Bytes; seconds of CPU.
+    """A dedup.Table of evenly spread values, grown batch by batch. Bytes; seconds of CPU.
 
     bytes            held at the end, ids included
     peak_bytes       the most it held since it had half as many values
     made_bytes       held by the same table loaded from its file, which is made for its size
-    stall_seconds    wall time of the longest insert of one batch: the index is made anew
+    stall_seconds    wall time of the longest insert of one batch: the index is rebuilt
     reload_stall     wall time of the first insert after loading, and its CPU time: the index again
     probe_us         one probe a call, and one of a batch
     """
@@ -108,7 +108,7 @@ class StoreFigures(msgspec.Struct, frozen=True):
 
 
 class TreeFigures(msgspec.Struct, frozen=True):
-    """The tree of keys alone, of so many; bytes a key, microseconds of CPU each."""
+    """The tree of keys alone; bytes a key, microseconds of CPU each."""
 
     keys: int
     tree_bytes: float
@@ -212,7 +212,7 @@ def measure_store(
 ) -> StoreFigures:
     """Fill a store in the folder, take a snapshot, open it again; leave it there.
 
-    With seconds it stops filling after so many, and says how many documents it came to.
+    With seconds it stops filling after them, and says how many documents it came to.
     """
     rng = random.Random(documents)  # noqa: S311  (values for a benchmark)
     store = Store.open(folder, "bench", k)

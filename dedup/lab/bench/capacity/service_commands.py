@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from dedup.lab.bench.capacity.parts import keys_of, resident
-from dedup.lab.bench.service.one import NAMESPACE, Plan, cpu_seconds, fill, serving
+from dedup.lab.bench.service.one_service import NAMESPACE, Plan, cpu_seconds, fill, serving
 from dedup.model.recipes import NEWEST
 
 __all__ = ["CommandFigures", "LogFigures", "measure_commands", "measure_log"]
@@ -43,7 +43,7 @@ class CommandFigures(msgspec.Struct, frozen=True):
     *_deep_us                           16 of one write
     reserve_wall_us                     how long an answer took, at the shares of SHARES: the
                                         distribution of the time that a shard takes for a page
-    *_bytes                             of a command and its answer, with a key of so many bytes
+    *_bytes                             of a command and its answer, with a key of that many bytes
     """
 
     documents: int
@@ -123,14 +123,14 @@ class Connection:
 
 
 class Pages:
-    """Pages that nobody saw before, and their tokens."""
+    """Pages that were never seen before, and their tokens."""
 
     def __init__(self, first: int) -> None:
         self._next = first
         self._chance = random.Random(first)  # noqa: S311  (values for a benchmark)
 
     def reserve(self, count: int) -> list[tuple[str, ...]]:
-        """Return commands of so many new pages."""
+        """Return commands of a number of new pages."""
         keys = keys_of(self._next, count)
         self._next += count
         made = []
@@ -157,7 +157,7 @@ def _away(chance: random.Random) -> tuple[str, ...]:
 
 
 class _Meter:
-    """CPU time of a process for so many commands, and what went over the wire."""
+    """CPU time of a process for a number of commands, and what went over the wire."""
 
     def __init__(self, process: "subprocess.Popen[str]", connection: Connection) -> None:
         self._process, self._connection = process, connection
@@ -181,7 +181,7 @@ class _Meter:
 
 
 def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
-    """Ask a service with so many documents. Raises OSError if it does not start."""
+    """Measure a service that holds a number of documents. Raises OSError if it does not start."""
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder), Plan(documents, k, requests, 1))
         with serving(Path(folder), k) as (process, port):
@@ -223,7 +223,7 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
 
 
 def measure_log(requests: int) -> LogFigures:
-    """Insert so many pages through a real Kafka. Raises NoBroker where there is none to be had."""
+    """Insert pages through a real Kafka. Raises NoBroker where there is none to be had."""
     from dedup.lab.demo.broker import Cluster
 
     with ExitStack() as stack:
@@ -260,7 +260,7 @@ def _insert(meter: _Meter, pages: Pages, count: int, depth: int) -> None:
 
 
 def _wait(connections: Sequence[Connection], documents: int) -> None:
-    """Wait until every service has applied so many documents."""
+    """Wait until every service has applied a number of documents."""
     deadline = time.monotonic() + WAIT_SECONDS
     for connection in connections:
         while True:

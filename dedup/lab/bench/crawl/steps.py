@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dedup.scrapy.session
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.session import Session
 
@@ -19,8 +19,8 @@ __all__ = ["STEPS", "Steps"]
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "page to fingerprint": ((Session, "_read"),),
     "document key": ((dedup.scrapy.session, "key_of"),),
-    "probe and reservation": ((Detector, "reserve"),),
-    "insert, and the stats": ((Detector, "insert_many"), (Counts, "flush")),
+    "probe and reservation": ((EmbeddedDetector, "reserve"),),
+    "insert, and the stats": ((EmbeddedDetector, "insert_many"), (Counts, "flush")),
 }
 
 

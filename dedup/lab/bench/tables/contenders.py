@@ -22,7 +22,7 @@ from dedup.core.table import PRESETS, Table
 __all__ = ["CONTENDERS", "Contender", "Entry", "find"]
 
 
-_PERMUTED = "dedup.core.bulk.permuted"  # the paper's designs; left out of a build that lacks them
+_PERMUTED = "dedup.lab.permuted"  # the paper's designs; left out of a build that lacks them
 
 
 class Contender:

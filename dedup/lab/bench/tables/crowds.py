@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
-from dedup.core.answers import ProbedMany
 from dedup.core.bulk.segments.segment import Segment, write_segment
+from dedup.core.matches import ProbedMany
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
@@ -88,7 +88,7 @@ class _Made(msgspec.Struct):
 def bench_crowds(
     size: int, k: int, rounds: int = 3, progress: Callable[[int, int], None] | None = None
 ) -> CrowdsBench:
-    """Measure crowds of so many pairs. Raises DedupError if an answer is wrong."""
+    """Measure crowds of `size` pairs. Raises DedupError if an answer is wrong."""
     crowds: list[Crowd] = []
     for make in _CROWDS:
         made = make(np.random.default_rng(1), size, k, rounds)

@@ -18,7 +18,7 @@ __all__ = ["GENERATED", "Data", "brute_force", "check_data", "flipped", "make_da
 
 GENERATED = ("uniform", "clustered", "demo")
 
-_QUERIES = 1 << 20  # so many that no cache holds what they touch in a large table
+_QUERIES = 1 << 20  # more than any cache holds of what they touch in a large table
 _MOST_INSERTED = 10_000  # in a round, of data of which there is no more
 _SIZES = {"uniform": 1_000_000, "clustered": 1_000_000, "demo": 20_000}
 _LARGEST_CLUSTER = 1_000
@@ -134,7 +134,7 @@ def _clustered(rng: np.random.Generator, count: int) -> Array:
 
 def _demo(_rng: np.random.Generator, count: int) -> Array:
     from dedup.core.fingerprint import fingerprint
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site.demo_site import Site
 
     if count > _MOST_DEMO_PAGES:
         raise UsageError(

@@ -6,7 +6,7 @@ The rule kept here: only what stands between the two marks is written; the words
 from pathlib import Path
 
 from dedup.lab.bench.samples import Samples
-from dedup.lab.bench.tables.comparison import Contender, Setting, TablesBench
+from dedup.lab.bench.tables.tables_comparison import Contender, Setting, TablesBench
 from dedup.model.errors import UsageError
 
 __all__ = ["check_page", "rate", "short", "write_page"]

@@ -1,7 +1,7 @@
 """Dresses a page in its look: the bytes a crawler fetches.
 
 Rule: the main content of a page depends on its story alone; the clock, the counters, the
-advertisements and the tokens around it are drawn anew from the generator of each request.
+advertisements and the tokens around it are drawn from the generator of each request.
 """
 
 import json
@@ -11,9 +11,9 @@ from html import escape
 from random import Random
 
 from dedup.lab.demo.site.articles import LANGUAGES, Writer
-from dedup.lab.demo.site.frames import FRAMES, HEAD, SCRIPT, SITES, style
-from dedup.lab.demo.site.labels import LABELS, Labels
+from dedup.lab.demo.site.page_frames import FRAMES, HEAD, SCRIPT, SITES, style
 from dedup.lab.demo.site.page_kinds import Page
+from dedup.lab.demo.site.shell_words import LABELS, Labels
 
 __all__ = ["render"]
 

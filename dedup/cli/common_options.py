@@ -1,0 +1,120 @@
+"""Options that several commands have, each written once, and how a page is read that is named there."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import click
+
+__all__ = [
+    "check_html",
+    "distance_option",
+    "html_option",
+    "json_option",
+    "page_options",
+    "policy_options",
+    "quick_option",
+    "read_bytes",
+    "rounds_option",
+    "secret_option",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Option(Protocol):
+    """Gives a command an option."""
+
+    def __call__(self, command: F, /) -> F:
+        """Return the command with it."""
+
+
+MAX_DISTANCE = 15  # bits; dedup.core.integers has it too, which help must not wait for
+
+
+def json_option(text: str = "One JSON object.") -> Option:
+    """Return the option --json."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def distance_option(text: str = "k in bits; the recipe's.", default: int | None = None) -> Option:
+    """Return the option --distance; without a default it is None where it is not given."""
+    return click.option(
+        "--distance",
+        type=click.IntRange(0, MAX_DISTANCE),
+        default=default,
+        show_default=default is not None,
+        help=text,
+    )
+
+
+def html_option(command: F) -> F:
+    """Give a command the option --html, which check_html() looks at."""
+    return click.option(
+        "--html", "page", metavar="FILE", help="Write one HTML page that shows all of it."
+    )(command)
+
+
+def check_html(page: str | None, as_json: bool) -> None:
+    """Raise UsageError where --html and --json would both write to stdout."""
+    if page == "-" and as_json:
+        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
+
+
+def secret_option(command: F) -> F:
+    """Give a command the option --secret."""
+    return click.option(
+        "--secret",
+        metavar="TEXT",
+        envvar="DEDUP_SECRET",
+        show_envvar=True,
+        help="Key of the recipe; in the environment it stays out of the process list.",
+    )(command)
+
+
+def page_options(command: F) -> F:
+    """Give a command the options --encoding and --secret."""
+    encoding = click.option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of the pages. Default: what they say, or what they look like.",
+    )
+    return encoding(secret_option(command))
+
+
+def policy_options(command: F) -> F:
+    """Give a command the options that say when two pages are near-duplicates."""
+    scope = click.option(
+        "--scope",
+        type=click.Choice(("global", "site")),
+        default="global",
+        show_default=True,
+        help="Compare all pages, or those of a registrable domain.",
+    )
+    features = click.option(
+        "--min-features",
+        type=click.IntRange(0, 2**32 - 1),
+        help="Pages with fewer are exempt; the recipe's.",
+    )
+    total = click.option(
+        "--total-distance", type=click.IntRange(0, 128), help="With check; the recipe's."
+    )
+    return distance_option()(total(features(scope(command))))
+
+
+def rounds_option(default: int, text: str = "Rounds of each.") -> Option:
+    """Return the option --rounds of a benchmark."""
+    return click.option(
+        "--rounds", type=click.IntRange(1), default=default, show_default=True, help=text
+    )
+
+
+def quick_option(text: str) -> Option:
+    """Return the option --quick of a benchmark."""
+    return click.option("--quick", is_flag=True, help=f"A first look: {text}.")
+
+
+def read_bytes(path: str) -> bytes:
+    """Return what a file holds; "-" is stdin. Raises OSError."""
+    with click.open_file(path, "rb") as file:
+        data: bytes = file.read()
+    return data

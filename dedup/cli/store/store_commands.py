@@ -1,0 +1,180 @@
+"""`dedup store`: look after a store.
+
+    PATH -> the store there, or those of the namespaces below -> info, verify, export, prune
+    lines -> the store of each namespace -> import
+
+store_folders finds the stores of a PATH; export and import are in store_transfer.
+
+The rule kept here: info, verify, export and every --dry-run only read; all take the store's lock. A
+store that is in use or damaged is named, and does not hide the others.
+"""
+
+import re
+import time
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+import click
+import msgspec
+
+from dedup.cli import terminal
+from dedup.cli.common_options import json_option
+from dedup.cli.store.export_import import export, import_
+from dedup.cli.store.folders import Seen, check_documents, each
+from dedup.store import Store, forget_before, verify_store
+from dedup.store.database.record_format import FORMAT
+from dedup.store.open_folder import SNAPSHOT, locked_documents
+
+__all__ = ["store"]
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@click.group(epilog="Example: dedup store info .scrapy/dedup")
+def store() -> None:
+    """Look after a store: what it holds, and whether it is sound.
+
+    PATH is the folder of a store, or one whose folders are stores (a namespace each).
+    """
+
+
+@store.command(epilog="Example: dedup store info .scrapy/dedup")
+@click.argument("path", type=click.Path())
+@json_option()
+def info(path: str, as_json: bool) -> None:
+    """Show what the stores at PATH hold. Nothing is changed."""
+    stores, failed = each(path, _info)
+    if as_json:
+        terminal.out_json({"path": path, "stores": stores})
+    elif sound := [s for s in stores if "error" not in s]:
+        terminal.out(
+            terminal.table(
+                ("namespace", "documents", "recipe", "bytes", "since snapshot", "path"),
+                [
+                    (
+                        s["namespace"],
+                        s["documents"],
+                        s["recipe"],
+                        s["documents_file_bytes"] + s["snapshot_file_bytes"],
+                        s["tail_documents"],
+                        s["path"],
+                    )
+                    for s in sound
+                ],
+            )
+        )
+    if failed:
+        click.get_current_context().exit(1)
+
+
+@store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
+@click.argument("path", type=click.Path())
+@json_option()
+def verify(path: str, as_json: bool) -> None:
+    """Read the stores at PATH to the last byte. Nothing is changed; damage gives exit code 1."""
+    stores, failed = each(path, _verify)
+    unsound = [s for s in stores if not s.get("sound")]
+    if as_json:
+        terminal.out_json({"path": path, "sound": not unsound, "stores": stores})
+    for s in stores:
+        if "error" not in s and not as_json:
+            documents = terminal.count(s["documents"], "document")
+            state = "sound" if s["sound"] else terminal.count(s["problem_count"], "problem")
+            terminal.out(f"{s['path']}: {documents}, {s['snapshot']:,} in the snapshot: {state}")
+            for problem in s["problems"]:
+                terminal.out(f"  {problem}")
+            if (more := s["problem_count"] - len(s["problems"])) > 0:
+                terminal.out(f"  and {more:,} more")
+        if s.get("problems"):
+            terminal.error(
+                f"{s['path']} is damaged; if only {SNAPSHOT} (the snapshot) is named, remove that "
+                "file and it is rebuilt, else restore the folder from a copy, or move it away "
+                "to start with an empty store"
+            )
+    if failed or unsound:
+        click.get_current_context().exit(1)
+
+
+def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    """Return the Unix time that an age or a date stands for."""
+    if match := re.fullmatch(r"([0-9]{1,10})([smhd]?)", text):
+        return time.time() - int(match[1]) * _SECONDS[match[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is neither an age (30d, 12h, 90m, or seconds) nor a date (2026-01-31, "
+            "2026-01-31T12:00, in UTC unless it names a zone)."
+        ) from None
+
+
+@store.command(epilog="Example: dedup store prune .scrapy/dedup --older-than 30d --dry-run")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--older-than",
+    "before",
+    metavar="AGE|DATE",
+    required=True,
+    callback=_age,
+    help="30d, 12h, 90m, seconds, or an ISO date (UTC unless it names a zone).",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@json_option()
+def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
+    """Remove the documents that were inserted before a time from the stores at PATH.
+
+    Their pages count as new when they are met again. The files keep their size, the room is used
+    for later documents.
+    """
+    from dedup.store.transfer import count_before
+
+    def remove(folder: Path) -> Seen:
+        check_documents(folder)
+        if dry_run:
+            pruned, left = count_before(folder, before)
+        else:
+            with Store.open(folder.parent, folder.name, create=False) as opened:
+                pruned = forget_before(opened, before, terminal.progress(str(folder)))
+                left = len(opened)
+        named = {"path": str(folder), "namespace": folder.name}
+        return named | {"pruned": pruned, "documents": left}
+
+    stores, failed = each(path, remove)
+    if as_json:
+        terminal.out_json({"path": path, "before": before, "dry_run": dry_run, "stores": stores})
+    for s in stores if not as_json else []:
+        if "error" not in s:
+            verb = "would be pruned" if dry_run else "pruned"
+            documents = terminal.count(s["pruned"], "document")
+            terminal.out(f"{s['path']}: {documents} {verb}, {s['documents']:,} left")
+    if failed:
+        click.get_current_context().exit(1)
+
+
+def _info(folder: Path) -> Seen:
+    file, snapshot = check_documents(folder), folder / SNAPSHOT
+    with locked_documents(folder) as documents:
+        return {
+            "path": str(folder),
+            "namespace": documents.namespace,
+            "recipe": documents.recipe,
+            "format": FORMAT,
+            "documents": len(documents),
+            "documents_file_bytes": file.stat().st_size,
+            "snapshot_file_bytes": snapshot.stat().st_size if snapshot.is_file() else 0,
+            "tail_documents": documents.tail,
+        }
+
+
+def _verify(folder: Path) -> Seen:
+    check_documents(folder)
+    report = verify_store(folder.parent, folder.name, terminal.progress(str(folder)))
+    return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
+
+
+# the lab is a floor above: its command is taken by name
+store.add_command(import_module("dedup.lab.commands.store_report").report)
+store.add_command(export)
+store.add_command(import_)

@@ -1,0 +1,104 @@
+"""An embedded store for an asyncio loop.
+
+The rule kept here: a call about one page takes microseconds, and is done without a turn of the loop;
+a batch may take longer, and goes to a thread, so that the loop goes on.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from dedup.detector.detector import EmbeddedDetector
+from dedup.detector.interface import AsyncDetector, Question
+from dedup.model.values import Neighbour, PageFingerprint, Verdict
+
+__all__ = ["AsyncEmbeddedDetector"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+TRANSACTION = 64  # pages inserted in one: each is compared with the others in it
+
+
+class AsyncEmbeddedDetector(AsyncDetector):
+    """Calls an embedded detector, which is closed with it."""
+
+    def __init__(self, detector: EmbeddedDetector) -> None:
+        """Take a detector over."""
+        self.recipe = detector.recipe
+        self.policy = detector.policy
+        self._detector = detector
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page."""
+        return self._detector.probe(page, domain=domain)
+
+    async def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page."""
+        return self._detector.reserve(page, key, url=url, domain=domain, exempt=exempt, guard=guard)
+
+    async def insert(self, verdict: Verdict) -> bool:
+        """Make a page last."""
+        return self._detector.insert(verdict)
+
+    async def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back."""
+        return self._detector.release(verdict)
+
+    async def forget(self, key: str) -> bool:
+        """Remove a document."""
+        return self._detector.forget(key)
+
+    async def info(self) -> dict[str, Any]:
+        """Return what the namespace holds."""
+        return self._detector.info()
+
+    async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        """Judge pages in their order; an exception stands for the page that it happened to."""
+        return await self._in_thread(self._reserve_many, questions)
+
+    async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last, TRANSACTION of them at a time."""
+        return await self._in_thread(self._insert_many, verdicts)
+
+    async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Give reservations back."""
+        return await self._in_thread(self._release_many, verdicts)
+
+    async def close(self) -> None:
+        """Close the detector, once what is under way is done."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._detector.close()
+
+    async def _in_thread(self, work: Callable[[A], R], argument: A) -> R:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "dedup-detector")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+
+    def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        answers: list[Verdict | Exception] = []
+        for page, key, url, exempt in questions:
+            try:
+                answers.append(self._detector.reserve(page, key, url=url, exempt=exempt))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        parts = (verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION))
+        return [late for part in parts for late in self._detector.insert_many(part)]
+
+    def _release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        return [self._detector.release(verdict) for verdict in verdicts]

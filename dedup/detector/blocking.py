@@ -1,0 +1,185 @@
+"""A detector of a table service for threads: the asynchronous one, on a loop in a thread of its own.
+
+The rule kept here: a call ends when the asynchronous one does, which takes a bounded time; whoever
+interrupts it (KeyboardInterrupt) cancels it. A forked process has no part in the connections of its
+parent: it opens its own with its first call.
+"""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from dedup.detector.interface import AsyncDetector, Detector
+from dedup.model.errors import UsageError
+from dedup.model.values import Neighbour, PageFingerprint, Verdict
+
+__all__ = ["BlockingDetector"]
+
+T = TypeVar("T")
+
+Opening = Callable[[], Coroutine[Any, Any, AsyncDetector]]
+
+
+class BlockingDetector(Detector):
+    """Calls an asynchronous detector and waits for it. Made by open()."""
+
+    def __init__(self, opening: Opening) -> None:
+        """Open the detector in a new thread. Raises what opening() raises."""
+        self._opening = opening
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+        self._closed = False
+        detector = self._started().detector
+        self.recipe, self.policy = detector.recipe, detector.policy
+        _opened.add(self)
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return self._run(lambda detector: detector.count())
+
+    def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page."""
+        return self._run(lambda detector: detector.probe(page, domain=domain))
+
+    def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page."""
+        return self._run(
+            lambda detector: detector.reserve(
+                page, key, url=url, domain=domain, exempt=exempt, guard=guard
+            )
+        )
+
+    def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last."""
+        return self._run(lambda detector: detector.insert_many(verdicts))
+
+    def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back."""
+        return self._run(lambda detector: detector.release(verdict))
+
+    def forget(self, key: str) -> bool:
+        """Remove a document."""
+        return self._run(lambda detector: detector.forget(key))
+
+    def info(self) -> dict[str, Any]:
+        """Return what the namespace holds."""
+        return self._run(lambda detector: detector.info())
+
+    def close(self) -> None:
+        """Close the connections, and end the thread."""
+        with self._lock:
+            self._closed = True
+            running, self._running = self._running, None
+        if running is not None:
+            running.close()
+
+    def _run(self, call: Callable[[AsyncDetector], Coroutine[Any, Any, T]]) -> T:
+        running = self._running or self._started()
+        return running.wait_for(call(running.detector))
+
+    def _started(self) -> "_Running":
+        with self._lock:
+            if self._closed:
+                raise _closed()
+            if self._running is None:
+                self._running = _Running(self._opening)
+            return self._running
+
+    def leave_to_parent(self) -> None:
+        """In a forked process: forget the thread, which is the parent's, and what it holds."""
+        self._lock = threading.Lock()
+        if self._running is not None:
+            _left_to_parents.append(self._running)
+            self._running = None
+
+
+class _Running:
+    """A loop in a thread, and the detector that is open in it."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._over = False
+        self._waiting: set[Future[Any]] = set()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="dedup-client", daemon=True
+        )
+        self._thread.start()
+        try:
+            self.detector = self.wait_for(opening())
+        except BaseException:
+            self._stop()
+            raise
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine comes to; interrupted, cancel it."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # the loop is closed
+            coroutine.close()
+            raise _closed() from None
+        try:
+            self._waiting.add(future)
+            if self._over:
+                future.cancel()
+            return future.result()
+        except CancelledError:  # by close(), in another thread
+            raise _closed() from None
+        except BaseException:
+            future.cancel()  # nothing to cancel, if it is the coroutine's own error
+            raise
+        finally:
+            self._waiting.discard(future)
+
+    def close(self) -> None:
+        """Close the detector, end every call that is under way, and then the thread."""
+        try:
+            self.wait_for(self._shut_down())
+        finally:
+            self._stop()
+
+    async def _shut_down(self) -> None:
+        await self.detector.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._over = True
+        for future in list(self._waiting):  # begun after _shut_down()
+            future.cancel()
+        self._loop.close()
+
+
+def _closed() -> UsageError:
+    return UsageError("the detector is closed")
+
+
+_opened: "weakref.WeakSet[BlockingDetector]" = weakref.WeakSet()
+# Of forked processes: to close a loop there would end the parent's connections, or say that it was
+# not closed.
+_left_to_parents: list[_Running] = []
+
+
+def _after_fork() -> None:
+    for detector in list(_opened):
+        detector.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,210 @@
+"""What a detector is, whatever its memory: Detector blocks, AsyncDetector is its twin for asyncio.
+
+    Detector       EmbeddedDetector (detector.py), BlockingDetector (blocking.py, a table service)
+    AsyncDetector  AsyncEmbeddedDetector (asynchronous.py), RemoteDetector (remote.py, a table service)
+
+The rule kept here: who holds a detector need not know where its memory is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from dedup.core.fingerprint import fingerprint
+from dedup.model.policy import Policy
+from dedup.model.recipes import Recipe
+from dedup.model.values import Neighbour, PageFingerprint, Verdict
+
+__all__ = ["AsyncDetector", "Detector", "Question"]
+
+
+class Question(NamedTuple):
+    """A page that reserve_many() is asked about; the fields are those of reserve()."""
+
+    page: PageFingerprint
+    key: str
+    url: str | None = None
+    exempt: str | None = None
+
+
+class _Fingerprints(ABC):
+    """What both kinds have.
+
+    recipe  the recipe of the store; pages judged here must be of the same
+    policy  the distances, scope and times in force. With a service: those asked for, where the
+            caller chose none the recipe's (a service started with others judges by those)
+    """
+
+    recipe: Recipe
+    policy: Policy
+
+    def fingerprint(
+        self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
+    ) -> PageFingerprint:
+        """Return the fingerprint of a page under the detector's recipe. See dedup.fingerprint().
+
+        Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
+        """
+        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe)
+
+
+class Detector(_Fingerprints):
+    """Says what a page is to those before it. Made by open(); a context manager; thread-safe."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    @abstractmethod
+    def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+
+        Nearest is by distance, then check_distance, then key. In the scope "site" only documents
+        of the given domain count; without one, none do.
+        Raises RecipeMismatch, StoreDamaged, and ServiceUnavailable.
+        """
+
+    @abstractmethod
+    def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page and, unless it is a near-duplicate, take its fingerprint.
+
+        key     the document key (dedup.document_key of the first requested URL)
+        url     the URL that gives the registrable domain; without one in it, the key is taken for one
+        domain  the registrable domain itself, if it is known and not ""
+        exempt  a reason that keeps the page without being judged; it is reserved all the same
+        guard   False turns the listing guard off
+
+        A verdict with a token (unique, refetch, exempt but not short) must end in insert() or
+        release(); otherwise it expires. After `pending` ask again, and in the end keep the page
+        with exempt="in_flight". A reservation whose answer does not come in time is released.
+
+        Raises RecipeMismatch, UsageError for a key that is no text, or not valid Unicode, and what
+        the store raises, or ServiceUnavailable: then keep the page.
+        """
+
+    def insert(self, verdict: Verdict) -> bool:
+        """Make a page last: it was processed. Committed, or acknowledged by the service, on return.
+
+        Returns True if the page was unique but a near-duplicate of it was inserted meanwhile (its
+        reservation had expired, say): both stay. A service counts those itself: False. An expired
+        reservation, or one of a process that has ended, is inserted like any other. Inserting twice
+        changes nothing and returns False.
+
+        Raises UsageError for a verdict without a token, one that was released before (a page given
+        back never becomes an original; nothing is lost by that), or one whose token belongs to
+        another page; RecipeMismatch; and what the store raises: then the reservation still stands.
+        After ServiceUnavailable the page may or may not have been inserted; inserting again changes
+        nothing.
+        """
+        return self.insert_many((verdict,))[0]
+
+    @abstractmethod
+    def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last in their order; return for each what insert() does, and raise as it does.
+
+        After an error some of them may have been inserted; inserting them again changes nothing.
+        """
+
+    @abstractmethod
+    def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back: the page was not processed. Never touches an inserted document.
+
+        Returns False if there is none: no token, expired, ended before, or of another process.
+        """
+
+    @abstractmethod
+    def forget(self, key: str) -> bool:
+        """Remove the document with this key; False if there is none. Committed on return.
+
+        A reservation of the key stays.
+        """
+
+    @abstractmethod
+    def info(self) -> dict[str, Any]:
+        """Return what the namespace holds, and how many pages are in flight."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the detector. Closing twice does nothing. Raises OSError if the last flush fails."""
+
+
+class AsyncDetector(_Fingerprints):
+    """The same with `await`; in place of len() there is count(). Made by open_async().
+
+    An async context manager. Each method is that of Detector with the same name, but for those that
+    say what they do.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def count(self) -> int:
+        """Return the number of documents."""
+        return int((await self.info()).get("documents", 0))
+
+    @abstractmethod
+    async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page."""
+
+    @abstractmethod
+    async def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page. A cancelled call leaves no reservation behind."""
+
+    @abstractmethod
+    async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        """Judge pages in their order; an exception stands for the page that it happened to."""
+
+    async def insert(self, verdict: Verdict) -> bool:
+        """Make a page last."""
+        return (await self.insert_many((verdict,)))[0]
+
+    @abstractmethod
+    async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last."""
+
+    async def release(self, verdict: Verdict) -> bool:
+        """Give a reservation back."""
+        return (await self.release_many((verdict,)))[0]
+
+    @abstractmethod
+    async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Give reservations back; an error is raised once all that could be released are."""
+
+    @abstractmethod
+    async def forget(self, key: str) -> bool:
+        """Remove a document."""
+
+    @abstractmethod
+    async def info(self) -> dict[str, Any]:
+        """Return what the namespace holds."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the detector."""

@@ -1,0 +1,271 @@
+"""A detector whose store is a table service's, or several services', for an asyncio loop.
+
+    reserve  RESERVE at all services under one token -> verdict; released where it is not needed
+    end      INSERT, or RELEASE, at the home -> RELEASE at the others
+             RESERVE (exempt) and INSERT at the home, where that does not know the page any more
+    probe, forget, info, check
+
+The rule kept here: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
+is dropped only for what a service said; a service that may hold a reservation that is not needed any
+more is told so, as soon as it can be reached.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from dedup.detector.interface import AsyncDetector, Question
+from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.model.names import site_of
+from dedup.model.policy import Options
+from dedup.model.values import Neighbour, PageFingerprint, Verdict
+from dedup.wire.client.address import addresses_of
+from dedup.wire.client.commands import (
+    Command,
+    Commands,
+    Kind,
+    NoToken,
+    facts_of,
+    is_unjudged,
+    neighbours_of,
+    unjudged_verdict,
+    verdict_of,
+)
+from dedup.wire.client.request import (
+    Request,
+    facts_of_all,
+    neighbours_of_all,
+    new_token,
+    verdict_of_all,
+)
+from dedup.wire.client.routing import NO_SERVICE
+from dedup.wire.client.services import Services
+
+__all__ = ["RemoteDetector", "open_remote"]
+
+T = TypeVar("T")
+
+
+async def open_remote(urls: str | Sequence[str], options: Options) -> "RemoteDetector":
+    """Open a detector of the table services at some URLs, in order of preference.
+
+    Raises RecipeMismatch, UsageError, and ServiceUnavailable if pages cannot be judged.
+    """
+    services = Services(addresses_of(urls), options.timeout_seconds)
+    try:
+        detector = RemoteDetector(services, options)
+        await detector.check()
+    except BaseException:
+        await services.close()
+        raise
+    return detector
+
+
+class RemoteDetector(AsyncDetector):
+    """A detector of table services. Made by open_remote()."""
+
+    def __init__(self, services: Services, options: Options) -> None:
+        """Ask services, which are closed with the detector. Raises RecipeMismatch."""
+        self.recipe = options.known_recipe()
+        self.policy = options.policy(self.recipe)
+        self._services = services
+        self._namespace = options.namespace
+        self._commands = Commands(options, self.recipe)
+        self._closed = False
+
+    async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page."""
+        command = self._commands.probe(page, domain or "")
+        if command is None:
+            self._check_open()
+            return []
+        return neighbours_of_all(await self._all(command, neighbours_of))
+
+    async def reserve(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        url: str | None = None,
+        domain: str | None = None,
+        exempt: str | None = None,
+        guard: bool = True,
+    ) -> Verdict:
+        """Judge a page. After ServiceUnavailable keep it, and insert what unjudged() gives."""
+        self._check_open()
+        domain, token = site_of(key, url, domain), new_token()
+        command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
+        request = Request(command, self._namespace, key, to_all=True, token=token)
+        verdict: Verdict | None = None
+        try:
+            await self._services.execute((request,))
+            verdict = verdict_of_all(request, page, domain)
+        finally:
+            held = request.holders()
+            if verdict is not None and verdict.token is not None:
+                late = {number: held.pop(number) for number in request.unanswered}
+                self._services.holders.note(verdict.token, tuple(held))
+                held = late
+            self._release_later(key, held)
+        if verdict is None:
+            raise self._services.unavailable(request.route)
+        return verdict
+
+    async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        """Judge pages, all at once; an exception stands for the page that it happened to."""
+        answers = await asyncio.gather(
+            *(self.reserve(page, key, url=url, exempt=why) for page, key, url, why in questions),
+            return_exceptions=True,
+        )
+        for answer in answers:
+            if not isinstance(answer, Verdict | Exception):
+                raise answer  # cancelled
+        return answers  # type: ignore[return-value]
+
+    def unjudged(
+        self, page: PageFingerprint, key: str, *, url: str | None = None, domain: str | None = None
+    ) -> Verdict:
+        """Return the verdict (exempt, "fault") on a page that is kept while no service answers.
+
+        It can be inserted like others.
+        """
+        return unjudged_verdict(page, key, site_of(key, url, domain))
+
+    async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Make pages last, all at once. A reservation that is not known any more is made again.
+
+        An error is raised once every page that could be inserted is.
+        """
+        return [False for _ in _raised(await self.end_many("insert", verdicts))]
+
+    async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Give reservations back, all at once."""
+        return [bool(answer) for answer in _raised(await self.end_many("release", verdicts))]
+
+    async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Any]:
+        """End reservations, all at once; return each home's answer, or the error it stands for.
+
+        insert   make the page last
+        pin      hold the reservation until the page comes to the service as an insert event, which
+                 the caller produces; a reservation that is not known any more stays unknown
+        release  give the page back
+
+        What cannot be inserted for now stays reserved where it is. All else is released at the
+        other services; and at the home, too, if it is to be released there and does not answer.
+        Raises UsageError and RecipeMismatch for a verdict that cannot be inserted.
+        """
+        self._check_open()
+        if kind != "release":
+            for verdict in verdicts:
+                self._commands.check_insertable(verdict)
+        requests = [
+            None if is_unjudged(verdict) else self._ending(kind, verdict) for verdict in verdicts
+        ]
+        await self._services.execute([request for request in requests if request is not None])
+        answers: list[Any] = []
+        for verdict, request in zip(verdicts, requests, strict=True):
+            answer, home = None, NO_SERVICE
+            if request is not None:
+                answer, home = self._home_reply(request), request.home
+            if kind == "insert" and (request is None or isinstance(answer, NoToken)):
+                answer, home = await self._reserve_and_insert(verdict)
+            answers.append(answer)
+            if request is None or (kind == "insert" and isinstance(answer, ServiceUnavailable)):
+                continue
+            if kind == "release" and isinstance(answer, Exception):
+                home = NO_SERVICE
+            holders = self._services.holders.pop(verdict.token or "", request.route.services)
+            others = (number for number in holders if number != home)
+            self._release_later(verdict.key, dict.fromkeys(others, verdict.token or ""))
+        return answers
+
+    def _ending(self, kind: Kind, verdict: Verdict) -> Request:
+        allowed = None if kind == "release" else self._services.holders.get(verdict.token or "")
+        command = self._commands.end(kind, verdict.key, verdict.token)
+        return Request(command, self._namespace, verdict.key, allowed=allowed)
+
+    async def _reserve_and_insert(self, verdict: Verdict) -> tuple[Any, int]:
+        """Reserve and insert a page at its home, which does not know its token.
+
+        Return the home's answer, or its error, and its number.
+        """
+        key, token = verdict.key, new_token()
+        command = self._commands.reserve_expired(verdict, token)
+        request = Request(command, self._namespace, key, token=token)
+        done = False
+        try:
+            await self._services.execute((request,))
+            if isinstance(answer := self._home_reply(request), Exception):
+                return answer, NO_SERVICE
+            reserved = verdict_of(answer, verdict.page, key, verdict.domain)
+            command = self._commands.end("insert", key, reserved.token)
+            insert = Request(command, self._namespace, key, allowed=request.replies.keys())
+            await self._services.execute((insert,))
+            answer = self._home_reply(insert)
+            done = not isinstance(answer, Exception)
+            if isinstance(answer, NoToken):  # it was started again in between
+                answer = self._services.unavailable(insert.route)
+            return answer, insert.home
+        except ServiceUnavailable as unreadable:
+            return unreadable, NO_SERVICE
+        finally:
+            if not done:
+                self._release_later(key, request.holders())
+
+    def release_later(self, verdict: Verdict) -> None:
+        """Release, soon, a page that was accepted but cannot be inserted. Waits for nothing."""
+        if not self._closed:
+            holders = self._services.holders.pop(verdict.token or "", ())
+            self._release_later(verdict.key, dict.fromkeys(holders, verdict.token or ""))
+
+    def _release_later(self, key: str, holders: dict[int, str]) -> None:
+        """Have services release a page, soon; holders gives the token at each."""
+        for number, token in holders.items():
+            self._services.send_later(number, self._commands.end("release", key, token))
+
+    async def forget(self, key: str) -> bool:
+        """Remove a document, at its home."""
+        self._check_open()
+        request = Request(self._commands.forget(key), self._namespace, key)
+        await self._services.execute((request,))
+        return bool(_raised([self._home_reply(request)])[0])
+
+    async def info(self) -> dict[str, Any]:
+        """Return what the namespace holds, at all services."""
+        return facts_of_all(await self._all(self._commands.info(), facts_of))
+
+    async def check(self) -> None:
+        """Raise RecipeMismatch, UsageError or ServiceUnavailable if pages cannot be judged."""
+        await self._all(self._commands.check(), lambda _: None)
+
+    async def close(self) -> None:
+        """Close the connections. Closing twice does nothing."""
+        if not self._closed:
+            self._closed = True
+            await self._services.close()
+
+    async def _all(self, command: Command, read: Callable[[Any], T]) -> list[T]:
+        """Return what every service answers. Raises what an answer stands for."""
+        self._check_open()
+        request = Request(command, self._namespace, None, to_all=True)
+        await self._services.execute((request,))
+        replies = _raised([request.replies.get(number) for number in request.route.services])
+        if None in replies or not request.route.complete or not replies:
+            raise self._services.unavailable(request.route)
+        return [read(reply) for reply in replies]
+
+    def _home_reply(self, request: Request) -> Any:
+        reply = request.home_reply()
+        return self._services.unavailable(request.route) if reply is None else reply
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the detector is closed")
+
+
+def _raised(answers: list[Any]) -> list[Any]:
+    """Return answers, or raise the first error among them."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers

@@ -1,0 +1,52 @@
+"""`dedup bench`: this machine's figures. A benchmark NAME is the command in bench_NAME.py.
+
+The rules kept here: a benchmark is imported when it is called; stdout has the table, or with --json
+one object; progress goes to stderr, if that is a terminal.
+"""
+
+from importlib import import_module
+
+import click
+
+__all__ = ["bench"]
+
+_BENCHMARKS = (
+    "batch",
+    "capacity",
+    "crawl",
+    "crowds",
+    "fanout",
+    "pages",
+    "scan",
+    "service",
+    "spark",
+    "tables",
+)
+
+
+class _Benchmarks(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        return list(_BENCHMARKS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002  (click's signature)
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in _BENCHMARKS:
+            return None
+        command = getattr(import_module(f"dedup.lab.commands.bench.bench_{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _BENCHMARKS and not ctx.resilient_parsing:
+            ctx.fail(f"No such benchmark {args[0]!r}; known are {', '.join(_BENCHMARKS)}.")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Benchmarks, epilog="Example: dedup bench pages")
+def bench() -> None:
+    """Measure on this machine, side by side, what a part costs or reaches."""

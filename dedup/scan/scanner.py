@@ -1,0 +1,284 @@
+"""A scan from its beginning, or from where it was broken off, to its end.
+
+    tasks -> read_all -> Judge -> Work.commit, again and again
+    then: the store is updated -> the report -> the verdicts move to their place -> the work goes
+
+Each step of the end may be done twice and comes to the same, so a kill among them costs nothing.
+"""
+
+import copy
+import glob
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+import msgspec
+
+from dedup.detector import EmbeddedDetector
+from dedup.model.errors import DedupError, RecipeMismatch, UsageError
+from dedup.model.recipes import Recipe
+from dedup.scan.accepted import Memory
+from dedup.scan.formats.inputs import STDIN, list_units
+from dedup.scan.judging import Judge, job_policy
+from dedup.scan.pool import read_all
+from dedup.scan.scan_report import check_report, make_report, write_report
+from dedup.scan.scan_values import (
+    Fault,
+    Found,
+    Job,
+    Large,
+    Progress,
+    Reading,
+    Result,
+    Summary,
+    Task,
+)
+from dedup.scan.verdicts import check_output, publish, read_rows, to_line
+from dedup.scan.work_folder import Position, Work, work_folder
+from dedup.store import Store, agreed_recipe
+
+__all__ = ["scan"]
+
+COMMIT_ROWS = 1024
+COMMIT_BYTES = 1 << 22
+COMMIT_SECONDS = 1.0
+UPDATE_DOCUMENTS = 4096  # of the store, in one transaction
+
+STDOUT = "-"
+
+
+def scan(
+    job: Job,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    fault: Callable[[Fault], None] | None = None,
+    emit: Callable[[bytes], None] | None = None,
+) -> Summary:
+    """Do a job and return what it came to.
+
+    progress is called now and then, fault for every broken record, emit with the lines of verdicts
+    as they are made, if the output is "-". What was done before an error or a kill lies beside the
+    output, for a job with resume.
+
+    Raises UsageError, DedupError (inputs, work, a worker's end), RecipeMismatch, StoreLocked,
+    StoreDamaged, and OSError.
+    """
+    _check(job)
+    with ExitStack() as stack:
+        base = stack.enter_context(_Base(job))
+        folder = _folder(job, stack)
+        begins = not (folder / "job.json").exists()
+        total_bytes = _bytes_of(job) if begins else 0  # a wrong input leaves no work behind
+        work = stack.enter_context(Work(folder, job, base.recipe, base.store))
+        if work.position.phase == "scan":
+            total_bytes = total_bytes or _bytes_of(job)
+            _read(job, work, base.recipe, total_bytes, progress, fault, emit)
+        return _end(job, work, base)
+
+
+def _check(job: Job) -> None:
+    if not job.inputs:
+        raise UsageError("there is nothing to scan; give files, folders or - for stdin")
+    if job.output is not None and job.output != STDOUT:
+        check_output(job.output)
+    elif job.resume:
+        raise UsageError("only a scan with an output file can be resumed; give --output FILE")
+    if job.report is not None:
+        check_report(job.report)
+    if job.update and job.store is None:
+        raise UsageError("there is no store to update; give --store PATH")
+
+
+def _folder(job: Job, stack: ExitStack) -> Path:
+    if job.output is None or job.output == STDOUT:
+        return Path(stack.enter_context(TemporaryDirectory(prefix="dedup-scan-")))
+    folder = work_folder(job.output)
+    for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.done"):  # a kill cut its removal
+        shutil.rmtree(left, ignore_errors=True)
+    if (folder / "job.json").exists() and not job.resume:
+        raise DedupError(
+            f"{folder} holds the work of an unfinished scan; go on with it by --resume, or remove "
+            "it to start over"
+        )
+    return folder
+
+
+class _Base:
+    """The store that a scan compares with, and the recipe of everything in it."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.store: Store | None = None
+        self.recipe: Recipe
+
+    def __enter__(self) -> Self:
+        job = self._job
+        if job.store is not None:
+            try:
+                self.open(create=False)
+            except FileNotFoundError:
+                if not job.update:
+                    raise
+        held = "" if self.store is None else self.store.recipe
+        where = Path(job.store or "") / job.namespace
+        try:
+            self.recipe = agreed_recipe(where, held, None, job.secret)
+            if self.recipe.key is None:
+                raise RecipeMismatch(
+                    f"the store {where} holds fingerprints of recipe {held!r}, which needs its "
+                    "secret; give it by --secret"
+                )
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def open(self, *, create: bool) -> Store:
+        job = self._job
+        assert job.store is not None
+        self.store = Store.open(
+            job.store, job.namespace, job.distance, secret=job.secret, create=create
+        )
+        return self.store
+
+    def __exit__(self, *_: object) -> None:
+        if self.store is not None:
+            self.store.close()
+
+
+# ---------------------------------------------------------------------------------- reading
+
+
+def _bytes_of(job: Job) -> int:
+    """Return how many bytes there are to be read. Raises what list_units() raises."""
+    return sum(unit.bytes for unit in list_units(job))
+
+
+def _read(
+    job: Job,
+    work: Work,
+    recipe: Recipe,
+    total_bytes: int,
+    progress: Callable[[Progress], None] | None,
+    fault: Callable[[Fault], None] | None,
+    emit: Callable[[bytes], None] | None,
+) -> None:
+    begin = work.position
+    judge = Judge(
+        _detector(job, work.memory, recipe), job.guard, copy.deepcopy(begin.summary), fault
+    )
+    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
+    processes = 1 if STDIN in job.inputs else job.processes
+    position = begin
+    lines: list[bytes] = []
+    held_bytes, committed = 0, time.monotonic()
+
+    def commit() -> None:
+        work.commit(lines, msgspec.structs.replace(position, summary=copy.deepcopy(judge.summary)))
+        if emit and lines:
+            emit(b"".join(lines))
+        lines.clear()
+        if progress:
+            behind = position.behind_bytes + position.offset
+            pages = judge.summary.pages
+            progress(Progress(behind, total_bytes, pages, pages - begin.summary.pages))
+
+    for task, results, end in read_all(_tasks(job, begin), reading, processes):
+        for result in results:
+            row = judge.take(result)
+            if row is not None:
+                lines.append(to_line(row))
+                held_bytes += len(lines[-1])
+        position = _advance(position, task, results, end)
+        if end:
+            judge.summary.files += len(task.unit.paths)
+            judge.summary.bytes += task.unit.bytes
+        now = time.monotonic()
+        if (
+            len(lines) >= COMMIT_ROWS
+            or held_bytes >= COMMIT_BYTES
+            or now - committed >= COMMIT_SECONDS
+        ):
+            commit()
+            held_bytes, committed = 0, now
+    position = msgspec.structs.replace(position, phase="end")
+    commit()
+
+
+def _tasks(job: Job, begin: Position) -> Iterator[Task]:
+    """Yield what is left to read. Raises DedupError if the input is not what it was."""
+    for number, unit in enumerate(list_units(job)):
+        if number < begin.unit:
+            continue
+        if number == begin.unit:
+            stamp = unit.paths[0].hex(), unit.bytes
+            if begin.done and stamp != begin.stamp:
+                raise DedupError(
+                    f"{unit.paths[0].decode('utf-8', 'backslashreplace')} is not what it was when "
+                    "the scan was broken off; remove the work beside the output to start over"
+                )
+            yield Task(number, unit, begin.done, begin.offset)
+        else:
+            yield Task(number, unit, 0, 0)
+
+
+def _advance(position: Position, task: Task, results: list[Result], end: bool) -> Position:
+    if end:
+        return msgspec.structs.replace(
+            position,
+            unit=task.number + 1,
+            done=0,
+            offset=0,
+            stamp=("", 0),
+            behind_bytes=position.behind_bytes + task.unit.bytes,
+        )
+    last = results[-1]
+    return msgspec.structs.replace(
+        position,
+        unit=task.number,
+        done=position.done + len(results),
+        offset=last.offset if isinstance(last, Found | Large) else 0,
+        stamp=(task.unit.paths[0].hex(), task.unit.bytes),
+    )
+
+
+def _detector(job: Job, memory: Memory, recipe: Recipe) -> EmbeddedDetector:
+    policy = job_policy(job, recipe)
+    memory.widen(policy.distance)
+    return EmbeddedDetector.over(memory, recipe, policy)
+
+
+# --------------------------------------------------------------------------------------- the end
+
+
+def _end(job: Job, work: Work, base: _Base) -> Summary:
+    summary = copy.deepcopy(work.position.summary)
+    work.close()
+    if job.update:
+        summary.inserted = _update(work, base)
+    if job.report is not None and work.verdicts.exists():  # else it was written before a kill
+        write_report(make_report(summary, read_rows(work.verdicts)), job.report)
+    if job.output is not None and job.output != STDOUT:
+        publish(work.verdicts, job.output)
+    work.remove()
+    return summary
+
+
+def _update(work: Work, base: _Base) -> int:
+    """Insert what was accepted into the store; known keys are replaced."""
+    store = base.open(create=True) if base.store is None else base.store
+    first, count = 0, 0
+    documents = work.documents()
+    try:
+        while batch := documents.batch(first, UPDATE_DOCUMENTS):
+            store.insert_many([document for _, document in batch])
+            first = batch[-1][0] + 1
+            count += len(batch)
+    finally:
+        documents.close()
+    store.sync()
+    return count

@@ -1,0 +1,222 @@
+"""Where a crawl meets deduplication: three middlewares, and how a drop is told.
+
+    DownloaderMiddleware  a fetched page is judged before it is parsed; a near-duplicate is dropped
+    SpiderMiddleware      next to the engine: a page lasts when its callback's output ended well
+    CallbackMiddleware    next to the spider: it sees an exception before any other middleware hides it
+
+Scrapy passes their methods the spider up to 2.13, and not after.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Self
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http import Response
+
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import logger
+from dedup.scrapy.responses import forget_copied, mark_own, own_urls
+from dedup.scrapy.session import Session
+
+__all__ = [
+    "CallbackMiddleware",
+    "DownloaderMiddleware",
+    "NearDuplicate",
+    "SpiderMiddleware",
+    "near_duplicate_dropped",
+]
+
+near_duplicate_dropped = object()
+"""Sent after a page was dropped, with request, response, verdict and spider."""
+
+
+class NearDuplicate(IgnoreRequest):
+    """A near-duplicate page was dropped; verdict says of which page, and at what distances."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        """Keep the verdict and put it into words."""
+        self.verdict = verdict
+        super().__init__(
+            f"near-duplicate of {verdict.of} "
+            f"(distance {verdict.distance}, check {verdict.check_distance})"
+        )
+
+
+FLAG = "near-duplicate"
+
+
+class DownloaderMiddleware:
+    """Judges pages in process_response, at 540: decoded bodies, final responses.
+
+    In the mode "drop" a near-duplicate raises NearDuplicate; the errback gets it. One that
+    DEDUP_EXPLORE keeps goes on, flagged.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """Private: from_crawler() makes it."""
+        self.session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the crawler's session. Raises NotConfigured where the add-on cannot work."""
+        return cls(Session.of(crawler))
+
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
+        """Forget what meta still says of another page, or of an earlier try of this one."""
+        try:
+            forget_copied(request)
+        except Exception as error:
+            self.session.counts.fault(error, f"{request} may pass for another page")
+
+    async def process_response(
+        self,
+        request: Request,
+        response: Response,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Response:
+        """Return the page, or raise NearDuplicate. No other exception leaves this method."""
+        session = self.session
+        try:
+            mark_own(request)
+            verdict = await session.judge(request, response)
+            if verdict is None or verdict.status != "near_duplicate":
+                return response
+            response.flags.append(FLAG)
+            if session.config.mode != "drop" or "explored" in request.meta["dedup"]:
+                return response
+            drop = NearDuplicate(verdict)
+            logger.debug("Dropped %s: %s", request, drop)
+            session.crawler.signals.send_catch_log(
+                near_duplicate_dropped,
+                request=request,
+                response=response,
+                verdict=verdict,
+                spider=session.crawler.spider,
+            )
+        except Exception as error:
+            session.counts.fault(error, f"{request} is kept")
+            return response
+        raise drop
+
+
+class CallbackMiddleware:
+    """Gives a page back whose callback raised, or was never called (HttpError), at 1000."""
+
+    def __init__(self, session: Session) -> None:
+        """Private: from_crawler() makes it."""
+        self.session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the crawler's session. Raises NotConfigured."""
+        try:
+            return cls(Session.of(crawler))
+        except NotConfigured:
+            raise NotConfigured from None  # the downloader middleware says why, once
+
+    def process_spider_exception(
+        self,
+        response: Response,
+        exception: Exception,  # noqa: ARG002
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> None:
+        """Give the page back, and leave the exception to others."""
+        self.session.end(_noted(response).get("token"), accepted=False)
+
+
+class SpiderMiddleware(CallbackMiddleware):
+    """Watches what callbacks yield, at 10: next to the engine, after all other middlewares."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
+        middleware = super().from_crawler(crawler)
+        crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        crawler.signals.connect(middleware.spider_idle, signal=signals.spider_idle)
+        crawler.signals.connect(middleware.spider_closed, signal=signals.spider_closed)
+        return middleware
+
+    def process_spider_output(
+        self,
+        response: Response,
+        result: Iterable[Any],
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Iterator[Any]:
+        """Pass on what a callback yields and end the page's reservation when it is through."""
+        journal = self.session.journal
+        with _Output(self.session, response) as output:
+            for yielded in result if journal is None else journal.timed(result):
+                if not isinstance(yielded, Request) or output.passes(yielded):
+                    yield yielded
+
+    async def process_spider_output_async(
+        self,
+        response: Response,
+        result: AsyncIterator[Any],
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> AsyncIterator[Any]:
+        """Do the same for an asynchronous callback."""
+        journal = self.session.journal
+        with _Output(self.session, response) as output:
+            async for yielded in result if journal is None else journal.timed_async(result):
+                if not isinstance(yielded, Request) or output.passes(yielded):
+                    yield yielded
+
+    def item_error(self, response: Response | None) -> None:
+        """Forget the page of an item that a pipeline failed on (Scrapy's signal)."""
+        request = getattr(response, "request", None)
+        if request is not None:
+            self.session.forget(request)
+
+    def spider_idle(self) -> None:
+        """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
+        self.session.commit()
+
+    async def spider_closed(self) -> None:
+        """End the session (Scrapy's signal)."""
+        await self.session.close()
+
+
+def _noted(response: Response) -> dict[str, Any]:
+    noted = response.request.meta.get("dedup") if response.request is not None else None
+    return noted if isinstance(noted, dict) else {}
+
+
+class _Output:
+    """The output of one callback, from its first object to its end.
+
+    Ended well: insert. Raised, closed half way, or yielded its own page again: release.
+    """
+
+    def __init__(self, session: Session, response: Response) -> None:
+        noted = _noted(response)
+        self._session = session
+        self._token = noted.get("token")
+        self._follows_nothing = (
+            session.config.mode == "skip_links"
+            and noted.get("status") == "near_duplicate"
+            and "explored" not in noted
+        )
+        self._own: frozenset[str] = frozenset()
+        self._asked_again = False
+        if self._token is None or response.request is None:
+            return
+        try:
+            self._own = own_urls(response.request, response)
+        except Exception as error:
+            session.counts.fault(error, f"{response} is parsed, but not remembered")
+            session.end(self._token, accepted=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def passes(self, yielded: Request) -> bool:
+        """Whether a request goes on to the engine."""
+        if yielded.dont_filter and yielded.url in self._own:
+            self._asked_again = True  # a retry; a mere link to itself is filtered by Scrapy
+        return not self._follows_nothing
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._session.end(self._token, accepted=kind is None and not self._asked_again)

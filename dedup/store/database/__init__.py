@@ -1,0 +1,1 @@
+"""documents.mdb: its records as bytes, the checks of its pages, its transactions, and the documents in it."""

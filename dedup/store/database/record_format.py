@@ -1,0 +1,207 @@
+"""What documents.mdb holds, as bytes and back. Pure: bytes in, values out.
+
+The rule kept here: bytes that are not exactly what was written in this place are refused.
+
+    record = checksum (8 bytes) + MessagePack array
+    checksum = BLAKE2b-64 of id (8 bytes, big-endian) + MessagePack array
+
+docs/store-format.md specifies the fields and their order.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from operator import index
+from typing import Annotated
+
+import msgspec
+
+from dedup.model.errors import DedupError, UsageError
+from dedup.model.values import Document, PageFingerprint
+
+__all__ = [
+    "FORMAT",
+    "Pair",
+    "State",
+    "decode_offsets",
+    "decode_record",
+    "decode_state",
+    "encode_offsets",
+    "encode_record",
+    "encode_records",
+    "encode_state",
+    "key_digest",
+    "pack_number",
+    "record_checksum",
+    "unpack_number",
+    "wrote",
+]
+
+FORMAT = 1
+
+Pair = tuple[int, int]  # (document id, value): what a table holds of a document
+
+CHECKSUM_BYTES = 8
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    key: str
+    domain: str
+    inserted_seconds: float
+    value: int
+    check: int
+    links: int
+    features: int
+    link_count: int
+
+
+class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a store is, and the sums of what it holds.
+
+    next         the id that the next document gets
+    snapshot     the id up to which the last snapshot covers documents; 0: there was none
+    keys_sum     sum of structure.key_sum over all keys, modulo 2^64
+    records_sum  XOR of all records' checksums
+    transaction  the number of the LMDB transaction that wrote it; 0: not noted
+    """
+
+    format: int
+    namespace: str
+    recipe: str
+    next: int = 0
+    snapshot: int = 0
+    keys_sum: int = 0
+    records_sum: int = 0
+    transaction: int = 0
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
+_decode = msgspec.msgpack.Decoder(_Record).decode
+_decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
+_decode_state = msgspec.msgpack.Decoder(State).decode
+
+STATE_ID = 2**64 - 1  # the id under which the state is summed; no document gets that far
+OFFSETS_ID = 2**64 - 2  # and the offsets
+
+
+def pack_number(number: int) -> bytes:
+    """Return a number as 8 bytes, big-endian, so that ids sort as numbers."""
+    return number.to_bytes(8, "big")
+
+
+def unpack_number(data: bytes) -> int:
+    """Return the number that pack_number wrote. Raises ValueError for any other length than 8."""
+    if len(data) != 8:
+        raise ValueError(f"{len(data)} bytes where 8 belong")
+    return int.from_bytes(data, "big")
+
+
+def key_digest(key: str) -> bytes:
+    """Return the 16 bytes under which a document key is filed (a URL may be too long for LMDB).
+
+    Raises UsageError for a key that is no text, or not valid Unicode.
+    """
+    try:
+        return blake2b(key.encode(), digest_size=16).digest()
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise UsageError(f"document key {key!r} is not valid Unicode text") from error
+
+
+def encode_record(document_id: int, document: Document) -> bytes:
+    """Return the record of a document. The recipe is the store's and is not written again."""
+    return encode_records([pack_number(document_id)], [document])[0]
+
+
+def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> list[bytes]:
+    """Return the records of documents whose ids were packed by pack_number()."""
+    records = []
+    for name, document in zip(names, documents, strict=True):
+        page = document.page
+        body = _encode(  # as _Record is encoded, without making one
+            (
+                document.key,
+                document.domain,
+                document.inserted_seconds,
+                page.value,
+                page.check,
+                page.links,
+                page.features,
+                page.link_count,
+            )
+        )
+        records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
+    return records
+
+
+def decode_record(document_id: int, record: bytes, recipe: str) -> Document:
+    """Return the document of a record. Raises ValueError saying what is wrong with the bytes."""
+    body = record[CHECKSUM_BYTES:]
+    if _checksum(document_id, body) != record[:CHECKSUM_BYTES]:
+        raise ValueError("its checksum does not fit")
+    r = _decode(body)  # msgspec.DecodeError is a ValueError
+    page = PageFingerprint(r.value, r.check, r.links, r.features, r.link_count, recipe)
+    return Document(r.key, page, r.domain, r.inserted_seconds)
+
+
+def record_checksum(record: bytes) -> int:
+    """Return the checksum that a record bears."""
+    return int.from_bytes(record[:CHECKSUM_BYTES], "big")
+
+
+def encode_state(state: State) -> bytes:
+    """Return the state as a record."""
+    body = _encode(state)
+    return _checksum(STATE_ID, body) + body
+
+
+def decode_state(record: bytes) -> State:
+    """Return the state of a record.
+
+    Raises ValueError saying what is wrong with the bytes, and DedupError for another format.
+    """
+    body = record[CHECKSUM_BYTES:]
+    if _checksum(STATE_ID, body) != record[:CHECKSUM_BYTES]:
+        raise ValueError("the state's checksum does not fit")
+    fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
+    if not isinstance(fields, list) or not fields:
+        raise ValueError("the state is no list")
+    version = fields[0]
+    if version != FORMAT:
+        # Opening never rewrites a store of another format: migrate with export and import.
+        newer = isinstance(version, int) and version > FORMAT
+        advice = (
+            "upgrade crawl-dedup; or migrate it as text, with `dedup store export` of the release "
+            "that wrote it and `dedup store import` of this one"
+            if newer
+            else "migrate it as text, with `dedup store export` of the release that wrote it and "
+            "`dedup store import` of this one"
+        )
+        raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
+    return _decode_state(body)
+
+
+def encode_offsets(offsets: Mapping[int, int]) -> bytes:
+    """Return {partition: next offset} as a record."""
+    body = _encode(dict(sorted(offsets.items())))
+    return _checksum(OFFSETS_ID, body) + body
+
+
+def decode_offsets(record: bytes) -> dict[int, int]:
+    """Return {partition: next offset}. Raises ValueError saying what is wrong with the bytes."""
+    body = record[CHECKSUM_BYTES:]
+    if _checksum(OFFSETS_ID, body) != record[:CHECKSUM_BYTES]:
+        raise ValueError("the offsets' checksum does not fit")
+    return _decode_offsets(body)
+
+
+def wrote(record: bytes, transaction: int) -> bool:
+    """Tell whether a transaction can have written a state; an unreadable one by none."""
+    try:
+        return decode_state(record).transaction in {0, transaction}
+    except (ValueError, DedupError):  # an older state, its page in use again
+        return True
+
+
+def _checksum(document_id: int, body: bytes) -> bytes:
+    return blake2b(pack_number(document_id) + body, digest_size=CHECKSUM_BYTES).digest()

@@ -1,0 +1,184 @@
+"""One table service, for an asyncio loop: a connection to it, kept up in the background.
+
+    connect -> AUTH -> DEDUP.PARTITIONS (what it holds) -> connected, until it breaks
+
+The rule kept here: a connection that broke is made again by a task of its own, less and less often
+(circuit_breaker.py). What could not be delivered to a service while it was away is sent again once it
+is back: the last UNDELIVERED_LIMIT commands of that.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from dedup.model.errors import ServiceUnavailable
+from dedup.wire.client.address import Address
+from dedup.wire.client.circuit_breaker import CircuitBreaker
+from dedup.wire.client.commands import PARTITIONS, error_of
+from dedup.wire.client.connection import Connection, ReplyError
+from dedup.wire.client.request import packed
+from dedup.wire.client.routing import OLDER, holding_of
+
+__all__ = ["Endpoint"]
+
+logger = logging.getLogger("dedup")
+
+UNDELIVERED_LIMIT = 10_000
+
+
+class Endpoint:
+    """One URL.
+
+    connection  None while there is none
+    holding     what the service holds
+    tried       set once the first attempt to connect is over
+    on_trial    whether it answered lately that it cannot do its work, and is only tried
+    trouble     what is wrong, or was last
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        timeout_seconds: float,
+        meter: AbstractContextManager[Any],
+        changed: Callable[[], None],
+    ) -> None:
+        """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
+        self.address = address
+        self.connection: Connection | None = None
+        self.holding = OLDER
+        self.on_trial = False
+        self.tried = asyncio.Event()
+        self.trouble = "not connected yet"
+        self._timeout = timeout_seconds
+        self._meter = meter
+        self._changed = changed
+        self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
+        self._refusals = CircuitBreaker()
+        self._loop = asyncio.get_running_loop()
+        self._said = False  # that it is away
+        self._task = self._loop.create_task(self._keep())
+
+    def may_be_asked(self) -> bool:
+        """Whether the service may be asked; one on trial, by one caller at a time."""
+        return self.connection is not None and (
+            not self.on_trial or self._refusals.allows(self._loop.time())
+        )
+
+    def send(self, data: bytes) -> asyncio.Future[Any]:
+        """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
+        if self.connection is None:
+            raise ServiceUnavailable(self.trouble)
+        future = self.connection.send(data)
+        if self.on_trial:
+            future.add_done_callback(self._trial_ended)
+        return future
+
+    def _trial_ended(self, future: asyncio.Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self.answered()
+
+    def send_later(self, data: bytes) -> None:
+        """Send a command whose reply does not matter, now or once the service is back."""
+        try:
+            if self.connection is not None:
+                self.connection.send_later(data)
+                return
+        except ServiceUnavailable:
+            pass
+        self._undelivered.append(data)
+
+    def answered(self) -> None:
+        """Note that the service did its work."""
+        self._refusals.answered()
+        self.on_trial = False
+
+    def refused(self, trouble: str) -> None:
+        """Note that the service answers, but cannot do its work."""
+        self.trouble = trouble
+        self._refusals.failed(self._loop.time())
+        self.on_trial = True
+        self._changed()
+
+    async def first_try(self) -> None:
+        """Wait, no longer than the timeout, until the first attempt to connect is over."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.tried.wait(), self._timeout)
+
+    async def close(self) -> None:
+        """Close the connection; what is queued on it is sent."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+        await asyncio.sleep(0)  # the transport ends in the next turn of the loop
+
+    async def _keep(self) -> None:
+        breaker = CircuitBreaker()
+        while True:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    connection = await self._connect()
+            except Exception as error:
+                self.trouble = str(error) or f"no connection within {self._timeout:g} s"
+                breaker.failed(self._loop.time())
+                self._say(f"{self.address} is away ({self.trouble}); pages are kept meanwhile")
+            else:
+                self.connection = connection
+                self.trouble = ""
+                self.tried.set()
+                self._changed()
+                self._send_undelivered()
+                if self._said:
+                    self._said = False
+                    logger.info("the table service %s answers again", self.address)
+                since = self._loop.time()
+                self.trouble = await connection.lost
+                self.connection = None
+                self._changed()
+                self._undelivered.extend(connection.undelivered)
+                if self._loop.time() - since > 1:
+                    breaker.answered()
+                breaker.failed(self._loop.time())
+            self.tried.set()
+            await asyncio.sleep(breaker.rests(self._loop.time()))
+
+    def _send_undelivered(self) -> None:
+        waiting, self._undelivered = self._undelivered, deque(maxlen=UNDELIVERED_LIMIT)
+        for data in waiting:
+            self.send_later(data)
+
+    def _say(self, text: str) -> None:
+        """Say that the service is away, once until it is back."""
+        if not self._said:
+            self._said = True
+            logger.warning("the table service %s", text)
+
+    async def _connect(self) -> Connection:
+        address = self.address
+        _, connection = await self._loop.create_connection(
+            lambda: Connection(self._timeout, self._meter),
+            address.host,
+            address.port,
+            ssl=address.context(),
+        )
+        try:
+            if address.token is not None:
+                await connection.send(packed((b"AUTH", address.token)))
+            try:
+                said = await connection.send(packed(PARTITIONS))
+            except ReplyError as answer:
+                said = error_of(str(answer))
+            self.holding = holding_of(said)
+        except ReplyError as answer:
+            connection.close()
+            raise error_of(str(answer)) from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,163 @@
+/*
+ * ndd_bulk.h - many fingerprints at once: tables in files, all pairs of a set, queries against a stream.
+ *
+ *     segment  pairs (value, document) -> bytes that are searched where they are, such as a mapped file
+ *     pairs    a set of fingerprints   -> all pairs within k, and their clusters
+ *     batch    queries, and a stream   -> every match, without holding the stream
+ *
+ * The rules of ndd.h hold here too.
+ */
+#ifndef NDD_BULK_H
+#define NDD_BULK_H
+
+#include "ndd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* cffi: begin (the binding is made from the lines between the two marks, see native/build_ffi.py) */
+
+/* ------------------------------------------------------------------------------- segments */
+
+/*
+ * An immutable table as bytes that are searched where they are, such as a mapped file
+ * (docs/segment-format.md). Any number of threads may use one at once.
+ */
+typedef struct ndd_segment ndd_segment;
+
+typedef struct ndd_segment_stats {
+    uint64_t values;    /* distinct fingerprints */
+    uint64_t documents; /* pairs (value, document) */
+    uint64_t bytes;     /* of all */
+    uint64_t note;      /* a number of the caller's */
+    uint32_t k;         /* the greatest distance it was made for */
+    uint32_t blocks;    /* block tables searched by a probe */
+    uint32_t keys;      /* buckets visited by a probe */
+    uint32_t reserved;  /* 0 */
+} ndd_segment_stats;
+
+/* The size of the segment of n pairs, sorted as ndd_sort_pairs does, for distances up to k; and its bytes, into
+ * `size` of them. NDD_BAD_ARGUMENT when they are not sorted, or the size is another. */
+ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
+                            uint64_t *size);
+ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
+                             uint64_t note, uint8_t *bytes, uint64_t size);
+
+/* Opens a segment: its bytes, at an address that is a multiple of 8, must stay as they are until
+ * ..._close, which leaves them to the caller. Every byte is read and every rule is proven first;
+ * what is cut, altered or of another format or version is refused with the matching status, and
+ * *reason (static) says what was found. */
+ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **segment,
+                            const char **reason);
+void ndd_segment_close(ndd_segment *segment);
+void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats);
+
+/* As ndd_table_probe, for any k up to that of the segment, else NDD_BAD_DISTANCE. */
+ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
+                             uint64_t limit, ndd_answer *answer);
+
+/* As ndd_table_has and ndd_table_list. */
+void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
+                     size_t n, uint8_t *found);
+void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
+
+/* ------------------------------------------------------------------------------- all pairs */
+
+/* Pairs of fingerprints, 2 numbers each. */
+typedef struct ndd_pairs ndd_pairs;
+
+ndd_status ndd_pairs_open(ndd_pairs **pairs);
+void ndd_pairs_close(ndd_pairs *pairs);
+
+/* All pairs (a, b) of n values that lie within k of each other: a < b, each pair once, sorted; a
+ * value that occurs more than once gives (a, a) once. */
+ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs *pairs);
+
+/* The pairs found last: *count pairs at *values, 2 * count numbers; the memory is the handle's. */
+void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *count);
+
+/* Connected components of the graph of those pairs: labels[i] is the smallest index of a value in
+ * the component of values[i]. Components chain: two members may lie further apart than k. */
+ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
+
+/* The same in parts, for several threads or less memory. ndd_distinct sorts n values, moves one of
+ * each to the front, *distinct of them, and gives (x, x) for each that occurred more than once. */
+ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct);
+
+/* Up to `capacity` masks such that two values within k are equal under at least one of them, chosen for
+ * a set of `values` values; *count is how many there are, 0 when comparing all pairs is faster. */
+ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
+                           uint32_t *count);
+
+/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]; with a split
+ * other than 0 only those with a < split <= b. More than `most` are NDD_TOO_LARGE. */
+ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
+                         uint32_t count, uint32_t block, uint64_t split, size_t most,
+                         ndd_pairs *pairs);
+
+/* Merges n sorted runs of counts[i] pairs, which lie side by side, into one of them all. */
+ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
+                           uint64_t *merged);
+
+/* Union-find of n places: connects places[2 * i] with places[2 * i + 1] for each of the pairs. A place's
+ * parent is a smaller one, or itself, as all are in the beginning. ndd_flatten makes it the smallest place
+ * of the cluster. */
+ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
+void ndd_flatten(uint64_t *parents, uint64_t n);
+
+/* ----------------------------------------------------------------------------------- batch */
+
+/*
+ * Many queries, known at once, against a stream of fingerprints that is never held: the batch
+ * problem of Manku, Jain and Das Sarma (WWW 2007), section 3.3, exactly (native/src/bulk/batch.h tells
+ * how). Any number of threads may probe the same queries at once, each with hits of its own.
+ */
+typedef struct ndd_queries ndd_queries;
+
+typedef struct ndd_queries_stats {
+    uint64_t queries;
+    uint64_t bytes;       /* memory held */
+    double passing;       /* share of a uniform stream that passes the filter by chance; 1: no filter */
+    uint32_t k;
+    uint32_t filter_bits; /* of a key of the filter; 0: no filter */
+} ndd_queries_stats;
+
+typedef struct ndd_hit {
+    uint64_t query;    /* index of the query */
+    uint64_t position; /* of the fingerprint in the stream */
+    uint32_t distance;
+    uint32_t reserved; /* 0 */
+} ndd_hit;
+
+/* n queries, fewer than 2^31, repeated ones too. memory is what the filter's bitmaps may
+ * take, in bytes; coarse ones (an eighth at most) and the table of the queries come on top. */
+ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
+                            ndd_queries **queries);
+void ndd_queries_close(ndd_queries *queries);
+void ndd_queries_stats_get(const ndd_queries *queries, ndd_queries_stats *stats);
+
+/* The matches of a piece of the stream; reused from call to call. One thread at a time. */
+typedef struct ndd_hits ndd_hits;
+
+ndd_status ndd_hits_open(ndd_hits **hits);
+void ndd_hits_close(ndd_hits *hits);
+
+/* Finds every pair of a query and one of the next n fingerprints that lie within k of each other;
+ * values[0] has the position `first`. Sorted by position, then distance, then query. The memory is
+ * the handle's and holds until its next use. After an error it holds nothing. */
+ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values, size_t n,
+                             uint64_t first, ndd_hits *hits);
+void ndd_hits_get(const ndd_hits *hits, const ndd_hit **items, uint64_t *count);
+
+/* Numbers first .. first + n - 1 of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
+ * from a seed: spread evenly, all different, any of them at once. For measuring and testing. */
+void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
+
+/* cffi: end */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,192 @@
+"""How much of the package one page of an embedded crawl goes through.
+
+    closure()     (modules, lines) of dedup that are loaded once a default crawl judged a page
+    page_trace()  (calls, files, returns) of dedup's Python code, request -> verdict -> insert
+
+Each runs in a process of its own, so that nothing else is loaded. A page passes the add-on's real
+middlewares, session and store, without a network: `python tests/support/house_trace.py` prints both,
+`--calls` also the calls in their order.
+"""
+
+import asyncio
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+__all__ = ["HEAVY", "Closure", "PageTrace", "closure", "heavy_imports", "page_trace"]
+
+HEAVY = ("aiokafka", "hiredis", "lmdb", "numpy", "redis", "tldextract")
+
+
+class Closure(NamedTuple):
+    """What a default crawl loads of dedup."""
+
+    modules: int
+    lines: int
+
+
+class PageTrace(NamedTuple):
+    """What one page runs of dedup: calls of Python functions, the files they stand in, and how
+    often the way comes back to a file that it had left.
+    """
+
+    calls: int
+    files: int
+    returns: int
+
+
+def closure() -> Closure:
+    """Return what is loaded of dedup once a page of a default crawl was inserted."""
+    return Closure(*_in_process("--closure"))
+
+
+def page_trace() -> PageTrace:
+    """Return what one page of a default crawl runs of dedup, after the first one opened the store."""
+    return PageTrace(*_in_process("--trace"))
+
+
+def heavy_imports(module: str = "dedup.scrapy") -> list[str]:
+    """Return which heavy libraries importing a module loads."""
+    code = (
+        f"import json, sys, {module}; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+def _in_process(what: str) -> list[int]:
+    command = [sys.executable, __file__, what]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    numbers: list[int] = json.loads(done.stdout)
+    return numbers
+
+
+# ------------------------------------------------------------------------ in the traced process
+
+
+class _Calls:
+    """The calls of dedup's functions, in their order, as sys.setprofile tells of them."""
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("dedup")
+        assert spec is not None
+        assert spec.origin is not None
+        self._root = str(Path(spec.origin).parent)
+        self.names: list[tuple[str, str]] = []
+        self._begun: set[int] = set()  # coroutines and generators go on in the frame they began in
+        self._frames: list[FrameType] = []  # kept, so that no identity is used twice
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event != "call" or not file.startswith(self._root) or id(frame) in self._begun:
+            return
+        if frame.f_code.co_name in {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}:
+            return  # no calls in later Pythons
+        self._begun.add(id(frame))
+        self._frames.append(frame)
+        self.names.append((file.removeprefix(self._root).lstrip("/"), frame.f_code.co_qualname))
+
+    def summed(self) -> PageTrace:
+        files = [file for file, _ in self.names]
+        left, returns = {files[0]} if files else set(), 0
+        for before, file in pairwise(files):
+            returns += file != before and file in left
+            left.add(file)
+        return PageTrace(len(files), len(left), returns)
+
+
+def _html(number: int) -> bytes:
+    words = " ".join(f"word{number}x{n}" for n in range(200))
+    links = "".join(f'<a href="/{number}/{n}">link {n}</a>' for n in range(10))
+    return f"<html><body><main><p>{words}</p>{links}</main></body></html>".encode()
+
+
+async def _crawl(folder: str, traced: _Calls) -> None:
+    """Take two pages from their requests to their inserts; the second one is traced."""
+    from scrapy import Request, Spider
+    from scrapy.http import HtmlResponse
+    from scrapy.utils.test import get_crawler
+
+    from dedup.scrapy import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
+
+    class Traced(Spider):
+        name = "traced"
+
+        def parse(self, response: HtmlResponse) -> Any:
+            yield {"url": response.url}
+
+    crawler = get_crawler(Traced, {"DEDUP_PATH": folder})
+    spider = crawler.spider = Traced.from_crawler(crawler)
+    if crawler.stats is None:
+        crawler._apply_settings()
+    before = DownloaderMiddleware.from_crawler(crawler)
+    after = SpiderMiddleware.from_crawler(crawler)
+    CallbackMiddleware.from_crawler(crawler)
+
+    requests = []  # somebody holds them, as Scrapy does
+
+    async def take(number: int) -> None:
+        url = f"http://example.com/{number}"
+        request = Request(url, callback=spider.parse)
+        requests.append(request)
+        before.process_request(request)
+        response = HtmlResponse(url, body=_html(number), encoding="utf-8", request=request)
+        assert await before.process_response(request, response) is response
+        assert request.meta["dedup"]["status"] == "unique"
+        list(after.process_spider_output(response, spider.parse(response)))
+        after.session.commit()
+
+    await take(1)
+    sys.setprofile(traced)
+    try:
+        await take(2)
+    finally:
+        sys.setprofile(None)
+    await after.spider_closed()
+    assert crawler.stats is not None
+    assert crawler.stats.get_value("dedup/inserted") == 2, crawler.stats.get_stats()
+
+
+def _main(what: str) -> None:
+    from scrapy.utils.reactor import install_reactor
+
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    import dedup.scrapy  # noqa: F401
+
+    traced = _Calls()
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_crawl(folder, traced))
+    loaded = {
+        name: file
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "dedup"
+        and (file := getattr(module, "__file__", None))
+        and file.endswith(".py")
+    }
+    lines = {name: len(Path(file).read_text().splitlines()) for name, file in loaded.items()}
+    closed = Closure(len(lines), sum(lines.values()))
+    if what == "--closure":
+        print(json.dumps(closed))
+    elif what == "--trace":
+        print(json.dumps(traced.summed()))
+    else:
+        if what == "--calls":
+            for file, name in traced.names:
+                print(f"{file:40} {name}")
+        if what == "--modules":
+            for name, count in sorted(lines.items()):
+                print(f"{count:6} {name}")
+        print(f"{closed.modules} modules, {closed.lines} lines; importing dedup.scrapy loads")
+        print(f"  {', '.join(heavy_imports()) or 'no heavy library'}")
+        print("one page: {} calls in {} files, {} returns".format(*traced.summed()))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -1,0 +1,1 @@
+"""Programs that a person or make runs: `python tests/support` lists them."""

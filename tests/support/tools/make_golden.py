@@ -1,0 +1,238 @@
+"""Writes the golden numbers: python tests/support make_golden (by hand, after a new recipe).
+
+They come from the oracle, never from the native core, and go to two places: golden/golden.json and
+the section "Golden vectors" of docs/fingerprint-spec.md. A changed number is a new recipe id.
+"""
+
+import hashlib
+import json
+import sys
+from typing import Any
+
+import oracle
+
+RECIPE = "words-0-3"
+SECRETS = ("a secret of this crawl", "Geheimnis ä 秘密")
+TOKENS = (
+    *("", "a", "the", "naïve", "中文", "0123456", "01234567", "012345678", "0123456789abcdef"),
+    *("0123456789abcdefg", "the_quick_brown_fox_jumps_over_the_lazy_dog"),
+)
+SHINGLES = (("the", "quick", "brown"), ("brown", "quick", "the"), ("the", "quick"), ("the",))
+ONE = 0x123456789ABCDEF0
+SIMHASHES: tuple[tuple[str, list[int], list[float] | None], ...] = (
+    ("none", [], None),
+    ("100 times `deadbeef`", [0xDEADBEEF] * 100, None),
+    ("`123456789abcdef0` and its complement", [ONE, ONE ^ (2**64 - 1)], None),
+    ("`abcd`, `bcde`, `cdef`", [0xABCD, 0xBCDE, 0xCDEF], None),
+    ("the same, weights 1, 1, 3", [0xABCD, 0xBCDE, 0xCDEF], [1, 1, 3]),
+    ("`f0`, `0f`, weights 2, 1", [0xF0, 0x0F], [2, 1]),
+    ("`f0`, `0f`, weights 0, 0", [0xF0, 0x0F], [0, 0]),
+    ("`ff00`, `0ff0`, `00ff`, weights 0.5, 0.25, 0.3", [0xFF00, 0x0FF0, 0x00FF], [0.5, 0.25, 0.3]),
+    ("`ffffffffffffffff`, `0`, weights 4294967295, 4294967294", [2**64 - 1, 0], [2**32 - 1, 2**32 - 2]),
+)  # fmt: skip
+TARGETS = (
+    *("/x?b=1&sid=9", "https://host/docs/one.html", "HTTP://host", "//host/a/b?c#d", "./x", "././"),
+    *("?", "?page=2", "?&&a=1&&b&utm_source=x&c=", "/a;jsessionid=1;v=2/b;SID/c?d"),
+    *("/x;jsessionid=1?x=1&PHPSESSID=3", "/a?aspsessionidqqx=1&gclid&_ga=2&_gal=3"),
+    *("/a?x=1&amp;copy=2&copy;=3&lt=4", " /a\n/b\t ", "#top", "", "mailto:a@b", "javascript:x()"),
+    *("ftp:/x", "http:x", "x:y", "/docs/", "/docs/a/../b", "/Docs/x", "/%7ex?Q=%41", "é?ü=ß"),
+    *("/a?b?c&d", "&#x2f;x&#47;y&num;z", "/" + "a" * 3000),
+)
+TEXTS = (
+    "The quick brown fox jumps over the lazy dog",
+    "the QUICK brown fox, jumps: over the lazy DOG!",
+    *("one", "one two", "Привет, мир! Как дела?", "港口的钟又走了", "ساعة الميناء تدور من جديد"),
+    *("นาฬิกาท่าเรือเดินอีกครั้ง", "한국어 문장과 カタカナ"),
+    "soft\u00adhyphen zero\u200bwidth \u0130stanbul 10,000.5 x_y e\u0301 \u00e9",
+    " - ",
+)
+PAGES = {  # file -> its URL and that URL's directory
+    "english.html": ("https://news.example/2026/harbour.html", b"/2026/"),
+    **dict.fromkeys(("chinese.html", "arabic.html", "thai.html", "russian.html"), (None, b"/")),
+    "listing.html": ("https://shop.example/shop/rope/index.html?page=2", b"/shop/rope/"),
+    **dict.fromkeys(("short.html", "markup.html", "webforms.html", "forum.html"), (None, b"/")),
+}
+CHARACTERS = {
+    "unicode": "15.1.0",
+    "sha256": "b33b2d170f28c0e6a0e8e2999eb8d9fc6b06f88b59165640ad8a5dd9b043a8e4",
+    "lines": 141177,
+}  # of the native core: the oracle has the running Python's Unicode
+
+
+def hexadecimal(number: int) -> str:
+    return f"{number:016x}"
+
+
+def key_of(secret: str) -> tuple[oracle.Key, str]:
+    """Return the key and the recipe id that a secret gives (specification, "Secrets")."""
+    digest = hashlib.blake2b(secret.encode(), digest_size=24, person=b"dedup-recipe").digest()
+    key = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
+    return key, f"{RECIPE}.{digest[16:20].hex()}"
+
+
+def shingle(tokens: tuple[str, ...]) -> int:
+    hashes = [oracle.token_hash(token.encode()) for token in tokens] + [0, 0]
+    return oracle.shingle_hash(*hashes[:3])
+
+
+def text_vector(text: str, key: oracle.Key) -> dict[str, Any]:
+    public, keyed = oracle.read_text(text), oracle.read_text(text, key)
+    return {
+        "text": text,
+        "tokens": [word for block in public.blocks for word in block.tokens],
+        "value": hexadecimal(public.value),
+        "check": hexadecimal(public.check),
+        "features": public.features,
+        "keyed_value": hexadecimal(keyed.value),
+        "keyed_check": hexadecimal(keyed.check),
+    }
+
+
+def page_vector(name: str, key: oracle.Key) -> dict[str, Any]:
+    url, directory = PAGES[name]
+    html = (oracle.GOLDEN / name).read_bytes()
+    public = oracle.read_html(html, directory)
+    keyed = oracle.read_html(html, directory, key)
+    hashes = {name: hexadecimal(getattr(public, name)) for name in ("value", "check", "links")}
+    counts = ("features", "link_count", "text_bytes", "data_bytes")
+    return {
+        "file": name,
+        "url": url,
+        **hashes,
+        **{count: getattr(public, count) for count in counts},
+        **{f"keyed_{one}": hexadecimal(getattr(keyed, one)) for one in hashes},
+        "blocks": [[block.weight, " ".join(block.tokens)] for block in public.blocks],
+    }
+
+
+def golden() -> dict[str, Any]:
+    """Return all golden numbers, as golden.json holds them."""
+    keys = {secret: key_of(secret) for secret in SECRETS}
+    key = keys[SECRETS[0]][0]
+    targets = {href: oracle.target_of(href.encode(), b"/docs/") for href in TARGETS}
+    return {
+        "recipe": RECIPE,
+        "secrets": [
+            {"secret": secret, "id": id_, "k0": hexadecimal(k[0]), "k1": hexadecimal(k[1])}
+            for secret, (k, id_) in keys.items()
+        ],
+        "token_hashes": [
+            {
+                "token": token,
+                "public": hexadecimal(oracle.token_hash(token.encode())),
+                "keyed": hexadecimal(oracle.token_hash(token.encode(), key)),
+            }
+            for token in TOKENS
+        ],
+        "shingle_hashes": [{"tokens": list(t), "hash": hexadecimal(shingle(t))} for t in SHINGLES],
+        "simhash": [
+            {
+                "hashes": [hexadecimal(one) for one in hashes],
+                "weights": weights,
+                "value": hexadecimal(oracle.simhash(hashes, weights)),
+            }
+            for _, hashes, weights in SIMHASHES
+        ],
+        "targets": [
+            {"href": href, "directory": "/docs/", "target": target and target.decode()}
+            if target
+            else {"href": href, "directory": "/docs/", "target": None if target is None else ""}
+            for href, target in targets.items()
+        ],
+        "texts": [text_vector(text, key) for text in TEXTS],
+        "pages": [page_vector(name, key) for name in PAGES],
+        "characters": CHARACTERS,
+    }
+
+
+def code(text: str) -> str:
+    return f"`{text}`"
+
+
+def table(*columns: str, rows: list[list[str]]) -> list[str]:
+    lines = [list(columns), ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def quoted(text: str) -> str:
+    return code(json.dumps(text, ensure_ascii="\u00ad" in text))
+
+
+def section(vectors: dict[str, Any]) -> str:
+    """Return the specification's section of golden vectors."""
+    secret, pages = vectors["secrets"][0], vectors["pages"]
+    urls = [page["url"] for page in pages if page["url"]]
+    counts = ("features", "link_count", "text_bytes", "data_bytes")
+    hashes = ("value", "check", "links")
+    lines = [
+        "## Golden vectors",
+        "",
+        "`tests/golden/golden.json` holds all of these and more, `tests/golden/*.html` the pages. Texts stand here as",
+        "JSON writes them; hashes and fingerprints are hexadecimal. `python tests/support make_golden` writes both.",
+        "",
+        f"**Secret** {quoted(secret['secret'])}: id `{secret['id']}`, `k0` = `{secret['k0']}`, "
+        f"`k1` = `{secret['k1']}`. *Keyed*, below, is with it.",
+        "",
+        "**Token hashes**",
+        "",
+    ]
+    rows = [
+        [quoted(v["token"]), code(v["public"]), code(v["keyed"])] for v in vectors["token_hashes"]
+    ]
+    lines += table("token", "public", "keyed", rows=rows)
+    rows = [[quoted(" ".join(v["tokens"])), code(v["hash"])] for v in vectors["shingle_hashes"]]
+    lines += ["**Shingle hashes**", "", *table("tokens", "hash", rows=rows)]
+    named = zip(SIMHASHES, vectors["simhash"], strict=True)
+    rows = [[name, code(vector["value"])] for (name, _, _), vector in named]
+    lines += ["**Simhash**", "", *table("hashes", "value", rows=rows)]
+    rows = [
+        [quoted(v["href"]), "none" if v["target"] is None else quoted(v["target"])]
+        for v in vectors["targets"]
+        if len(v["href"]) < 100
+    ]
+    rows.append(["`/` and 3000 times `a`", "its first 2041 bytes"])
+    lines += ["**Link targets**, where the page's directory is `/docs/`", ""]
+    lines += table("`href`", "target", rows=rows)
+    rows = [
+        [
+            *(quoted(v["text"]), " ".join(map(code, v["tokens"])), str(v["features"])),
+            *(code(v["value"]), code(v["check"])),
+        ]
+        for v in vectors["texts"]
+    ]
+    lines += ["**Plain texts**; the links of each are `0000000000000000`", ""]
+    lines += table("text", "tokens", "`features`", "`value`", "`check`", rows=rows)
+    lines += [
+        f"**Pages** of `tests/golden/`. The URL of `english.html` is `{urls[0]}`, that of `listing.html`",
+        f"`{urls[1]}`; the others have none. Their blocks stand in `golden.json`.",
+        "",
+    ]
+    rows = [
+        [code(page["file"]), *(code(page[h]) for h in hashes), *(str(page[c]) for c in counts)]
+        for page in pages
+    ]
+    lines += table("page", *map(code, (*hashes, *counts)), rows=rows)
+    rows = [[code(page["file"]), *(code(page[f"keyed_{h}"]) for h in hashes)] for page in pages]
+    lines += table("page, keyed", *map(code, hashes), rows=rows)
+    characters = vectors["characters"]
+    lines += [
+        "**Characters.** For every code point from 0 to 10FFFF without surrogates, in order, that is no separator, write",
+        "a line: the code point in at least four lower-case hexadecimal digits, a space, its class (`word`, `spaceless`",
+        "or `ignored`), a space, its lower case in the same form (for classes other than `word` the code point itself), a",
+        f"line feed. These are {characters['lines']} lines, and SHA-256 of them is",
+        f"`{characters['sha256']}`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    vectors = golden()
+    text = json.dumps(vectors, ensure_ascii=False, indent=1) + "\n"
+    (oracle.GOLDEN / "golden.json").write_text(text, encoding="utf-8")
+    head = oracle.SPECIFICATION.read_text("utf-8").split("## Golden vectors\n")[0]
+    oracle.SPECIFICATION.write_text(head + section(vectors), encoding="utf-8")
+    sys.stdout.write("golden/golden.json and docs/fingerprint-spec.md are written\n")
+
+
+if __name__ == "__main__":
+    main()
