@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.detector import EmbeddedDetector
-from dedup.detector import open_embedded
+from dedup.detector import EmbeddedDetector, open_embedded
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Options, Scope
