@@ -94,7 +94,7 @@ def serve(
     listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
     """
     from dedup.service.core.limits import Config, Limits, parse_address
-    from dedup.service.run import run
+    from dedup.service.table_service import run
     from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 
     if topic is not None and kafka is None:

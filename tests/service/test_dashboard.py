@@ -43,13 +43,11 @@ def seeded(service):
             detector.insert(detector.reserve(page(value, words), key))
         for i in range(COPIES):
             value, words = bits[0] if i < 12 else bits[1]
-            copy = page(value ^ 1 << i, check, links)
+            copy = page(value ^ 1 << i, words)
             verdict = detector.reserve(copy, f"http://copies.example/{i}")
             assert verdict.status == "near_duplicate"
         value, words = bits[1]
-        kept = detector.reserve(
-            page(value ^ 0b111, check, links), "http://kept.example/", exempt="start"
-        )
+        kept = detector.reserve(page(value ^ 0b111, words), "http://kept.example/", exempt="start")
         detector.insert(kept)
     return bits
 

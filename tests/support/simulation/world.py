@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sketches import sketch
+
 from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
 from simulation.log import Log
