@@ -15,11 +15,7 @@ from pathlib import Path
 import hiredis
 from sketches import sketch
 
-<<<<<<< HEAD
 from dedup.model.recipes import NEWEST
-from dedup.service.core.inserts import StoreInserts
-=======
->>>>>>> main
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands

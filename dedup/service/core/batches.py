@@ -30,15 +30,9 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 
 async def probe_in_slices(
     commands: Commands,
-<<<<<<< HEAD
-    detector: Detector | None,
-    values: Array,
-    sketches: Sequence[bytes],
-=======
     detector: EmbeddedDetector | None,
     values: Array,
-    checks: Sequence[int],
->>>>>>> main
+    sketches: Sequence[bytes],
     recipe: str,
 ) -> dict[int, list[Neighbour]]:
     """Do what commands.probe_many() does, in slices. The limit on neighbours is for the whole batch."""

@@ -211,13 +211,8 @@ def asked(request: ProbeRequest | ReserveRequest) -> Asked:
 
 
 def near(neighbour: Neighbour) -> Near:
-<<<<<<< HEAD:dedup/service/http/values.py
-    """Return a neighbour as it goes out."""
-    return Near(neighbour.key, neighbour.distance, neighbour.similarity)
-=======
     """Return a neighbour as it is encoded."""
-    return Near(neighbour.key, neighbour.distance, neighbour.check_distance)
->>>>>>> main:dedup/service/http/json_types.py
+    return Near(neighbour.key, neighbour.distance, neighbour.similarity)
 
 
 def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
