@@ -7,14 +7,17 @@ import subprocess
 import sys
 import textwrap
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 from stores import document, replace, run, spread
 
 import dedup
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
 from dedup.store import Applied, Store, verify_store
 
@@ -174,6 +177,10 @@ def test_damaged_offsets_are_named(tmp_path):
 PAGE = PageFingerprint(spread(5), sketch(77), 9, 300, NEWEST)
 
 
+def replaced(page: PageFingerprint, **fields: object) -> PageFingerprint:
+    return msgspec.structs.replace(page, **fields)
+
+
 def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
     return key, dedup.model.values.Document(key, page, domain, 1.5)
 
@@ -224,8 +231,10 @@ def test_late_duplicates_of_the_log_are_counted(tmp_path):
     """Near, of another key, and no other page by its own word; each of a raced pair once or twice."""
     with dedup.open(tmp_path) as detector:
         near, far = replaced(PAGE, value=PAGE.value ^ 1), replaced(PAGE, value=spread(9))
-        other = replaced(near, identity=10)
+        other = replaced(PAGE, value=PAGE.value ^ 2, identity=10)
         assert detector.apply([applied(PAGE, "a"), applied(far, "b")], {})[1] == 0
         assert detector.apply([applied(near, "c")], {}, judge=False)[1] == 0
         assert detector.apply([applied(near, "c")], {})[1] == 1
         assert detector.apply([applied(other, "d")], {})[1] == 0
+        word_for_word = replaced(near, identity=11)  # its own word counts for nothing then
+        assert detector.apply([applied(word_for_word, "e")], {})[1] == 1
