@@ -101,7 +101,7 @@ def policy_options(command: F) -> F:
     return distance_option()(similarity_option(features(scope(command))))
 
 
-class _Similarity(click.ParamType):
+class _Similarity(click.ParamType[float | str]):
     name = "similarity"
 
     def convert(

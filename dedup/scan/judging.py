@@ -75,9 +75,7 @@ class Judge:
         page = PageFingerprint(
             found.value, found.sketch, found.identity, found.features, self._recipe, found.unread
         )
-        verdict = self._detector.reserve(
-            page, found.key, domain=found.domain, guard=self._identity
-        )
+        verdict = self._detector.reserve(page, found.key, domain=found.domain, guard=self._identity)
         if verdict.token is not None:
             self._detector.insert(verdict)
         return verdict_row(verdict)
