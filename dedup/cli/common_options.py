@@ -105,7 +105,10 @@ class _Similarity(click.ParamType[float | str]):
     name = "similarity"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002  (click's signature)
+        ctx: click.Context | None,  # noqa: ARG002
     ) -> float | str:
         if value in PRESETS:
             return str(value)

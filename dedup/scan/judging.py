@@ -90,7 +90,8 @@ def count_row(summary: Summary, row: Row) -> None:
         case "refetch":
             summary.refetch += 1
         case "near_duplicate":
-            assert row.distance is not None and row.similarity is not None
+            assert row.distance is not None
+            assert row.similarity is not None
             summary.near_duplicate += 1
             _add(summary.distances, row.distance)
             _add(summary.similarities, int(100 * row.similarity))
