@@ -5,7 +5,7 @@
 The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
 which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
 
-When two pages are near-duplicates is in rules.py; how a page is made to last, in inserts.py.
+When two pages are near-duplicates is in rules.py; how a page is made to last, in open_stores.py.
 Detectors of one process that open the same store share it, and the pages in flight with it.
 """
 
@@ -16,9 +16,16 @@ from typing import Any, Self
 import msgspec
 
 from dedup.core.numbers import Numbers, many
-from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdicts
 from dedup.detector.interface import Detector
-from dedup.detector.open_stores import Accepted, OpenStore, give_back
+from dedup.detector.open_stores import (
+    Accepted,
+    OpenStore,
+    Seen,
+    apply_changes,
+    count_late,
+    give_back,
+    insert_verdicts,
+)
 from dedup.detector.reservations import Ending
 from dedup.detector.rules import deciding_here, guarded, near_duplicates
 from dedup.model.errors import UsageError
@@ -129,7 +136,7 @@ class EmbeddedDetector(Detector):
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
         See Detector.reserve(); and for services:
-        token   the reservation's token, if the caller made one that nobody else has; asking again
+        token   the reservation's token, if the caller made a unique one; asking again
                 under a token that is held answers what it was taken for, and takes nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
@@ -181,7 +188,7 @@ class EmbeddedDetector(Detector):
     ) -> tuple[Applied, int]:
         """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
 
-        An event ends those with the same key, value and check, whoever sent it. Returns the counts,
+        An event ends those with the same key, value and check, from any sender. Returns the counts,
         and how many of the documents had an inserted near-duplicate of another key and nothing new
         among their links: pages that raced, at other services say, or were kept by other reasons.
         With judge=False that is not looked into, and 0.
@@ -222,7 +229,7 @@ class EmbeddedDetector(Detector):
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
-        """Write a snapshot of the table if so many documents changed since the last."""
+        """Write a snapshot of the table if at least that many documents changed since the last."""
         self._check_open()
         self._store.snapshot(least)
 

@@ -20,7 +20,7 @@ from dedup.model.names import site_of
 from dedup.model.policy import Options
 from dedup.model.values import Neighbour, PageFingerprint, Verdict
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.commands import (
+from dedup.wire.client.command_codec import (
     Command,
     Commands,
     Kind,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from crawling import wait_for
+from needing import linux_only
 from scanning import (
     mixed,
     records,
@@ -241,6 +242,7 @@ def test_what_was_done_is_not_done_again(tmp_path):
     assert len(judged) < len(PAGES) * 2 // 3
 
 
+@linux_only
 def test_a_killed_scan_leaves_no_process(tmp_path):
     """Its workers end with it."""
     pages = mixed(2000)
