@@ -115,8 +115,7 @@ def test_a_killed_test_run_leaves_no_process(tmp_path):
     """What a run started, and what that started, ends when the run is killed with -9."""
     code = """
         import subprocess, sys, time
-        import house
-import leftovers
+        import leftovers
         leftovers.watch()
         sleeps = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
         subprocess.Popen([sys.executable, "-c", sleeps], start_new_session=True)

@@ -45,7 +45,6 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 FUNCTIONS = {
     "dedup.detector.detector": "site_of",
     "dedup.detector.opening": "agreed_recipe",
-    "dedup.model.policy": "check_namespace",
     "dedup.scrapy.embedded": "open_embedded",
     "dedup.scrapy.middlewares": "forget_copied mark_own own_urls",
     "dedup.scrapy.responses": "document_key",
