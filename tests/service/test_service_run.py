@@ -40,7 +40,7 @@ def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
         service.start()
         with redis.Redis(port=service.port, decode_responses=True) as client:
             found = [probe(client, "d", spread(i)) for i in range(100)]
-            assert found == [[[f"http://a/{i}", 0, 0]] for i in range(100)]
+            assert found == [[[f"http://a/{i}", 0, "1.0000"]] for i in range(100)]
             with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
                 client.execute_command("DEDUP.INSERT", "d", "http://b/", token)
 

@@ -1,7 +1,8 @@
 """A documentation site nobody here wrote, and a copy of part of it in other clothes.
 
 The pages are those of Debian's debian-handbook package, one folder a language. /mirror/ shows the
-first half of the languages again: other banner, date, advertisement, footer, page counter. They are
+first half of the languages again: other banner, date, advertisement, footer, page counter, under the
+same titles. They are
 fetched once into the user's cache folder, never into the repository.
 """
 
@@ -86,8 +87,7 @@ def render(root: Path, path: str, number: int) -> bytes | None:
         f"<p><a href='/mirror/imprint'>Imprint</a></p></div>"
     ).encode()
     html = re.sub(rb"(?i)<body[^>]*>", lambda match: match[0] + banner, html, count=1)
-    html = re.sub(rb"(?i)</body>", lambda match: footer + match[0], html, count=1)
-    return re.sub(rb"<title>", f"<title>Mirror {number}: ".encode(), html, count=1)
+    return re.sub(rb"(?i)</body>", lambda match: footer + match[0], html, count=1)
 
 
 @contextmanager
