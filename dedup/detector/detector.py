@@ -33,6 +33,7 @@ from dedup.model.names import site_of
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.model.values import (
+    SKETCH_BYTES,
     Document,
     Neighbour,
     PageFingerprint,
@@ -369,8 +370,11 @@ class EmbeddedDetector(Detector):
 
     def _check_open(self, page: PageFingerprint | None = None) -> None:
         """Raise if the detector is closed, or a page that is judged is of another recipe."""
-        if page is not None and page.recipe != self.recipe.id:
-            same_recipe(self.recipe.id, page.recipe)
+        if page is not None:
+            if page.recipe != self.recipe.id:
+                same_recipe(self.recipe.id, page.recipe)
+            if len(page.sketch) != SKETCH_BYTES:  # it would be compared with those of other pages
+                raise UsageError(f"a sketch has {SKETCH_BYTES} bytes, not {len(page.sketch)}")
         if self._closed:
             raise UsageError("the detector is closed")
         if self._shared.left:

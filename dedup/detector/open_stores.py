@@ -29,7 +29,7 @@ from dedup.detector.rules import near_duplicates, not_other
 from dedup.model.errors import UsageError
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import Document, Status, Verdict
+from dedup.model.values import SKETCH_BYTES, Document, Status, Verdict
 from dedup.store import Applied, Store
 
 __all__ = [
@@ -169,8 +169,15 @@ def _is_due(shared: OpenStore, verdict: Verdict, recipe: Recipe) -> bool:
         )
     if page.recipe != recipe.id:
         same_recipe(recipe.id, page.recipe)
-    if (page.value | page.identity) >> 64:  # a negative number leaves -1
-        raise UsageError(f"{page} is not allowed: fingerprints are 0 to 2**64 - 1")
+    if (
+        (page.value | page.identity) >> 64  # a negative number leaves -1
+        or len(page.sketch) != SKETCH_BYTES
+        or page.unread
+    ):
+        raise UsageError(
+            f"{page} is not allowed: value and identity are 0 to 2**64 - 1, a sketch has "
+            f"{SKETCH_BYTES} bytes, and an unread page is not stored"
+        )
     held = shared.reservations.get(token)
     if held is not None and (held.key, held.page) != (verdict.key, page):
         raise UsageError(

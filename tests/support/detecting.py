@@ -27,8 +27,8 @@ class Clock:
 
 def page(value: int = 0, differing: int = 0, **fields: object) -> PageFingerprint:
     """A page with these bits of its value, and of its sketch (tests/support/sketches.py), set."""
-    defaults = {"identity": 0, "features": 100, "recipe": RECIPE}
-    return PageFingerprint(value, sketch(differing), **(defaults | fields))
+    defaults = {"sketch": sketch(differing), "identity": 0, "features": 100, "recipe": RECIPE}
+    return PageFingerprint(value, **(defaults | fields))
 
 
 def saying(title: int = 0, canonical: int = 0) -> int:
