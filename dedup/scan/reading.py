@@ -98,10 +98,10 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
         key,
         domain,
         page.value,
-        page.sketch,
-        page.identity,
+        page.check,
+        page.links,
         page.features,
-        page.unread,
+        page.link_count,
     )
 
 

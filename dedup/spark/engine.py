@@ -60,10 +60,10 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
         verdicts = judge_pages(
             found,
             distance=job.distance,
-            similarity=job.similarity,
+            total_distance=job.total_distance,
             min_features=job.min_features,
             scope=job.scope,
-            identity=job.identity,
+            guard=job.guard,
             recipe=recipe,
         )
         _write(job, verdicts, summary)
@@ -150,13 +150,12 @@ def _verdict(row: Row) -> Verdict:
     return Verdict(
         row["key"],
         hex_fingerprint(unsigned(row["value"])) if is_read else None,
-        bytes(row["sketch"]).hex() if is_read else None,
+        hex_fingerprint(unsigned(row["check"])) if is_read else None,
         row["features"],
         row["status"],
         row["reason"],
         row["of"],
         row["distance"],
-        row["similarity"],
-        row["identity"],
+        row["check_distance"],
         row["cluster"],
     )
