@@ -55,7 +55,7 @@ def judge_pages(
     previous  pages that were accepted before (accepted_pages() of yesterday): they come first, and
               get no verdict
     The other arguments are those of dedup.open(). found is used more than once: persist it if it is
-    dear to make.
+    expensive to make.
     """
     known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
     options = Options(

@@ -16,7 +16,7 @@ from dedup.model.events import decode, encode, record_key
 from dedup.model.values import Document, PageFingerprint, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.log.inserts import LogInserts
+from dedup.service.log.log_inserts import LogInserts
 from dedup.wire.shards import Share, merged, partition_of
 
 NS, COUNT = "news", 4

@@ -17,6 +17,7 @@ import fuzzing
 import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
+from needing import linux_only
 from services import RECIPE, Serving
 
 SHORT = {
@@ -224,6 +225,7 @@ def test_a_connection_that_shows_no_token_is_closed(tmp_path):
         assert rest(plain) == b""
 
 
+@linux_only
 def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
     """Who asks and does not read is not answered without end, and is cut off; others are served."""
     client = redis.Redis(port=hasty.port, decode_responses=True)
@@ -377,6 +379,7 @@ def test_many_connections_are_served(tmp_path):
     assert done.stdout == "done\n", done.stderr[-2000:]
 
 
+@linux_only
 def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
     """When the store takes no writes, INSERT is -STORE, what was stored is found, and it recovers."""
     with (

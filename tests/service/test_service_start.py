@@ -11,12 +11,13 @@ import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
 from log_services import VALUE, client, event, ready, serving, until, write_records
-from logs import drained, inserts, log_config, read, remade, write
+from logs import drained, inserts, log_config, reached, read, remade, write
 from logs import until as until_async
 from network import Proxy
 
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log import replica
+from dedup.service.log.lifecycle import Phase
 from dedup.service.log.manifest import read_manifest, write_manifest
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig
@@ -144,6 +145,8 @@ def test_only_stores_with_documents_are_served_before_kafka_answers(
         await view.prepare()
         namespaces.open_all()
         running = asyncio.ensure_future(view.run())
+        if not emptied:
+            assert await reached(view, Phase.RESUMED) is Phase.RESUMED
         status = "connecting" if emptied else "stale"
         await until_async(lambda: view.state().status == status)
         assert view.ready is not emptied

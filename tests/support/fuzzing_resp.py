@@ -14,12 +14,12 @@ from pathlib import Path
 
 import hiredis
 
-from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.resp.connection import Connection
+from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.resp.port import Port
+from dedup.service.resp.resp_connection import Connection
 
 LIMITS = Limits(namespaces=3)
 TOKEN = "the token of it"

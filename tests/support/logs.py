@@ -12,6 +12,7 @@ from pathlib import Path
 from dedup.model.events import decode, encode, record_key
 from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.lifecycle import SERVING, Phase
 from dedup.service.log.replica import Replica
 from dedup.store.transfer import decode_line, export_lines
 from dedup.wire.kafka import KafkaConfig, Reader, Writer, describe_topic, ensure_topic, kafka_config
@@ -131,6 +132,11 @@ async def until(condition, replica: Replica | None = None) -> None:
         await asyncio.sleep(0.02)
 
 
+async def reached(replica: Replica, *phases: Phase) -> Phase:
+    """Wait until a replica is in one of these states, or has ended; leaving following() raises why."""
+    return await asyncio.wait_for(replica.reached(*phases), WAIT_SECONDS)
+
+
 async def until_drained(replica: Replica) -> None:
     """Wait until a replica has applied everything that lies in its log now."""
     ends: dict[int, int] = {}
@@ -151,7 +157,7 @@ async def drained(config: KafkaConfig, path: Path, **options: object) -> dict[st
     """Have a replica apply its log to the end and stop; return what it counted."""
     async with following(config, path, **options) as replica:
         await until_drained(replica)
-        await until(lambda: replica.ready, replica)
+        await reached(replica, *SERVING)
         await until(lambda: replica.cleared, replica)
     return dict(replica.counts)
 

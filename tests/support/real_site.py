@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from needing import lacking
+
 from dedup.lab.demo.fetch import fetched
 
 LANGUAGES = ["en-US", "fr-FR", "es-ES", "ja-JP", "zh-CN", "de-DE", "it-IT", "ru-RU", "pt-BR"]
@@ -31,6 +33,8 @@ def handbook() -> Path:
     for root in (Path("/"), cache / PACKAGE):
         if all((root / FOLDER / language).is_dir() for language in LANGUAGES):
             return root / FOLDER
+    if not shutil.which("apt-get"):
+        lacking(f"apt-get, which fetches Debian's {PACKAGE} package")
     cache.mkdir(parents=True, exist_ok=True)
     making = cache / f"{PACKAGE}.{os.getpid()}"
     making.mkdir()

@@ -39,12 +39,12 @@ RECIPE = "words-0-3"
 _WITH_LIMITS = """
 import msgspec
 from dedup.cli import main
-from dedup.service import run
-serve = run.run
+from dedup.service import table_service
+serve = table_service.run
 def lowered(given, listening):
     limits = msgspec.structs.replace(given.limits, **{})
     serve(msgspec.structs.replace(given, limits=limits), listening)
-run.run = lowered
+table_service.run = lowered
 main()
 """
 

@@ -18,6 +18,7 @@ import numpy as np
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour, PageFingerprint
+from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
@@ -31,8 +32,8 @@ LONGEST_RESERVATION_SECONDS = 86_400.0  # a client's wish is cut to it
 
 _PAIR = Struct(">QQ")
 _THREE = Struct(">QQQ")
-_TOKEN = re.compile(rb"[A-Za-z0-9-]{16,64}")
-_REASON = re.compile(rb"[a-z][a-z_]{0,31}")
+_TOKEN = re.compile(TOKEN_PATTERN.encode())
+_REASON = re.compile(REASON_PATTERN.encode())
 _BREAKS = re.compile(r"[\r\n]+")
 
 

@@ -20,6 +20,7 @@ from logs import log_config
 from dedup.model.events import encode
 from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.lifecycle import SERVING
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
@@ -54,8 +55,7 @@ async def follow(config: KafkaConfig, path: Path, what: str, count: int, **optio
     await replica.prepare()
     views.open_all()
     run = asyncio.ensure_future(replica.run())
-    while not replica.ready:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+    await replica.reached(*SERVING)
     seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     replica.stop()
     await run
