@@ -170,8 +170,8 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
 
 
 async def _work(config: "Config") -> None:
-    from dedup.worker.metrics import Health, Metrics, MetricsServer
-    from dedup.worker.run import Worker
+    from dedup.worker.worker_loop import Worker
+    from dedup.worker.worker_metrics import Health, Metrics, MetricsServer
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

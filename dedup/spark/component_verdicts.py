@@ -56,7 +56,7 @@ def judge_pages(
               get no verdict
     identity  keep pages that are other pages of their site by title or canonical URL
     The other arguments are those of dedup.open(). found is used more than once: persist it if it is
-    dear to make.
+    expensive to make.
     """
     known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
     options = Options(
