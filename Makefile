@@ -65,12 +65,11 @@ test-native: $(VENV)/installed ## the C tests under sanitizers
 	@$(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure --quiet && echo "C tests passed"
 
-test-native-long: $(VENV)/test-tools ## with the thread rule, and a few seconds of fuzzing
+test-native-long: $(VENV)/test-tools ## the same at size, the thread rule, and a few seconds of fuzzing
 	@$(NATIVE_TESTS) -DNDD_QUICK=OFF >/dev/null
 	@$(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/python tests/support make_corpus build/corpus
-	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure \
-		-R 'test_threads|fuzz_'
+	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
 # Kafka's jars, fetched by Maven into the user's cache folder, once.
 kafka: $(VENV)/installed
