@@ -71,6 +71,7 @@ def test_a_crawl_through_shards_keeps_what_one_through_one_service_does(crawls, 
     assert sum(left["four"]) == sum(left["one"]) == found["one"].stat("inserted")
 
 
+@pytest.mark.long
 def test_promise_1_nothing_is_lost_when_a_shard_is_killed_in_a_crawl(kafka, tmp_path):
     """Killed with -9 between two pages and started later: each content is parsed, and remembered."""
     with sharded(tmp_path, kafka, "0-3", "4-7") as shards:
@@ -90,6 +91,7 @@ def test_promise_1_nothing_is_lost_when_a_shard_is_killed_in_a_crawl(kafka, tmp_
     assert set(crawl.faults) <= {"service_unavailable"}
 
 
+@pytest.mark.long
 def test_a_shard_that_is_away_holds_up_no_other(kafka, tmp_path, monkeypatch):
     """Pages that it is to insert wait for it, those of the other shard do not; each is inserted once."""
     monkeypatch.setattr(pending_updates, "BATCH", 2)
