@@ -145,6 +145,15 @@ void ndd_reader_keep_words(ndd_reader *reader, int on);
  * reader's and holds until its next page. */
 ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n);
 
+/* Makes the reader also gather where the links of a page lead: address is the page's URL, n bytes that must
+ * stay until the page was read; NULL: no longer (the default). Plain text has no links. */
+void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
+
+/* The distinct hashes of the targets of the last page's links, in their order: those of its main content and
+ * of its pagination, without session and tracking parameters, and none to the page itself
+ * (native/src/reader/links.c). The memory is the reader's and holds until its next page. */
+ndd_status ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n);
+
 /* ------------------------------------------------------------------------------------- table */
 
 /*

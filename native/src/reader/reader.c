@@ -34,6 +34,8 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     if (n > PAGE_MOST) return NDD_TOO_LARGE;
     scratch_trim(reader);
     reader->tokens.n = reader->blocks.n = 0;
+    reader->links.n = reader->targets.n = 0;
+    reader->open = 0;
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;
