@@ -15,10 +15,9 @@ from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
-from dedup.model.values import PageFingerprint
+from dedup.model.values import SKETCH_BYTES, PageFingerprint
 
 __all__ = [
-    "SKETCH_BYTES",
     "Block",
     "PageReading",
     "distance",
@@ -31,9 +30,6 @@ __all__ = [
     "similarities",
     "similarity",
 ]
-
-
-SKETCH_BYTES: int = lib.NDD_SKETCH_BYTES
 
 
 class PageReading(NamedTuple):
@@ -126,10 +122,12 @@ def main_words(
     return [Block(int(weight), tokens.split(" ")) for weight, tokens in split]
 
 
-def near_duplicate(a: PageFingerprint, b: PageFingerprint, *, same_site: bool = True) -> bool:
+def near_duplicate(
+    a: PageFingerprint, b: PageFingerprint, *, same_site: bool | None = None
+) -> bool:
     """Whether two pages' texts are near-duplicates by their recipe's rule.
 
-    same_site says whether both are of one registrable domain. Raises RecipeMismatch when the
+    same_site says whether both are of one registrable domain; None: it is not known. Raises RecipeMismatch when the
     fingerprints follow different recipes, UsageError for a sketch of another length.
     """
     same_recipe(a.recipe, b.recipe)

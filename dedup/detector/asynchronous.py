@@ -89,11 +89,13 @@ class AsyncEmbeddedDetector(AsyncDetector):
 
     def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         answers: list[Verdict | Exception] = []
-        for page, key, url, exempt in questions:
+        for page, key, url, exempt, guard in questions:
             try:
-                answers.append(self._detector.reserve(page, key, url=url, exempt=exempt))
+                verdict = self._detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
             except Exception as error:
                 answers.append(error)
+            else:
+                answers.append(verdict)
         return answers
 
     def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:

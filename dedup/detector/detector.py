@@ -144,7 +144,6 @@ class EmbeddedDetector(Detector):
         Raises UsageError, too, for a token that was used for something else.
         """
         domain = site_of(key, url, domain)
-        k = self.policy.distance
         with self._shared.lock:
             self._check_open(page)
             now = self._clock()
@@ -158,12 +157,7 @@ class EmbeddedDetector(Detector):
                 return kept_verdict("short", page, key, domain)
             if home and (key in self._store or self._reservations.holds(key, now)):
                 return self._accept("refetch", "", key, page, domain, now, token, home)
-            inserted = in_flight = _NONE
-            if found := self._store.near(page.value, k):
-                inserted = near_duplicates(page, domain, key, found, self.policy)
-            if held_near := self._reservations.near(page.value, k, now):
-                counting = deciding_here(key, home, held_near)
-                in_flight = near_duplicates(page, domain, key, counting, self.policy)
+            inserted, in_flight = self._matches(page, domain, key, now, home)
             if not inserted and not in_flight:
                 return self._accept("unique", "", key, page, domain, now, token, home)
             if guard:
@@ -175,6 +169,18 @@ class EmbeddedDetector(Detector):
         return Verdict(
             status, "", key, of.key, of.distance, of.similarity, of.identity, page, None, domain
         )
+
+    def _matches(
+        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
+    ) -> tuple[list[Neighbour], list[Neighbour]]:
+        """Return the near-duplicates among the inserted pages, and among those in flight."""
+        inserted = in_flight = _NONE
+        if found := self._store.near(page.value, self.policy.distance):
+            inserted = near_duplicates(page, domain, key, found, self.policy)
+        if held_near := self._reservations.near(page.value, self.policy.distance, now):
+            counting = deciding_here(key, home, held_near)
+            in_flight = near_duplicates(page, domain, key, counting, self.policy)
+        return inserted, in_flight
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last. They are one transaction, unless some of them are near each other."""

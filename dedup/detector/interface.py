@@ -25,6 +25,7 @@ class Question(NamedTuple):
     key: str
     url: str | None = None
     exempt: str | None = None
+    guard: bool = True
 
 
 class _Fingerprints(ABC):

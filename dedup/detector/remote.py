@@ -18,7 +18,8 @@ from dedup.detector.interface import AsyncDetector, Question
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Options
-from dedup.model.values import Neighbour, PageFingerprint, Verdict
+from dedup.model.recipes import same_recipe
+from dedup.model.values import Neighbour, PageFingerprint, Verdict, kept_verdict
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.commands import (
     Command,
@@ -94,6 +95,9 @@ class RemoteDetector(AsyncDetector):
         """Judge a page. After ServiceUnavailable keep it, and insert what unjudged() gives."""
         self._check_open()
         domain, token = site_of(key, url, domain), new_token()
+        if page.unread:
+            same_recipe(self.recipe.id, page.recipe)
+            return kept_verdict("unread", page, key, domain)
         command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
         request = Request(command, self._namespace, key, to_all=True, token=token)
         verdict: Verdict | None = None
@@ -114,7 +118,12 @@ class RemoteDetector(AsyncDetector):
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Judge pages, all at once; an exception stands for the page that it happened to."""
         answers = await asyncio.gather(
-            *(self.reserve(page, key, url=url, exempt=why) for page, key, url, why in questions),
+            *(
+                self.reserve(
+                    each.page, each.key, url=each.url, exempt=each.exempt, guard=each.guard
+                )
+                for each in questions
+            ),
             return_exceptions=True,
         )
         for answer in answers:

@@ -172,10 +172,10 @@ class Reservations:
         return None if number is None else self._take_out(number)
 
     def end_same(self, key: str, page: PageFingerprint, ending: Ending) -> None:
-        """End every reservation with this key and the value and check of this page."""
+        """End every reservation with this key and the value and sketch of this page."""
         for number in list(self._keys.get(key, ())):
             held = self._held[number]
-            if (held.page.value, held.page.check) == (page.value, page.check):
+            if (held.page.value, held.page.sketch) == (page.value, page.sketch):
                 self.end(held.token, ending)
 
     def ending(self, token: str) -> Ending | None:

@@ -43,7 +43,7 @@ def near_duplicates(
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
     neighbours = []
     for (other, distance), similarity in zip(others, alike, strict=True):
-        same_site = bool(domain) and other.domain == domain
+        same_site = other.domain == domain if domain and other.domain else None
         fewer = min(page.features, other.page.features)
         if similarity >= policy.least_similarity(fewer, same_site=same_site):
             identity: Identity = "unknown"

@@ -1,8 +1,8 @@
 r"""Insert events: what a record on the log says. No I/O (docs/events.md specifies the record).
 
     record key    <namespace> \x00 <document key>, UTF-8
-    record value  {"v":1,"ns","key","value","check","links","features","link_count","recipe",
-                   "domain","ts"}, or null: the document is forgotten (a tombstone)
+    record value  {"v":1,"ns","key","value","sketch","identity","features","recipe","domain","ts"},
+                   or null: the document is forgotten (a tombstone)
 
 The rule kept here: whatever bytes come in, decode() gives an Event or raises EventInvalid, which
 says what is wrong and where; a record of a version that this release does not know raises
@@ -18,7 +18,7 @@ import msgspec
 
 from dedup.model.errors import EventInvalid
 from dedup.model.names import check_namespace
-from dedup.model.values import Document, PageFingerprint, hex_fingerprint
+from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint, hex_fingerprint
 
 __all__ = [
     "RECORD_BYTES",
@@ -42,6 +42,7 @@ WORD, MOST = 2**64 - 1, 2**63 - 1
 _HEX_DIGITS = frozenset("0123456789abcdef")
 
 _Hex = Annotated[str, msgspec.Meta(min_length=16, max_length=16)]
+_Sketch = Annotated[str, msgspec.Meta(min_length=2 * SKETCH_BYTES, max_length=2 * SKETCH_BYTES)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 
 
@@ -62,10 +63,9 @@ class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     ns: str
     key: str
     value: _Hex
-    check: _Hex
-    links: _Hex
+    sketch: _Sketch
+    identity: _Hex
     features: _Count
-    link_count: _Count
     recipe: str
     domain: str
     ts: Annotated[int, msgspec.Meta(ge=-TIME_LIMIT, le=TIME_LIMIT)]
@@ -88,8 +88,13 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
     UsageError for a namespace that is not one.
     """
     page = document.page
-    words, counts = (page.value, page.check, page.links), (page.features, page.link_count)
-    if min(words + counts) < 0 or max(words) > WORD or max(counts) > MOST:
+    words = (page.value, page.identity)
+    if (
+        min(*words, page.features) < 0
+        or max(words) > WORD
+        or page.features > MOST
+        or len(page.sketch) != SKETCH_BYTES
+    ):
         raise EventInvalid(f"the fingerprint of {document.key[:200]!r} is out of range: {page}")
     key, value = record_key(namespace, document.key), encode_value(namespace, document)
     if len(key) + len(value) > RECORD_BYTES:
@@ -147,10 +152,9 @@ def encode_value(namespace: str, document: Document) -> bytes:
                 namespace,
                 document.key,
                 hex_fingerprint(page.value),
-                hex_fingerprint(page.check),
-                hex_fingerprint(page.links),
+                page.sketch.hex(),
+                hex_fingerprint(page.identity),
                 page.features,
-                page.link_count,
                 page.recipe,
                 document.domain,
                 round(milliseconds) if fits else 0,  # no clock says so; the time decides nothing
@@ -170,16 +174,14 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         if r.v != VERSION:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
-        digits = r.value + r.check + r.links
+        digits = r.value + r.identity + r.sketch
         # int() takes signs, spaces, underscores and capitals too; what was meant has one form
         if not (digits.isascii() and digits.isalnum() and digits.lower() == digits):
             raise ValueError(_wrong_hex(r))
-        words = int(digits, 16)
+        words, sketch = int(digits[:32], 16), bytes.fromhex(r.sketch)
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
-    page = PageFingerprint(
-        words >> 128, words >> 64 & WORD, words & WORD, r.features, r.link_count, r.recipe
-    )
+    page = PageFingerprint(words >> 64, sketch, words & WORD, r.features, r.recipe)
     return r.ns, Document(r.key, page, r.domain, r.ts / 1000)
 
 
@@ -208,10 +210,10 @@ def _invalid(value: bytes, error: Exception) -> EventInvalid:
 
 
 def _wrong_hex(value: _Value) -> str:
-    for name in ("value", "check", "links"):
+    for name in ("value", "identity", "sketch"):
         text = getattr(value, name)
         if not set(text) <= _HEX_DIGITS:
-            return f"{text!r} is not 16 lower-case hex digits - at `$.{name}`"
+            return f"{text!r} is not lower-case hex digits - at `$.{name}`"
     raise AssertionError
 
 

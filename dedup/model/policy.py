@@ -57,13 +57,14 @@ class Policy(msgspec.Struct, frozen=True):
     scope: Scope
     reservation_seconds: float
 
-    def least_similarity(self, features: int, *, same_site: bool) -> float:
+    def least_similarity(self, features: int, *, same_site: bool | None) -> float:
         """Return the similarity from which two pages are near-duplicates, NEVER for none.
 
-        features is that of the page with fewer.
+        features   that of the page with fewer
+        same_site  whether they are of one registrable domain; None: that is not known
         """
         if features >= self.full_features:
-            return self.similarity if same_site else self.similarity_across
+            return self.similarity_across if same_site is False else self.similarity
         return self.similarity_short if same_site and features >= self.min_features else NEVER
 
 
@@ -133,10 +134,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def policy(self, recipe: Recipe) -> Policy:
         """Return the policy in force; what was left open is the recipe's."""
-        paper = self.similarity == "paper"
-        chosen = 0.0 if paper else None if self.similarity in _RECIPES else float(self.similarity)  # type: ignore[arg-type]
+        chosen, distance = _chosen(self.similarity), recipe.distance
+        if self.similarity == "paper":
+            distance = PAPER_DISTANCE
         return Policy(
-            _number(self.distance, PAPER_DISTANCE if paper else recipe.distance),
+            _number(self.distance, distance),
             recipe.similarity if chosen is None else chosen,
             recipe.similarity_across if chosen is None else chosen,
             recipe.similarity_short if chosen is None else max(chosen, recipe.similarity_short),
@@ -147,7 +149,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_RECIPES = (None, "careful")
+def _chosen(similarity: Similarity | None) -> float | None:
+    """Return the least similarity that was chosen; None: the recipe's."""
+    if similarity is None or similarity == "careful":
+        return None
+    return 0.0 if similarity == "paper" else float(similarity)
 
 
 def _number(given: int | None, usual: int) -> int:
@@ -164,7 +170,7 @@ def _check_number(name: str, value: object, low: int, high: int, unit: str) -> N
 
 
 def _check_similarity(value: object) -> None:
-    if value in _RECIPES or value == "paper":
+    if value is None or value in get_args(Preset):
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise UsageError(

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "SKETCH_BYTES",
     "Document",
     "Identity",
     "Neighbour",
@@ -20,6 +21,8 @@ __all__ = [
     "identity_of",
     "kept_verdict",
 ]
+
+SKETCH_BYTES = 33
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]

@@ -1,6 +1,6 @@
 """A verdict outside Python: each form is made, and read, here alone.
 
-reply    [status, token, of, distance, check_distance, reason]: RESP; HTTP, by these names
+reply    [status, token, of, distance, similarity, reason, identity]: RESP; HTTP, by these names
 plain    a dictionary of built-in values: request.meta["dedup"]
 headers  the headers of a Kafka record, without what the verdict has not
 columns  the end of a row in a table of verdicts: dedup scan and Spark
@@ -9,14 +9,16 @@ columns  the end of a row in a table of verdicts: dedup scan and Spark
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
-from dedup.model.values import PageFingerprint, Status, Verdict
+from dedup.model.values import Identity, PageFingerprint, Status, Verdict
 
 __all__ = ["from_reply", "to_columns", "to_headers", "to_plain", "to_reply"]
 
 _STATUSES = frozenset(get_args(Status))
 
-Reply = tuple[Status, str | None, str | None, int | None, int | None, str | None]
-Columns = tuple[Status, str, str | None, int | None, int | None, str]
+_IDENTITIES = frozenset(get_args(Identity))
+
+Reply = tuple[Status, str | None, str | None, int | None, float | None, str | None, Identity | None]
+Columns = tuple[Status, str, str | None, int | None, float | None, Identity | None, str]
 
 
 def to_reply(verdict: Verdict) -> Reply:
@@ -26,8 +28,9 @@ def to_reply(verdict: Verdict) -> Reply:
         verdict.token,
         verdict.of,
         verdict.distance,
-        verdict.check_distance,
+        verdict.similarity,
         verdict.reason or None,
+        verdict.identity,
     )
 
 
@@ -36,9 +39,10 @@ def from_reply(reply: Sequence[Any], page: PageFingerprint, key: str, domain: st
 
     Raises ValueError, TypeError or AttributeError for anything else.
     """
-    status, token, of, distance, check_distance, reason = reply
+    status, token, of, distance, similarity, reason, identity = reply
     text = status.decode()
-    if text not in _STATUSES:
+    said = None if identity is None else identity.decode()
+    if text not in _STATUSES or (said is not None and said not in _IDENTITIES):
         raise ValueError(text)
     return Verdict(
         cast(Status, text),
@@ -46,14 +50,15 @@ def from_reply(reply: Sequence[Any], page: PageFingerprint, key: str, domain: st
         key,
         None if of is None else of.decode(),
         None if distance is None else int(distance),
-        None if check_distance is None else int(check_distance),
+        None if similarity is None else float(similarity),
+        cast("Identity | None", said),
         page,
         None if token is None else token.decode(),
         domain,
     )
 
 
-def to_plain(verdict: Verdict) -> dict[str, str | int | None]:
+def to_plain(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return a verdict as request.meta["dedup"] shows it."""
     return {
         "status": verdict.status,
@@ -61,32 +66,35 @@ def to_plain(verdict: Verdict) -> dict[str, str | int | None]:
         "key": verdict.key,
         "of": verdict.of,
         "distance": verdict.distance,
-        "check_distance": verdict.check_distance,
+        "similarity": verdict.similarity,
+        "identity": verdict.identity,
         "token": verdict.token,
     }
 
 
-def to_headers(verdict: Verdict) -> dict[str, str | int | None]:
+def to_headers(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return the headers that say why a page is where it is."""
-    headers: dict[str, str | int | None] = {"status": verdict.status}
+    headers: dict[str, str | int | float | None] = {"status": verdict.status}
     if verdict.reason:
         headers["reason"] = verdict.reason
     if verdict.of is not None:
         headers |= {
             "of": verdict.of,
             "distance": verdict.distance,
-            "check_distance": verdict.check_distance,
+            "similarity": verdict.similarity,
+            "identity": verdict.identity,
         }
     return headers
 
 
 def to_columns(verdict: Verdict) -> Columns:
-    """Return status, reason, of, distance, check_distance, and the key of the page that stands for it."""
+    """Return status, reason, of, distance, similarity, identity, and the key that stands for the page."""
     return (
         verdict.status,
         verdict.reason,
         verdict.of,
         verdict.distance,
-        verdict.check_distance,
+        verdict.similarity,
+        verdict.identity,
         verdict.of or verdict.key,
     )

@@ -53,7 +53,8 @@ _REASONS = {
     "short": "too few distinct words to be judged",
     "too_large": "larger than DEDUP_MAX_BYTES",
     "data_page": "made of inline data",
-    "new_links": "alike text, but new links, as page 2 of a listing has",
+    "other_title": "alike text, but another page by its title or canonical URL",
+    "unread": "too little of the page was read",
     "no_callback": "robots.txt, media, the shell",
     "in_flight": "a near-duplicate was in flight for too long",
     "dont_dedup": "left out by request.meta",
@@ -157,15 +158,13 @@ def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str
     rows: list[tuple[str, str | int | float]] = [
         ("pages not parsed", found if config.mode == "drop" else 0),
         ("MB not parsed", journal.dropped_bytes / 1e6 if config.mode == "drop" else 0.0),
-        ("links not followed", journal.dropped_links if config.mode != "tag" else 0),
         ("seconds of callbacks saved", found * each if config.mode == "drop" else 0.0),
         ("seconds spent on it", float(counts.get("cpu_seconds", 0.0))),
     ]
     return section(
         "What it saved",
         facts(rows),
-        text="Links are those in the main content of near-duplicates, whether or not they lead to "
-        "pages that are found otherwise. Saved CPU time is estimated: the mean of the callbacks that "
+        text="Saved CPU time is estimated: the mean of the callbacks that "
         "ran, for each page that was not parsed; what lies behind their links comes on top.",
     )
 
@@ -195,7 +194,8 @@ def _group(key: str, group: Group) -> str:
 
 def _example(example: Example) -> str:
     bits = count(example.distance, "bit")
-    name = f"{link(example.url)} ({bits} apart, check {example.check_distance})"
+    alike = f"{round(100 * example.similarity)} % of the word triples alike"
+    name = f"{link(example.url)} ({alike}, {bits} apart)"
     if example.texts is None:
         return f'<p class="pair">{name}</p>'
     shown = two_texts(*example.texts, CONTEXT, names=("the page that was kept", "this page"))

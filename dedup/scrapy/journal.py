@@ -47,9 +47,9 @@ T = TypeVar("T")
 class Example:
     """A near-duplicate: its URL, its distances in bits, and both texts where they were at hand."""
 
-    def __init__(self, url: str, distance: int, check_distance: int) -> None:
+    def __init__(self, url: str, distance: int, similarity: float) -> None:
         """Begin without texts."""
-        self.url, self.distance, self.check_distance = url, distance, check_distance
+        self.url, self.distance, self.similarity = url, distance, similarity
         self.texts: tuple[list[str], list[str], list[Hunk]] | None = None
 
 
@@ -80,7 +80,6 @@ class Journal:
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
         self.dropped_bytes = 0  # of near-duplicates' bodies
-        self.dropped_links = 0  # of their main content
         self.parsed = 0  # pages whose callbacks were timed
         self.parsing_seconds = 0.0  # CPU time of those callbacks
         self.recipe = recipe_of()  # of the pages judged
@@ -99,7 +98,6 @@ class Journal:
             return
         host.near_duplicates += 1
         self.dropped_bytes += len(response.body)
-        self.dropped_links += verdict.page.link_count
         group = self.groups.get(verdict.of or "")
         if group is None:
             if len(self.groups) >= GROUPS:
@@ -107,7 +105,7 @@ class Journal:
             group = self.groups[verdict.of or ""] = Group()
         group.count += 1
         if len(group.examples) < EXAMPLES:
-            example = Example(response.url, verdict.distance or 0, verdict.check_distance or 0)
+            example = Example(response.url, verdict.distance or 0, verdict.similarity or 0.0)
             group.examples.append(example)
             self._compare(example, verdict, response, recipe)
 

@@ -39,8 +39,8 @@ class NearDuplicate(IgnoreRequest):
         """Keep the verdict and put it into words."""
         self.verdict = verdict
         super().__init__(
-            f"near-duplicate of {verdict.of} "
-            f"(distance {verdict.distance}, check {verdict.check_distance})"
+            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
+            f"triples alike, distance {verdict.distance})"
         )
 
 

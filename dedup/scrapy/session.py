@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, finalize
 
+import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
@@ -25,7 +26,7 @@ from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
 from dedup.model.recipes import Recipe
-from dedup.model.values import Verdict
+from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.embedded import EmbeddedMemory
@@ -106,8 +107,8 @@ class Session:
                 counts.add("exempt/data_page")
                 request.meta["dedup"] = {"status": "exempt", "reason": "data_page"}
                 return None
-            page, key, url = reading.fingerprint, key_of(request), response.url
-            guard = "new_links" in self.config.exempt
+            page, key, url = self._page(reading), key_of(request), response.url
+            guard = "other_title" in self.config.exempt
             exempt = "start" if is_start(request) and "start" in self.config.exempt else None
             verdict = await detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
             if verdict.of is None:  # as for most pages
@@ -134,6 +135,13 @@ class Session:
                 )
             self._note(namespace, request, response, verdict)
         return verdict
+
+    def _page(self, reading: PageReading) -> PageFingerprint:
+        """Return what is judged of a page; without "unread" in force all of it was read."""
+        page = reading.fingerprint
+        if page.unread and "unread" not in self.config.exempt:
+            return msgspec.structs.replace(page, unread=False)
+        return page
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
         """Return the request's namespace, opened at its first page."""

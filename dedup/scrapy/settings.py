@@ -5,7 +5,7 @@ allowed; one whose libraries are missing disables the add-on and says so.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 from scrapy.exceptions import NotConfigured
@@ -14,7 +14,7 @@ from scrapy.utils.project import inside_project, project_data_dir
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
-from dedup.model.policy import RESERVATION_SECONDS, TIMEOUT_SECONDS, Options, Scope
+from dedup.model.policy import RESERVATION_SECONDS, TIMEOUT_SECONDS, Options, Scope, Similarity
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
@@ -31,7 +31,8 @@ EXEMPTIONS = (
     "short",
     "too_large",
     "data_page",
-    "new_links",
+    "other_title",
+    "unread",
     "no_callback",
 )
 
@@ -88,7 +89,7 @@ def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:
     min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
     return Options(
         distance=_number(settings, "DEDUP_DISTANCE", None, 0, 15),
-        total_distance=_number(settings, "DEDUP_TOTAL_DISTANCE", None, 0, 128),
+        similarity=_similarity(settings),
         # a page without a single word equals every other such page, and is never judged
         min_features=min_features if "short" in exempt else 1,
         scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
@@ -98,6 +99,21 @@ def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:
         ),
         timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", TIMEOUT_SECONDS, least=0.001),
     )
+
+
+def _similarity(settings: BaseSettings) -> Similarity | None:
+    value = settings.get("DEDUP_SIMILARITY")
+    if value is None:
+        return None
+    if value in {"careful", "paper"}:
+        return cast("Similarity", value)
+    try:
+        share = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise _wrong("DEDUP_SIMILARITY", value, "a number from 0.0 to 1.0, careful or paper")
+    return share
 
 
 def _wrong(name: str, value: object, allowed: str) -> UsageError:

@@ -111,21 +111,21 @@ def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     first = answers[home]
     if first is None or len(answers) == 1:
         return first
-    if first.status == "refetch" or (first.status == "exempt" and first.reason != "new_links"):
+    if first.status == "refetch" or (first.status == "exempt" and first.reason != "other_title"):
         return first
     given = [answer for answer in answers.values() if answer is not None]
     dropped = [answer for answer in given if answer.status == "near_duplicate"]
     if dropped:
-        return min(dropped, key=_nearness)
+        return min(dropped, key=_rank)
     if len(given) < len(answers):
         return None
     waiting = [answer for answer in given if answer.status == "pending"]
     if waiting:
-        return min(waiting, key=_nearness)
-    new_links = [answer for answer in given if answer.reason == "new_links"]
-    chosen = new_links[0] if new_links else first
+        return min(waiting, key=_rank)
+    other_title = [answer for answer in given if answer.reason == "other_title"]
+    chosen = other_title[0] if other_title else first
     return msgspec.structs.replace(chosen, token=first.token)
 
 
-def _nearness(verdict: Verdict) -> tuple[int, int, str]:
-    return verdict.distance or 0, verdict.check_distance or 0, verdict.of or ""
+def _rank(verdict: Verdict) -> tuple[float, int, str]:
+    return -(verdict.similarity or 0.0), verdict.distance or 0, verdict.of or ""

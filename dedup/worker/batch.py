@@ -41,8 +41,12 @@ class Reading(msgspec.Struct, frozen=True):
 class Batch:
     """The records of one read. Methods take the numbers that questions() and to_send() gave out."""
 
-    def __init__(self, readings: Sequence[Reading]) -> None:
-        """Start with readings in the order of their offsets, of any partitions."""
+    def __init__(self, readings: Sequence[Reading], *, guard: bool = False) -> None:
+        """Start with readings in the order of their offsets, of any partitions.
+
+        guard keeps pages that are another page of their site by title or canonical URL.
+        """
+        self._guard = guard
         self._readings = readings
         self._undecided: dict[int, None] = {}  # in order, for they are asked about again
         self._outputs: dict[int, Output] = {}  # decided, and not acknowledged
@@ -73,7 +77,9 @@ class Batch:
         for number in self._undecided:
             reading = self._readings[number]
             assert reading.page is not None
-            questions[number] = Question(reading.page, reading.key, reading.url, exempt)
+            questions[number] = Question(
+                reading.page, reading.key, reading.url, exempt, self._guard
+            )
         return questions
 
     def judge(self, number: int, verdict: Verdict) -> None:

@@ -35,6 +35,7 @@ class Config(msgspec.Struct, frozen=True):
     begin                where a group without offsets begins
     path, service        the folder of an embedded store, or the URLs of a table service (commas)
     detector             its namespace, distances, scope and secret
+    identity             keep pages that are another page of their site by title or canonical URL
     wait_seconds         how long a page waits for a near-duplicate that another worker holds
     stop_seconds         how long the batch at hand may take once the worker is told to stop
     stall_seconds        a reader that gets no records for this long, while there are some, is replaced
@@ -54,6 +55,7 @@ class Config(msgspec.Struct, frozen=True):
     path: Path | None = None
     service: str | None = None
     detector: Options = Options()
+    identity: bool = False
     wait_seconds: float = 1.0
     stop_seconds: float = 20.0
     stall_seconds: float = 60.0

@@ -260,7 +260,9 @@ class Worker:
             if epoch != member.epoch:
                 self._progress.at_hand -= len(readings)
                 continue
-            self._settling = asyncio.create_task(self._take(Batch(readings), member))
+            self._settling = asyncio.create_task(
+                self._take(Batch(readings, guard=self._config.identity), member)
+            )
             await asyncio.wait({self._settling})
             if not self._settling.cancelled():
                 self._settling.result()  # raises what must end the worker

@@ -29,7 +29,11 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def probe_in_slices(
-    commands: Commands, detector: Detector | None, values: Array, checks: Sequence[int], recipe: str
+    commands: Commands,
+    detector: Detector | None,
+    values: Array,
+    sketches: Sequence[bytes],
+    recipe: str,
 ) -> dict[int, list[Neighbour]]:
     """Do what commands.probe_many() does. The bound on neighbours holds for the whole."""
     commands.check_batch(len(values))
@@ -37,7 +41,7 @@ async def probe_in_slices(
     count = 0
     async for first in in_slices(range(0, len(values), PROBES)):
         slice_ = slice(first, first + PROBES)
-        part = commands.probe_many(detector, values[slice_], checks[slice_], recipe, None)
+        part = commands.probe_many(detector, values[slice_], sketches[slice_], recipe, None)
         count += sum(map(len, part.values()))
         commands.check_neighbours(count)
         found |= {first + i: near for i, near in part.items()}

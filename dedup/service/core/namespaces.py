@@ -30,7 +30,7 @@ class Asked(msgspec.Struct, frozen=True):
     """What a command asks of the judgement; None leaves it to the recipe."""
 
     distance: int | None = None
-    total_distance: int | None = None
+    similarity: float | None = None
     min_features: int | None = None
     scope: Scope = "global"
     reservation_seconds: float | None = None
@@ -174,7 +174,7 @@ class Namespaces:
         return self._detector(
             name,
             distance=usual if asked.distance is None else asked.distance,
-            total_distance=asked.total_distance,
+            similarity=asked.similarity,
             min_features=asked.min_features,
             scope=asked.scope,
             reservation_seconds=asked.reservation_seconds or self._reservation_seconds,

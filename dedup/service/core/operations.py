@@ -89,34 +89,34 @@ class Commands:
         self,
         detector: Detector | None,
         value: int,
-        check: int,
+        sketch: bytes,
         recipe: str,
         domain: str | None,
-        links: int = 0,
+        identity: int = 0,
     ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page, nearest first, at most 1000.
+        """Return the stored near-duplicates of a page, the most similar first, at most 1000.
 
         detector is what detector() returned.
         """
         if detector is None:
             return []
-        page = PageFingerprint(value, check, links, ANY_FEATURES, 0, recipe)
+        page = PageFingerprint(value, sketch, identity, ANY_FEATURES, recipe)
         return detector.probe(page, domain=domain)
 
     def probe_many(
         self,
         detector: Detector | None,
         values: Numbers,
-        checks: Sequence[int],
+        sketches: Sequence[bytes],
         recipe: str,
         domain: str | None,
     ) -> dict[int, list[Neighbour]]:
         """Probe a batch; return the near-duplicates of those that have any, by index."""
-        self.check_batch(len(checks))
+        self.check_batch(len(sketches))
         if detector is None:
             return {}
         return detector.probe_many(
-            values, checks, recipe, domain=domain, limit=self.limits.neighbours
+            values, sketches, recipe, domain=domain, limit=self.limits.neighbours
         )
 
     def reserve(

@@ -109,18 +109,18 @@ class _Endpoints:
         commands, pages = self._commands, asked.pages
         detector = commands.detector(asked.ns, asked.recipe, values.asked(asked))
         answers: list[list[Neighbour]] = [[] for _ in pages]
-        pairs = [(int(page.value, 16), int(page.check, 16)) for page in pages]
-        if asked.scope == "site":
+        pairs = [(int(page.value, 16), bytes.fromhex(page.sketch)) for page in pages]
+        if asked.scope == "site" or any(page.domain for page in pages):
             count = 0
             async for i, page in in_slices(enumerate(pages)):
                 answers[i] = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
                 count += len(answers[i])
                 commands.check_neighbours(count)
         else:
-            checks = [check for _, check in pairs]
+            sketches = [sketch for _, sketch in pairs]
             array = np.array([value for value, _ in pairs], np.uint64)
             for i, near in (
-                await probe_in_slices(commands, detector, array, checks, asked.recipe)
+                await probe_in_slices(commands, detector, array, sketches, asked.recipe)
             ).items():
                 answers[i] = near
         return values.ProbeAnswer(

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from dedup.model.values import (
     Document,
+    Identity,
     Neighbour,
     PageFingerprint,
     Status,
@@ -34,7 +35,9 @@ ChosenToken = Annotated[
 ]
 RecipeId = Annotated[str, Meta(max_length=64, description="The recipe of the fingerprints.")]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-Bits = Annotated[int, Meta(ge=0, le=128)]
+Bits = Annotated[int, Meta(ge=0, le=64)]
+Sketch = Annotated[str, Meta(pattern="^[0-9a-f]{66}$", description="A sketch: 66 hex digits.")]
+Share = Annotated[float, Meta(ge=0, le=1, description="0 to 1: the share of word triples in both.")]
 
 
 class _In(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,7 +48,7 @@ class ProbedPage(_In, frozen=True):
     """The fingerprint of a page that is only looked up."""
 
     value: Hex
-    check: Hex
+    sketch: Sketch
     domain: Annotated[str, Meta(max_length=256)] = ""
 
 
@@ -56,7 +59,7 @@ class ProbeRequest(_In, frozen=True):
     recipe: RecipeId
     pages: Annotated[list[ProbedPage], Meta(max_length=ITEMS)]
     distance: Bits | None = None
-    total: Bits | None = None
+    similarity: Share | None = None
     scope: Literal["global", "site"] = "global"
     count: Annotated[int, Meta(ge=1)] | None = None
 
@@ -66,10 +69,9 @@ class ReservedPage(_In, frozen=True):
 
     key: Key
     value: Hex
-    check: Hex
-    links: Hex
+    sketch: Sketch
+    identity: Hex
     features: Whole
-    link_count: Whole
     domain: Annotated[str, Meta(max_length=256)] = ""
     exempt: Annotated[str, Meta(pattern="^[a-z][a-z_]{0,31}$")] | None = None
     guard: bool = True
@@ -84,7 +86,7 @@ class ReserveRequest(_In, frozen=True):
     recipe: RecipeId
     pages: Annotated[list[ReservedPage], Meta(max_length=ITEMS)]
     distance: Bits | None = None
-    total: Bits | None = None
+    similarity: Share | None = None
     features: Whole | None = None
     scope: Literal["global", "site"] = "global"
 
@@ -135,15 +137,15 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Near(msgspec.Struct, frozen=True):
-    """A stored near-duplicate; distances in bits."""
+    """A stored near-duplicate: its distance in bits, and the similarity of the texts."""
 
     key: str
     distance: int
-    check_distance: int
+    similarity: Share
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """For each page its stored near-duplicates, nearest first."""
+    """For each page its stored near-duplicates, the most similar first."""
 
     results: list[list[Near]]
 
@@ -155,8 +157,9 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     token: str | None = None
     of: str | None = None
     distance: int | None = None
-    check_distance: int | None = None
+    similarity: Share | None = None
     reason: str | None = None
+    identity: Identity | None = None
     error: Fault | None = None
 
 
@@ -185,10 +188,9 @@ class DocumentAnswer(msgspec.Struct, frozen=True):
     ns: str
     key: str
     value: Hex
-    check: Hex
-    links: Hex
+    sketch: Sketch
+    identity: Hex
     features: int
-    link_count: int
     recipe: str
     domain: str
     inserted_seconds: float
@@ -204,18 +206,23 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 def asked(request: ProbeRequest | ReserveRequest) -> Asked:
     """Return what a request asks of the judgement."""
     features = request.features if isinstance(request, ReserveRequest) else None
-    return Asked(request.distance, request.total, features, request.scope)
+    return Asked(request.distance, request.similarity, features, request.scope)
 
 
 def near(neighbour: Neighbour) -> Near:
     """Return a neighbour as it goes out."""
-    return Near(neighbour.key, neighbour.distance, neighbour.check_distance)
+    return Near(neighbour.key, neighbour.distance, neighbour.similarity)
 
 
 def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
     """Return a page's fingerprint."""
-    values = int(page.value, 16), int(page.check, 16), int(page.links, 16)
-    return PageFingerprint(*values, page.features, page.link_count, recipe)
+    return PageFingerprint(
+        int(page.value, 16),
+        bytes.fromhex(page.sketch),
+        int(page.identity, 16),
+        page.features,
+        recipe,
+    )
 
 
 def judged(verdict: Verdict) -> Judged:
@@ -230,10 +237,9 @@ def document(namespace: str, found: Document) -> DocumentAnswer:
         namespace,
         found.key,
         hex_fingerprint(page.value),
-        hex_fingerprint(page.check),
-        hex_fingerprint(page.links),
+        page.sketch.hex(),
+        hex_fingerprint(page.identity),
         page.features,
-        page.link_count,
         page.recipe,
         found.domain,
         found.inserted_seconds,

@@ -58,27 +58,27 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
 def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     """Carry out one DEDUP.PROBE."""
     plan = plans.of(arguments)
-    value, check = protocol.value_and_check(arguments[2], arguments[3])
+    value, sketch = protocol.value_and_sketch(arguments[2], arguments[3])
     if plan is None:
         return protocol.EMPTY
-    detector, recipe, domain, most, links = plan
-    found = plans.commands.probe(detector, value, check, recipe, domain, links or 0)
-    if links is not None:
-        return protocol.neighbours_with_links(found if most is None else found[:most])
+    detector, recipe, domain, most, identity = plan
+    found = plans.commands.probe(detector, value, sketch, recipe, domain, identity or 0)
+    if identity is not None:
+        return protocol.neighbours_with_identity(found if most is None else found[:most])
     return _neighbours(found, most) if found else protocol.EMPTY
 
 
 def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
-    """Carry out DEDUP.PROBE commands that differ only in value and check."""
+    """Carry out DEDUP.PROBE commands that differ only in value and sketch."""
     plan = plans.of(batch[0])
-    if plan is not None and plan.links is not None:
+    if plan is not None and plan.identity is not None:
         return [probe(plans, arguments) for arguments in batch]
     values = protocol.fingerprints([arguments[2] for arguments in batch])
-    checks = protocol.fingerprints([arguments[3] for arguments in batch])
+    sketches = [protocol.sketch_of(arguments[3]) for arguments in batch]
     answers = [protocol.EMPTY] * len(batch)
     if plan is not None:
         detector, recipe, domain, most, _ = plan
-        found = plans.commands.probe_many(detector, values, checks.tolist(), recipe, domain)
+        found = plans.commands.probe_many(detector, values, sketches, recipe, domain)
         for i, near in found.items():
             answers[i] = _neighbours(near, most)
     return answers
@@ -91,18 +91,19 @@ def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     check_arity(arguments, 5)
     if arguments[2].upper() != b"RECIPE":
-        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
+        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
     head = [word.upper() for word in arguments[4:11]]
     if b"VALUES" not in head:
-        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value check ...")
+        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
     first = 4 + head.index(b"VALUES")
     given = protocol.options("MPROBE", arguments[4:first])
     pairs = arguments[first + 1 :]
     if len(pairs) % 2:
-        raise UsageError("after VALUES come pairs of value and check")
+        raise UsageError("after VALUES come pairs of value and sketch")
     commands, recipe = session.commands, protocol.text(arguments[3], "recipe")
     detector = commands.detector(protocol.text(arguments[1], "namespace"), recipe, given.asked)
-    values, checks = protocol.fingerprints(pairs[::2]), protocol.fingerprints(pairs[1::2])
+    values = protocol.fingerprints(pairs[::2])
+    sketches = [protocol.sketch_of(sketch) for sketch in pairs[1::2]]
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
         answers = [protocol.EMPTY] * len(values)
@@ -111,15 +112,15 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
         return protocol.array(answers)
 
     if len(values) > PROBES:
-        work = probe_in_slices(commands, detector, values, checks.tolist(), recipe)
+        work = probe_in_slices(commands, detector, values, sketches, recipe)
         return Later(asyncio.ensure_future(work), encoded)
-    return encoded(commands.probe_many(detector, values, checks.tolist(), recipe, None))
+    return encoded(commands.probe_many(detector, values, sketches, recipe, None))
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
-    check_arity(arguments, 11)
-    page, domain = protocol.page(arguments[3:11])
-    given, token = protocol.reserve_options(arguments[11:])
+    check_arity(arguments, 10)
+    page, domain = protocol.page(arguments[3:10])
+    given, token = protocol.reserve_options(arguments[10:])
     verdict = session.commands.reserve(
         protocol.text(arguments[1], "namespace"),
         protocol.text(arguments[2], "key"),
@@ -133,13 +134,23 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     )
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
-        return protocol.UNIQUE % (len(verdict.token), verdict.token.encode(), nil, nil, nil, nil)
+        return protocol.UNIQUE % (
+            len(verdict.token),
+            verdict.token.encode(),
+            nil,
+            nil,
+            nil,
+            nil,
+            nil,
+        )
     return protocol.array(
         [
             nil
             if field is None
             else integer(field)
             if isinstance(field, int)
+            else protocol.real(field)
+            if isinstance(field, float)
             else bulk(field.encode())
             for field in to_reply(verdict)
         ]

@@ -9,7 +9,6 @@ import re
 from binascii import Error as NotHex
 from binascii import unhexlify
 from collections.abc import Callable, Sequence
-from struct import Struct
 from typing import Any, Literal
 
 import msgspec
@@ -17,20 +16,18 @@ import numpy as np
 
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
-from dedup.model.values import Neighbour, PageFingerprint
+from dedup.model.values import SKETCH_BYTES, Neighbour, PageFingerprint
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
 
 OK = b"+OK\r\n"
 EMPTY = b"*0\r\n"
-UNIQUE = b"*6\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b"
+UNIQUE = b"*7\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b%b"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
 LONGEST_RESERVATION_SECONDS = 86_400.0  # a client's wish is cut to it
 
-_PAIR = Struct(">QQ")
-_THREE = Struct(">QQQ")
 _TOKEN = re.compile(rb"[A-Za-z0-9-]{16,64}")
 _REASON = re.compile(rb"[a-z][a-z_]{0,31}")
 _BREAKS = re.compile(r"[\r\n]+")
@@ -44,6 +41,11 @@ def bulk(data: bytes) -> bytes:
 def integer(number: int) -> bytes:
     """Return an integer."""
     return b":%d\r\n" % number
+
+
+def real(number: float) -> bytes:
+    """Return a number with four places behind the point, as a bulk string."""
+    return bulk(b"%.4f" % number)
 
 
 def array(parts: Sequence[bytes]) -> bytes:
@@ -66,23 +68,31 @@ def error(code: str, message: str) -> bytes:
 
 
 def neighbours(found: Sequence[Neighbour]) -> bytes:
-    """Return neighbours as an array of [key, distance, check_distance]."""
+    """Return neighbours as an array of [key, distance, similarity]."""
     parts = [b"*%d\r\n" % len(found)]
     for n in found:
-        key = n.key.encode()
+        key, similarity = n.key.encode(), b"%.4f" % n.similarity
         parts.append(
-            b"*3\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(key), key, n.distance, n.check_distance)
+            b"*3\r\n$%d\r\n%b\r\n:%d\r\n$%d\r\n%b\r\n"
+            % (len(key), key, n.distance, len(similarity), similarity)
         )
     return b"".join(parts)
 
 
-def neighbours_with_links(found: Sequence[Neighbour]) -> bytes:
-    """Return neighbours as an array of [key, distance, check_distance, links_distance, domain]."""
-    distances = [(n.distance, n.check_distance, n.links_distance) for n in found]
+def neighbours_with_identity(found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as an array of [key, distance, similarity, identity, domain]."""
     return array(
         [
-            array([bulk(n.key.encode()), *map(integer, bits), bulk(n.domain.encode())])
-            for n, bits in zip(found, distances, strict=True)
+            array(
+                [
+                    bulk(n.key.encode()),
+                    integer(n.distance),
+                    real(n.similarity),
+                    bulk(n.identity.encode()),
+                    bulk(n.domain.encode()),
+                ]
+            )
+            for n in found
         ]
     )
 
@@ -105,16 +115,29 @@ def number(argument: bytes, name: str, greatest: int = 2**32 - 1) -> int:
     raise UsageError(f"{name} {argument[:40]!r} is not allowed: a number in 0 .. {greatest}")
 
 
-def value_and_check(value: bytes, check: bytes) -> tuple[int, int]:
-    """Return two fingerprints, 16 hex digits each."""
-    if len(value) == len(check) == 16:
+def value_and_sketch(value: bytes, sketch: bytes) -> tuple[int, bytes]:
+    """Return a fingerprint, 16 hex digits, and a sketch, 66."""
+    return fingerprint(value, "fingerprint"), sketch_of(sketch)
+
+
+def fingerprint(argument: bytes, name: str) -> int:
+    """Return 64 bits, 16 hex digits."""
+    if len(argument) == 16:
         try:
-            first, second = _PAIR.unpack(unhexlify(value + check))
-            return first, second
+            return int.from_bytes(unhexlify(argument), "big")
         except NotHex:
             pass
-    bad = check if _is_fingerprint(value) else value
-    raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits")
+    raise UsageError(f"{name} {argument[:40]!r} is not allowed: 16 hex digits")
+
+
+def sketch_of(argument: bytes) -> bytes:
+    """Return a sketch, 66 hex digits."""
+    if len(argument) == 2 * SKETCH_BYTES:
+        try:
+            return unhexlify(argument)
+        except NotHex:
+            pass
+    raise UsageError(f"sketch {argument[:80]!r} is not allowed: {2 * SKETCH_BYTES} hex digits")
 
 
 def fingerprints(arguments: Sequence[bytes]) -> Array:
@@ -137,28 +160,20 @@ def _is_fingerprint(argument: bytes) -> bool:
 
 
 def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
-    """Return `value check links features link_count domain RECIPE r` as a page and its domain."""
-    if arguments[6].upper() != b"RECIPE":
+    """Return `value sketch identity features domain RECIPE id` as a page and its domain."""
+    if arguments[5].upper() != b"RECIPE":
         raise UsageError(
-            "a page is `value check links features link_count domain RECIPE id`: RECIPE is missing"
+            "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
         )
-    words = arguments[0], arguments[1], arguments[2]
-    try:
-        if not all(len(word) == 16 for word in words):
-            raise NotHex
-        value, check, links = _THREE.unpack(unhexlify(b"".join(words)))
-    except NotHex:
-        bad = next(word for word in words if not _is_fingerprint(word))
-        raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits") from None
+    value, sketch = value_and_sketch(arguments[0], arguments[1])
     found = PageFingerprint(
         value,
-        check,
-        links,
+        sketch,
+        fingerprint(arguments[2], "identity"),
         number(arguments[3], "features"),
-        number(arguments[4], "link_count"),
-        text(arguments[7], "recipe"),
+        text(arguments[6], "recipe"),
     )
-    return found, text(arguments[5], "domain")
+    return found, text(arguments[4], "domain")
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -169,7 +184,7 @@ class Options(msgspec.Struct, frozen=True):
     count: int | None = None
     exempt: str | None = None
     guard: bool = True
-    links: int | None = None
+    identity: int | None = None
     token: str | None = None
     home: bool = True
 
@@ -183,6 +198,16 @@ def _seconds(argument: bytes) -> float:
     if not seconds >= 0.001:
         raise UsageError(f"SECONDS {argument[:40]!r} is not allowed: a number from 0.001 on")
     return min(seconds, LONGEST_RESERVATION_SECONDS)
+
+
+def _similarity(argument: bytes) -> float:
+    try:
+        similarity = float(argument)
+    except ValueError:
+        similarity = -1.0
+    if not 0 <= similarity <= 1:
+        raise UsageError(f"SIMILARITY {argument[:40]!r} is not allowed: a number from 0 to 1")
+    return similarity
 
 
 def _scope(argument: bytes) -> str:
@@ -212,7 +237,7 @@ def _switch(argument: bytes, name: str) -> bool:
 _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"SCOPE": ("scope", _scope),
     b"DISTANCE": ("distance", lambda argument: number(argument, "DISTANCE", 64)),
-    b"TOTAL": ("total_distance", lambda argument: number(argument, "TOTAL", 128)),
+    b"SIMILARITY": ("similarity", _similarity),
     b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
     b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
     b"EXEMPT": ("exempt", _reason),
@@ -220,7 +245,8 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
     b"TOKEN": ("token", _token),
     b"SECONDS": ("reservation_seconds", _seconds),
-    b"LINKS": ("links", lambda argument: value_and_check(argument, argument)[0]),
+    b"IDENTITY": ("identity", lambda argument: fingerprint(argument, "IDENTITY")),
+    b"DOMAIN": ("domain", lambda argument: text(argument, "DOMAIN")),
 }
 
 OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
@@ -228,9 +254,11 @@ OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
 _ALLOWED: dict[str, frozenset[bytes]] = {
-    "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"TOTAL", b"COUNT", b"LINKS")),
-    "MPROBE": frozenset((b"DISTANCE", b"TOTAL", b"COUNT")),
-    "RESERVE": frozenset(b"SCOPE DISTANCE TOTAL FEATURES SECONDS EXEMPT GUARD TOKEN HOME".split()),
+    "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"SIMILARITY", b"COUNT", b"IDENTITY", b"DOMAIN")),
+    "MPROBE": frozenset((b"DISTANCE", b"SIMILARITY", b"COUNT")),
+    "RESERVE": frozenset(
+        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD TOKEN HOME".split()
+    ),
 }
 
 

@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     recipe: str
     domain: str | None
     most: int | None
-    links: int | None
+    identity: int | None
 
 
 class Session:
@@ -100,14 +100,14 @@ class Plans:
         commands = self.commands
         check_arity(arguments, 6)
         if arguments[4].upper() != b"RECIPE":
-            raise UsageError("DEDUP.PROBE ns value check RECIPE id [options]: RECIPE is missing")
+            raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
         given = protocol.options("PROBE", arguments[6:])
         recipe = protocol.text(arguments[5], "recipe")
         detector = commands.detector(protocol.text(arguments[1], "namespace"), recipe, given.asked)
         if detector is None:
             return None
-        plan = Plan(detector, recipe, given.domain, given.count, given.links)
-        if given.domain is None and given.links is None:  # others are too different to cache
+        plan = Plan(detector, recipe, given.domain, given.count, given.identity)
+        if given.domain is None and given.identity is None:  # others are too different to cache
             if len(self._plans) >= PLANS:
                 self._plans.clear()
             self._plans[arguments[1], *arguments[4:]] = plan

@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.model.values import Document, PageFingerprint
+from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 
 __all__ = [
     "FORMAT",
@@ -36,13 +36,14 @@ __all__ = [
     "wrote",
 ]
 
-FORMAT = 1
+FORMAT = 2  # 1: check and links in place of sketch and identity
 
 Pair = tuple[int, int]  # (document id, value): what a table holds of a document
 
 CHECKSUM_BYTES = 8
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
+_Sketch = Annotated[bytes, msgspec.Meta(min_length=SKETCH_BYTES, max_length=SKETCH_BYTES)]
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -50,10 +51,9 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     domain: str
     inserted_seconds: float
     value: int
-    check: int
-    links: int
+    sketch: _Sketch
+    identity: int
     features: int
-    link_count: int
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -124,10 +124,9 @@ def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> lis
                 document.domain,
                 document.inserted_seconds,
                 page.value,
-                page.check,
-                page.links,
+                page.sketch,
+                page.identity,
                 page.features,
-                page.link_count,
             )
         )
         records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
@@ -140,7 +139,7 @@ def decode_record(document_id: int, record: bytes, recipe: str) -> Document:
     if _checksum(document_id, body) != record[:CHECKSUM_BYTES]:
         raise ValueError("its checksum does not fit")
     r = _decode(body)  # msgspec.DecodeError is a ValueError
-    page = PageFingerprint(r.value, r.check, r.links, r.features, r.link_count, recipe)
+    page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe)
     return Document(r.key, page, r.domain, r.inserted_seconds)
 
 

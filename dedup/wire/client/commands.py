@@ -1,18 +1,25 @@
 """What a detector asks the table service, and what the answers mean (docs/protocol.md). No I/O.
 
-    reserve(page, key) -> DEDUP.RESERVE ns key value check links ... -> [status, token, ...] -> Verdict
+    reserve(page, key) -> DEDUP.RESERVE ns key value sketch ... -> [status, token, ...] -> Verdict
 
 The rule kept here: a detector's namespace and options are in every command, so that the service keeps
 no state of a connection. Only what the caller chose is sent; the rest is the service's default.
 """
 
 import secrets
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import Neighbour, PageFingerprint, Verdict, hex_fingerprint
+from dedup.model.values import (
+    SKETCH_BYTES,
+    Identity,
+    Neighbour,
+    PageFingerprint,
+    Verdict,
+    hex_fingerprint,
+)
 from dedup.model.verdict_forms import from_reply
 
 __all__ = [
@@ -29,6 +36,8 @@ __all__ = [
     "unjudged_verdict",
     "verdict_of",
 ]
+
+_IDENTITIES: dict[str, Identity] = {name: name for name in get_args(Identity)}
 
 Command = tuple[bytes | str | int, ...]
 Kind = Literal["insert", "pin", "release"]
@@ -51,12 +60,12 @@ class Commands:
         self._encoded_namespace = options.namespace.encode()
         self._recipe_id = recipe.id
         self._scope = options.scope
-        self._min_features = options.policy(recipe).min_features
+        self._policy = options.policy(recipe)
         distances: Command = ()
-        if options.distance is not None:
-            distances += (b"DISTANCE", int(options.distance))
-        if options.total_distance is not None:
-            distances += (b"TOTAL", int(options.total_distance))
+        if options.distance is not None or options.similarity == "paper":
+            distances += (b"DISTANCE", self._policy.distance)
+        if options.similarity is not None:
+            distances += (b"SIMILARITY", f"{self._policy.similarity:.4f}")
         self._probe_options = distances
         asked = distances
         if options.scope == "site":
@@ -70,20 +79,22 @@ class Commands:
     def probe(self, page: PageFingerprint, domain: str) -> Command | None:
         """Return the command, or None when it is known that nothing is near."""
         same_recipe(self._recipe_id, page.recipe)
-        if page.features < self._min_features:
+        if page.unread or page.features < self._policy.min_features:
             return None
         command: Command = (
             b"DEDUP.PROBE",
             self._encoded_namespace,
             hex_fingerprint(page.value),
-            hex_fingerprint(page.check),
+            page.sketch.hex(),
             b"RECIPE",
             self._recipe_id,
             *self._probe_options,
             b"COUNT",
             PROBE_COUNT,
-            b"LINKS",
-            hex_fingerprint(page.links),
+            b"IDENTITY",
+            hex_fingerprint(page.identity),
+            b"DOMAIN",
+            domain,
         )
         return (*command, b"SCOPE", b"site", domain) if self._scope == "site" else command
 
@@ -104,10 +115,9 @@ class Commands:
             self._encoded_namespace,
             _encoded(key),
             f"{page.value:016x}",
-            f"{page.check:016x}",
-            f"{page.links:016x}",
+            page.sketch.hex(),
+            f"{page.identity:016x}",
             page.features,
-            page.link_count,
             domain,
             *self._reserve_options,
         )
@@ -136,7 +146,8 @@ class Commands:
         """Return a probe that only asks whether probes can be made."""
         none = hex_fingerprint(0)
         recipe: Command = (b"RECIPE", self._recipe_id)
-        command: Command = (b"DEDUP.PROBE", self._encoded_namespace, none, none, *recipe)
+        sketch = "00" * SKETCH_BYTES
+        command: Command = (b"DEDUP.PROBE", self._encoded_namespace, none, sketch, *recipe)
         return (*command, *self._probe_options, b"COUNT", 1)
 
     def info(self) -> Command:
@@ -159,7 +170,7 @@ def unjudged_verdict(page: PageFingerprint, key: str, domain: str) -> Verdict:
     No service knows its token: insert() reserves the page first.
     """
     token = _FAULT + secrets.token_hex(8)
-    return Verdict("exempt", "fault", key, None, None, None, page, token, domain)
+    return Verdict("exempt", "fault", key, None, None, None, None, page, token, domain)
 
 
 def is_unjudged(verdict: Verdict) -> bool:
@@ -179,10 +190,16 @@ def neighbours_of(reply: Any) -> list[Neighbour]:
     """Return the neighbours in the answer to PROBE. Raises ServiceUnavailable for anything else."""
     try:
         return [
-            Neighbour(key.decode(), int(d), int(check), int(links), domain.decode())
-            for key, d, check, links, domain in reply
+            Neighbour(
+                key.decode(),
+                int(distance),
+                float(similarity),
+                _IDENTITIES[identity.decode()],
+                domain.decode(),
+            )
+            for key, distance, similarity, identity, domain in reply
         ]
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable(reply) from error
 
 

@@ -183,17 +183,17 @@ def verdict_of_all(request: Request, page: PageFingerprint, domain: str) -> Verd
 
 
 def neighbours_of_all(answers: Sequence[list[Neighbour]]) -> list[Neighbour]:
-    """Return the neighbours in several answers, nearest first, each key once, at most 1000."""
+    """Return the neighbours in several answers, the most similar first, each key once, at most 1000."""
     if len(answers) == 1:
         return answers[0]
     nearest: dict[str, Neighbour] = {}
-    for found in sorted((found for answer in answers for found in answer), key=_nearness):
+    for found in sorted((found for answer in answers for found in answer), key=_rank):
         nearest.setdefault(found.key, found)  # a replica may not know yet that it changed
     return list(nearest.values())[:PROBE_COUNT]
 
 
-def _nearness(found: Neighbour) -> tuple[int, int, str]:
-    return found.distance, found.check_distance, found.key
+def _rank(found: Neighbour) -> tuple[float, int, str]:
+    return -found.similarity, found.distance, found.key
 
 
 def facts_of_all(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -293,7 +293,7 @@ async function lookUp() {
     }
     const value = found ? found.value : what.toLowerCase(), check = found ? found.check : "0".repeat(16);
     const probed = await ask("/v1/probe", { ns: namespace, recipe: recipes[namespace], distance: Number($("within").value),
-      total: 128, count: 50, pages: [{ value, check }] });
+      similarity: 0, count: 50, pages: [{ value, sketch }] });
     const near = probed.results[0].filter((n) => !found || n.key !== found.key);
     const parts = found ? [shownDocument(namespace, found)] : [];
     const within = counted(Number($("within").value), "bit"), many = probed.results[0].length === 50 ? "; there may be more" : "";
@@ -305,8 +305,8 @@ async function lookUp() {
     for (const n of near) {
       const other = await documentOf(namespace, n.key);
       if (!other) continue;
-      const check = found ? `, ${n.check_distance} of check` : "";
-      parts.push(made("article", [made("h3", n.key), made("p", [`${counted(n.distance, "bit")}${check}; value `, made("code", other.value)]),
+      const alike = found ? `, ${Math.round(100 * n.similarity)} % of the word triples alike` : "";
+      parts.push(made("article", [made("h3", n.key), made("p", [`${counted(n.distance, "bit")}${alike}; value `, made("code", other.value)]),
         bits(BigInt(`0x${value}`), BigInt(`0x${other.value}`))]));
     }
     shown.replaceChildren(...parts);
@@ -316,7 +316,7 @@ async function lookUp() {
 }
 
 for (let k = 0; k <= 15; k += 1) $("within").append(made("option", counted(k, "bit"), { value: k }));
-$("within").value = 7;
+$("within").value = 8;
 $("look").addEventListener("submit", (event) => { event.preventDefault(); lookUp(); });
 $("access").addEventListener("submit", (event) => {
   event.preventDefault();

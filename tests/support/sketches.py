@@ -1,0 +1,24 @@
+"""Sketches made by hand: how alike two of them are is decided by the bits in which they differ."""
+
+from dedup.core.fingerprint import similarities
+from dedup.model.values import SKETCH_BYTES
+
+__all__ = ["differing", "sketch"]
+
+PLACES = 255  # a text of many shingles, all places taken
+
+
+def sketch(bits: int = 0) -> bytes:
+    """Return the sketch with these of its 256 bits set; sketch(a) and sketch(b) differ in a ^ b."""
+    return bytes([PLACES]) + (bits % 2**256).to_bytes(SKETCH_BYTES - 1, "little")
+
+
+def differing(similarity: float) -> int:
+    """Return bits whose sketch is the least alike to sketch() that is still at least this similar."""
+    found = 0
+    for count in range(256):
+        bits = (1 << count) - 1
+        if similarities(sketch(), [sketch(bits)])[0] < similarity:
+            break
+        found = bits
+    return found
