@@ -262,14 +262,11 @@ void links_settle(struct ndd_reader *reader, uint32_t needed) {
 }
 
 void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n) {
-    reader->keep_links = address != NULL;
     reader->address = address;
     reader->address_length = n;
 }
 
-ndd_status ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n) {
-    if (reader == NULL || links == NULL || n == NULL || !reader->keep_links) return NDD_BAD_ARGUMENT;
+void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n) {
     *links = reader->targets.at;
     *n = reader->targets.n;
-    return NDD_OK;
 }

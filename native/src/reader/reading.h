@@ -75,9 +75,8 @@ struct ndd_reader {
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
-    int keep_links;
     uint32_t open;      /* marks of contexts that do not count on this page (hidden.c, wrappers.c) */
-    const uint8_t *address; /* the page's URL, for its links */
+    const uint8_t *address; /* the page's URL, if its links are asked for */
     size_t address_length;
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
