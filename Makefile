@@ -6,7 +6,7 @@ TEST_FLAGS ?=
 
 # Processes that run tests. They share one Kafka. 0: in this process, one test after the other.
 TEST_PROCESSES ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
+PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
 
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
@@ -20,7 +20,10 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
-.PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-endian \
+# What is run of an installed wheel: the core, recipes and stores.
+WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/model/test_recipes.py tests/store/test_store.py
+
+.PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
 .DELETE_ON_ERROR:
 
@@ -37,16 +40,16 @@ test: preflight ## every promise and every part, once: 6 minutes on two cores
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
 	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
 
-test-long: preflight $(VENV)/test-tools ## simulations, kill loops, sizes, brokers in failure, Spark, least versions, the wheel
-	@$(MAKE) --no-print-directory test-native-long
+test-long: preflight test-native-long test-at-size test-spark test-minimum test-pythons ## simulations, kill loops, sizes, brokers in failure, Spark, other versions
+
+test-at-size: $(VENV)/test-tools
 	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
-	@$(MAKE) --no-print-directory test-spark test-minimum
 
 preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist worksteal -m "not long" \
+	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile -m "not long" \
 		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
@@ -83,10 +86,10 @@ dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
 	$(BIN)/abi3audit --strict dist/*.whl
 
 test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
-	$(BIN)/python tests/support installed $(TEST_FLAGS)
+	$(BIN)/python tests/support installed -m "not long" $(TEST_FLAGS)
 
-test-pythons: $(VENV)/test-tools ## the same wheel on every Python >= 3.11 that is found here
-	$(BIN)/python tests/support installed --every-python $(TEST_FLAGS)
+test-pythons: $(VENV)/test-tools ## that wheel on every Python >= 3.11 found here: its core, recipes and stores
+	$(BIN)/python tests/support installed --every-python -m "not long" $(WHEEL_TESTS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ The rules kept here:
 
 import sys
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -18,49 +18,21 @@ from dedup.cli import terminal
 __all__ = ["main"]
 
 
-class _Entry(NamedTuple):
-    """Where a command is found (module, attribute), and its line in the help."""
-
-    module: str
-    attribute: str
-    help: str
-
-
+# Where each command is found, and its line in the help; the function bears the command's name.
 _COMMANDS = {
-    "demo": _Entry(
-        "dedup.lab.commands.demo",
-        "demo",
-        "Crawl a sample site with Scrapy and show what is dropped.",
-    ),
-    "fingerprint": _Entry(
-        "dedup.cli.fingerprint_pages", "fingerprint", "Print the fingerprints of pages."
-    ),
-    "compare": _Entry(
-        "dedup.cli.compare", "compare", "Say whether two pages are near-duplicates, and why."
-    ),
-    "find-all": _Entry(
-        "dedup.cli.find", "find_all", "List all pairs of fingerprints within a distance."
-    ),
-    "find-clusters": _Entry(
-        "dedup.cli.find", "find_clusters", "List the clusters that such pairs connect."
-    ),
-    "scan": _Entry(
-        "dedup.cli.scan", "scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."
-    ),
-    "evaluate": _Entry(
-        "dedup.lab.commands.evaluate", "evaluate", "Measure precision and recall on labelled pages."
-    ),
-    "plan": _Entry("dedup.cli.plan", "plan", "List the table designs for a number of documents."),
-    "worker": _Entry(
-        "dedup.cli.worker", "worker", "Read pages from Kafka and write them on, duplicates apart."
-    ),
-    "serve": _Entry(
-        "dedup.cli.serve", "serve", "Run the table service: one table for many crawlers."
-    ),
-    "bench": _Entry("dedup.lab.commands.bench", "bench", "Measure on this machine, side by side."),
-    "store": _Entry(
-        "dedup.cli.store.store_commands",
-        "store",
+    "demo": ("lab.commands.demo", "Crawl a sample site with Scrapy and show what is dropped."),
+    "fingerprint": ("cli.fingerprint_pages", "Print the fingerprints of pages."),
+    "compare": ("cli.compare", "Say whether two pages are near-duplicates, and why."),
+    "find-all": ("cli.find", "List all pairs of fingerprints within a distance."),
+    "find-clusters": ("cli.find", "List the clusters that such pairs connect."),
+    "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."),
+    "evaluate": ("lab.commands.evaluate", "Measure precision and recall on labelled pages."),
+    "plan": ("cli.plan", "List the table designs for a number of documents."),
+    "worker": ("cli.worker", "Read pages from Kafka and write them on, duplicates apart."),
+    "serve": ("cli.serve", "Run the table service: one table for many crawlers."),
+    "bench": ("lab.commands.bench", "Measure on this machine, side by side."),
+    "store": (
+        "cli.store.store_commands",
         "Look after a store: info, verify, report, export, import ...",
     ),
 }
@@ -83,10 +55,10 @@ class _Commands(click.Group):
         ctx: click.Context,  # noqa: ARG002  (click's signature)
         cmd_name: str,
     ) -> click.Command | None:
-        entry = _COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command = getattr(import_module(entry.module), entry.attribute)
+        module = import_module(f"dedup.{_COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 
@@ -103,7 +75,7 @@ class _Commands(click.Group):
         formatter: click.HelpFormatter,
     ) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Do what click does; of a wrong usage say in two lines what it is, and what to do next."""

@@ -9,6 +9,7 @@ __all__ = [
     "check_html",
     "distance_option",
     "html_option",
+    "identity_option",
     "json_option",
     "page_options",
     "policy_options",
@@ -16,6 +17,7 @@ __all__ = [
     "read_bytes",
     "rounds_option",
     "secret_option",
+    "similarity_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,6 +30,7 @@ class Option(Protocol):
         """Return the command with it."""
 
 
+PRESETS = ("careful", "paper")  # dedup.model.policy has them too
 MAX_DISTANCE = 15  # bits; dedup.core.integers has it too, which help must not wait for
 
 
@@ -95,10 +98,47 @@ def policy_options(command: F) -> F:
         type=click.IntRange(0, 2**32 - 1),
         help="Pages with fewer are exempt; the recipe's.",
     )
-    total = click.option(
-        "--total-distance", type=click.IntRange(0, 128), help="With check; the recipe's."
-    )
-    return distance_option()(total(features(scope(command))))
+    return distance_option()(similarity_option(features(scope(command))))
+
+
+class _Similarity(click.ParamType[float | str]):
+    name = "similarity"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002  (click's signature)
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> float | str:
+        if value in PRESETS:
+            return str(value)
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= 1:
+            self.fail(f"{value!r} is none of {', '.join(PRESETS)} and no number from 0 to 1.")
+        return number
+
+
+def similarity_option(command: F) -> F:
+    """Give a command the option --similarity."""
+    return click.option(
+        "--similarity",
+        type=_Similarity(),
+        metavar="NUMBER|careful|paper",
+        help="Least similarity of two texts, 0 to 1; careful: the recipe's, paper: k = 3, and "
+        "the texts are not compared.",
+    )(command)
+
+
+def identity_option(command: F) -> F:
+    """Give a command the option --identity."""
+    return click.option(
+        "--identity",
+        is_flag=True,
+        help="Keep near-duplicates that are other pages of their site by title or canonical URL.",
+    )(command)
 
 
 def rounds_option(default: int, text: str = "Rounds of each.") -> Option:

@@ -1,9 +1,9 @@
 """`dedup compare`: what two pages are to each other, and why.
 
-    pages -> distances -> the rule that decides -> where the main texts differ
+    pages -> distance, similarity, identity -> the rule that decides -> where the main texts differ
 
-The rule kept here: the answer is that of near_duplicate(); the listing guard, which is the
-detector's, is told beside it.
+The rule kept here: the answer is that of near_duplicate(), on the texts alone; what the two pages say
+of themselves, by title and canonical URL, is told beside it.
 """
 
 import shutil
@@ -16,21 +16,24 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import check_html, html_option, json_option, page_options, read_bytes
-from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate
+from dedup.cli.fingerprint_pages import page_fields
+from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate, similarity
+from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.report.differences import Hunk, differences
-from dedup.model.report.texts import inline, running, side_by_side
-from dedup.model.values import PageFingerprint, hex_fingerprint
+from dedup.model.report.texts import alike, inline, running, side_by_side
+from dedup.model.values import Identity, PageFingerprint, hex_fingerprint, identity_of
 
 __all__ = ["compare"]
 
 HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference
 WIDE = 100  # columns of a terminal from which on texts are shown side by side by default
+TITLE, CANONICAL = 2**32 - 1 << 32, 2**32 - 1  # the halves of PageFingerprint.identity
 
-
-_PAGE_HEADERS = ("", "value", "check", "features", "links", "path")
-_DISTANCE_HEADERS = ("", "bits", "")
+_PAGE_HEADERS = ("", "value", "features", "path")
+_FIGURE_HEADERS = ("", "", "")
+_SITES = {True: "on one site", False: "on two sites", None: "the site not known"}
 
 
 class _Side(NamedTuple):
@@ -40,24 +43,33 @@ class _Side(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What a page B is to a page A; distances are in bits.
+    """What a page B is to a page A; the distance is in bits.
 
-    rule       what speaks against a near-duplicate: short, distance, total_distance, or None
-    new_links  the listing guard keeps B where A was seen before
+    limits    the policy in force; least is the similarity asked of these two
+    rule      what decided: unread, short, distance or similarity
     """
 
-    value: int
-    check: int
-    links: int
+    distance: int
+    similarity: float
+    title: Identity
+    canonical: Identity
+    identity: Identity
+    limits: Policy
+    least: float
     near_duplicate: bool
-    rule: str | None
-    new_links: bool
+    rule: str
 
 
 @click.command(epilog="Example: dedup compare yesterday.html today.html")
 @click.argument("a", type=click.Path())
 @click.argument("b", type=click.Path())
 @page_options
+@click.option(
+    "--one-site/--two-sites",
+    "same_site",
+    default=None,
+    help="The pages are of one registrable domain, or of two. Default: not known, as strict as one.",
+)
 @click.option("--all", "show_all", is_flag=True, help=f"All differences, not the first {HUNKS}.")
 @click.option(
     "--side-by-side/--inline",
@@ -72,6 +84,7 @@ def compare(
     b: str,
     encoding: str | None,
     secret: str | None,
+    same_site: bool | None,
     show_all: bool,
     columns: bool | None,
     page: str | None,
@@ -87,16 +100,16 @@ def compare(
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
     recipe = recipe_of(None, secret)
     side_a, side_b = (_side(path, encoding, recipe) for path in (a, b))
-    result = _judge(side_a.page, side_b.page, recipe)
+    result = _judge(side_a.page, side_b.page, recipe, same_site)
     hunks = differences(side_a.words, side_b.words)
     shown = hunks if show_all else hunks[:HUNKS]
     if page is not None:
-        _write_page(page, side_a, side_b, recipe, result, hunks)
+        _write_page(page, side_a, side_b, result, same_site, hunks)
     if as_json:
-        terminal.out_json(_json(side_a, side_b, recipe, result, hunks, shown))
+        terminal.out_json(_json(side_a, side_b, recipe, result, same_site, hunks, shown))
     if as_json or page == "-":
         return
-    for line in _lines(side_a, side_b, recipe, result):
+    for line in _lines(side_a, side_b, result, same_site):
         terminal.out(line)
     marks = ", [-in A only-] {+in B only+}:" if hunks else ""
     terminal.out(f"{_summary(side_a, side_b, hunks)}{marks}")
@@ -126,46 +139,59 @@ def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
     return _Side(path, page, [token for block in blocks for token in block.tokens])
 
 
-def _judge(a: PageFingerprint, b: PageFingerprint, recipe: Recipe) -> _Result:
-    value, check = distance(a.value, b.value), distance(a.check, b.check)
-    links = distance(a.links, b.links)
-    rule = None
-    if min(a.features, b.features) < recipe.min_features:
+def _judge(
+    a: PageFingerprint, b: PageFingerprint, recipe: Recipe, same_site: bool | None
+) -> _Result:
+    policy = Options().policy(recipe)
+    bits, similar = distance(a.value, b.value), similarity(a, b)
+    least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
+    if a.unread or b.unread:
+        rule = "unread"
+    elif least > 1:
         rule = "short"
-    elif value > recipe.distance:
+    elif bits > policy.distance:
         rule = "distance"
-    elif value + check > recipe.total_distance:
-        rule = "total_distance"
-    new_links = recipe.guarded(b.features, b.link_count) and links > recipe.guard_distance
-    return _Result(value, check, links, near_duplicate(a, b), rule, new_links)
+    else:
+        rule = "similarity"
+    return _Result(
+        bits,
+        similar,
+        identity_of(a.identity & TITLE, b.identity & TITLE),
+        identity_of(a.identity & CANONICAL, b.identity & CANONICAL),
+        identity_of(a.identity, b.identity),
+        policy,
+        least,
+        near_duplicate(a, b, same_site=same_site),
+        rule,
+    )
 
 
 def _json(
-    a: _Side, b: _Side, recipe: Recipe, result: _Result, hunks: list[Hunk], shown: list[Hunk]
+    a: _Side,
+    b: _Side,
+    recipe: Recipe,
+    result: _Result,
+    same_site: bool | None,
+    hunks: list[Hunk],
+    shown: list[Hunk],
 ) -> dict[str, Any]:
     def side(s: _Side) -> dict[str, Any]:
-        numbers = {n: hex_fingerprint(getattr(s.page, n)) for n in ("value", "check", "links")}
-        return {"path": s.path} | msgspec.structs.asdict(s.page) | numbers | {"words": len(s.words)}
+        return {"path": s.path} | page_fields(s.page) | {"words": len(s.words)}
 
+    limits = msgspec.structs.asdict(result.limits)
     return {
         "a": side(a),
         "b": side(b),
         "recipe": recipe.id,
-        "distance": result.value,
-        "check_distance": result.check,
-        "total_distance": result.value + result.check,
-        "links_distance": result.links,
-        "limits": {
-            "distance": recipe.distance,
-            "total_distance": recipe.total_distance,
-            "min_features": recipe.min_features,
-            "guard_links": recipe.guard_links,
-            "guard_features": recipe.guard_features,
-            "guard_distance": recipe.guard_distance,
-        },
+        "same_site": same_site,
+        "distance": result.distance,
+        "similarity": result.similarity,
+        "identity": result.identity,
+        "title": result.title,
+        "canonical": result.canonical,
+        "limits": {name: limits[name] for name in _LIMITS},
         "near_duplicate": result.near_duplicate,
         "rule": result.rule,
-        "new_links": result.new_links,
         "difference_count": len(hunks),
         "differences": [
             {
@@ -179,75 +205,106 @@ def _json(
     }
 
 
-def _lines(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> Iterator[str]:
+_LIMITS = (
+    "distance",
+    "similarity",
+    "similarity_across",
+    "similarity_short",
+    "min_features",
+    "full_features",
+)
+
+
+def _lines(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> Iterator[str]:
     yield terminal.table(_PAGE_HEADERS, _page_rows(a, b))
     yield ""
-    for name, bits, limit in _distance_rows(recipe, result):
-        yield f"{name:<17}  {bits:>3} {'bit ' if bits == 1 else 'bits'}{limit and f'  {limit}'}".rstrip()
+    for name, figure, limit in _figure_rows(result, same_site):
+        yield f"{name:<20}  {figure:<7}{limit and f'  {limit}'}".rstrip()
     yield ""
-    answer, why = _verdict(a, b, recipe, result)
+    answer, why = _verdict(a, b, result, same_site)
     yield f"verdict: {answer} ({why})"
-    yield from _notes(b, result)
+    yield from _notes(result, same_site)
     yield ""
 
 
 def _page_rows(a: _Side, b: _Side) -> list[tuple[str | int, ...]]:
-    rows: list[tuple[str | int, ...]] = []
-    for name, side in (("A", a), ("B", b)):
-        page = side.page
-        value, check = hex_fingerprint(page.value), hex_fingerprint(page.check)
-        rows.append((name, value, check, page.features, page.link_count, side.path))
-    return rows
-
-
-def _distance_rows(recipe: Recipe, result: _Result) -> list[tuple[str, int, str]]:
-    total = result.value + result.check
     return [
-        ("distance of value", result.value, f"near-duplicates up to {recipe.distance}"),
-        ("distance of check", result.check, ""),
-        ("both together", total, f"near-duplicates up to {recipe.total_distance}"),
-        ("distance of links", result.links, f"new links above {recipe.guard_distance}"),
+        (name, hex_fingerprint(side.page.value), side.page.features, side.path)
+        for name, side in (("A", a), ("B", b))
     ]
 
 
-def _verdict(a: _Side, b: _Side, recipe: Recipe, result: _Result) -> tuple[str, str]:
+def _figure_rows(result: _Result, same_site: bool | None) -> list[tuple[str, str, str]]:
+    asked = "" if result.least > 1 else f"near-duplicates from {result.least:.1%}"
+    return [
+        ("distance of value", _bits(result.distance), f"compared up to {result.limits.distance}"),
+        (
+            "word triples alike",
+            f"{_share(result.similarity)} %",
+            asked and f"{asked}, {_SITES[same_site]}",
+        ),
+        ("title", result.title, ""),
+        ("canonical URL", result.canonical, ""),
+    ]
+
+
+def _bits(number: int) -> str:
+    return f"{number} {'bit' if number == 1 else 'bits'}"
+
+
+def _share(similarity: float) -> int:
+    return int(100 * similarity)
+
+
+def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tuple[str, str]:
     """Return the answer, and why."""
-    match result.rule:
-        case "short":
-            name, page = min((("A", a.page), ("B", b.page)), key=lambda side: side[1].features)
-            why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
-            why += f"judged are pages from {recipe.min_features} up"
-        case "distance":
-            why = f"value distance: {result.value} bits, more than {recipe.distance}"
-        case "total_distance":
-            total = result.value + result.check
-            why = f"total distance: {total} bits, more than {recipe.total_distance}"
-        case _:
-            why = f"both distances are within those of the recipe {recipe.id}"
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
+    sides = (("A", a.page), ("B", b.page))
+    match result.rule:
+        case "unread":
+            names = " and ".join(name for name, page in sides if page.unread)
+            why = f"unread: too little of {names} was read to judge it"
+        case "short":
+            name, page = min(sides, key=lambda side: side[1].features)
+            least = result.limits.min_features if same_site else result.limits.full_features
+            why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
+            why += f"judged are pages from {least} up, {_SITES[same_site]}"
+        case "distance":
+            why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
+        case _:
+            under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
+            why = f"similarity: {alike(result.similarity)}{under}"
     return answer, why
 
 
-def _notes(b: _Side, result: _Result) -> Iterator[str]:
-    if result.near_duplicate and result.new_links:
-        links = terminal.count(b.page.link_count, "link")
-        yield f"listing guard: a crawl that has seen A keeps B, whose {links} are new"
+def _notes(result: _Result, same_site: bool | None) -> Iterator[str]:
+    same_text = result.distance == 0 and result.similarity == 1
+    if result.near_duplicate and result.identity == "other" and same_site is not False:
+        what = " and ".join(
+            name
+            for name, said in (("titles", result.title), ("canonical URLs", result.canonical))
+            if said == "other"
+        )
+        if same_text:
+            yield f"the {what} differ, which counts for nothing where the texts are the same"
+        else:
+            yield f"the {what} differ: on one site a crawl keeps B as another page (other_title)"
 
 
 def _write_page(
-    path: str, a: _Side, b: _Side, recipe: Recipe, result: _Result, hunks: list[Hunk]
+    path: str, a: _Side, b: _Side, result: _Result, same_site: bool | None, hunks: list[Hunk]
 ) -> None:
     from dedup.model.report.html import beside, line, page, table, two_texts
 
-    answer, why = _verdict(a, b, recipe, result)
+    answer, why = _verdict(a, b, result, same_site)
     head, *rows = zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)
     text = page(
         f"{a.path} and {b.path}: {answer}",
         [
-            *map(line, [*_notes(b, result), _summary(a, b, hunks)]),
+            *map(line, [*_notes(result, same_site), _summary(a, b, hunks)]),
             beside(
                 table([str(name) for name in head], rows),
-                table(_DISTANCE_HEADERS, _distance_rows(recipe, result)),
+                table(_FIGURE_HEADERS, _figure_rows(result, same_site)),
             ),
             two_texts(a.words, b.words, hunks, CONTEXT, names=(a.path, b.path), whole=True),
         ],

@@ -3,6 +3,8 @@
 The rule kept here: a file that cannot be read is an error, but not the end; the others follow.
 """
 
+from typing import Any
+
 import click
 import msgspec
 
@@ -15,13 +17,13 @@ from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import PageFingerprint, hex_fingerprint
 
-__all__ = ["fingerprint"]
+__all__ = ["fingerprint", "page_fields"]
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
 @page_options
-@click.option("--url", help="Where the page came from; links in its folder then count relative.")
+@click.option("--url", help="Where the page came from; completes a canonical URL that is relative.")
 @click.option("--text", is_flag=True, help="The files are plain text, not HTML.")
 @json_option("A JSON object a line.")
 def fingerprint(
@@ -32,13 +34,13 @@ def fingerprint(
     text: bool,
     as_json: bool,
 ) -> None:
-    """Print value, check, features and path of each page.
+    """Print value, features and path of each page.
 
-    A FILE is an HTML page; without any, or for "-", stdin is read. Value and check are 64-bit
-    fingerprints as 16 hex digits. A file that cannot be read is left out, and the exit code is 1.
+    A FILE is an HTML page; without any, or for "-", stdin is read. The value is a 64-bit
+    fingerprint as 16 hex digits. A file that cannot be read is left out, and the exit code is 1.
     """
     if text and url is not None:
-        raise click.UsageError("--url says where links lead; plain text (--text) has none.")
+        raise click.UsageError("--url completes a canonical URL; plain text (--text) has none.")
     recipe = recipe_of(None, secret)
     failed = False
     for path in files or ("-",):
@@ -51,16 +53,21 @@ def fingerprint(
             failed = True
             continue
         if as_json:
-            numbers = {name: hex_fingerprint(getattr(page, name)) for name in _FINGERPRINTS}
-            terminal.out_json({"path": path} | msgspec.structs.asdict(page) | numbers)
+            terminal.out_json({"path": path} | page_fields(page))
         else:
-            value, check = hex_fingerprint(page.value), hex_fingerprint(page.check)
-            terminal.out(f"{value} {check} {page.features} {path}")
+            terminal.out(f"{hex_fingerprint(page.value)} {page.features} {path}")
     if failed:
         click.get_current_context().exit(1)
 
 
-_FINGERPRINTS = ("value", "check", "links")
+def page_fields(page: PageFingerprint) -> dict[str, Any]:
+    """Return a fingerprint's fields as they are written: numbers and sketch in hex digits."""
+    written = {
+        "value": hex_fingerprint(page.value),
+        "sketch": page.sketch.hex(),
+        "identity": hex_fingerprint(page.identity),
+    }
+    return msgspec.structs.asdict(page) | written
 
 
 def _fingerprint(

@@ -37,7 +37,7 @@ HEADERS = (
 )
 
 
-OF_A_CLUSTER = (
+OF_A_CLUSTER = [
     "rate",
     "cores",
     "copies",
@@ -48,7 +48,7 @@ OF_A_CLUSTER = (
     "room",
     "price",
     "costs",
-)
+]
 
 
 @click.command(

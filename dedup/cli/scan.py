@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option, policy_options, secret_option
+from dedup.cli.common_options import identity_option, json_option, policy_options, secret_option
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ STDOUT = "-"
 @click.option("--url-field", default="url", show_default=True, help="In Parquet and JSONL.")
 @click.option("--html-field", default="html", show_default=True, help="In Parquet and JSONL.")
 @policy_options
-@click.option("--guard/--no-guard", default=True, show_default=True, help="The listing guard.")
+@identity_option
 @click.option(
     "--max-bytes",
     type=click.IntRange(1, 1 << 30),

@@ -7,7 +7,7 @@ could read it.
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -78,22 +78,15 @@ __all__ = ["serve"]
     "--log", "log_form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 def serve(
-    path: Path,
     listen: str,
     http: str,
-    tls_cert: Path | None,
-    tls_key: Path | None,
     kafka: str | None,
     topic: str | None,
-    partitions: str | None,
-    rebuild: bool,
-    host_names: tuple[str, ...],
-    distance: int | None,
-    reservation_seconds: float,
     max_connections: int,
     max_namespaces: int,
     idle_seconds: float,
     log_form: Literal["text", "json"],
+    **options: Any,
 ) -> None:
     """Serve one table to many crawlers: RESP (any Redis client) and HTTP.
 
@@ -101,7 +94,7 @@ def serve(
     listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
     """
     from dedup.service.core.limits import Config, Limits, parse_address
-    from dedup.service.run import run
+    from dedup.service.table_service import run
     from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 
     if topic is not None and kafka is None:
@@ -109,23 +102,16 @@ def serve(
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
-        path=path,
         listen=parse_address(listen),
         http=None if http == "none" else parse_address(http),
-        distance=distance,
-        reservation_seconds=reservation_seconds,
         token=os.environ.get("DEDUP_TOKEN") or None,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        host_names=host_names,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
-        partitions=partitions,
-        rebuild=rebuild,
         limits=Limits(
             connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
         ),
+        **options,
     )
-    secure = "s" if tls_cert else ""
+    secure = "s" if config.tls_cert else ""
 
     def listening(resp: "Address", web: "Address | None") -> None:
         where = {"redis": f"redis{secure}://{resp}"}

@@ -127,8 +127,8 @@ def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> No
     """Read pages from a Kafka topic and write them on, duplicates apart.
 
     Each record goes byte for byte to the unique or the duplicates topic; the headers dedup.status,
-    dedup.reason, dedup.of, dedup.distance and dedup.check_distance say why. Records that are no
-    pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
+    dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity say why. Records that
+    are no pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
     """
     config = _config(kafka, metrics, options)
     set_up_logs(
@@ -170,8 +170,8 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
 
 
 async def _work(config: "Config") -> None:
-    from dedup.worker.metrics import Health, Metrics, MetricsServer
-    from dedup.worker.run import Worker
+    from dedup.worker.worker_loop import Worker
+    from dedup.worker.worker_metrics import Health, Metrics, MetricsServer
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

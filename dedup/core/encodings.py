@@ -56,10 +56,10 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 def as_utf8(html: bytes | str, encoding: str | None) -> tuple[bytes, bool]:
-    """Return a page as UTF-8, and whether that is settled.
+    """Return a page as UTF-8, and whether its encoding is certain.
 
-    Where it is not, nothing speaks for another encoding: the bytes are as they were, and only
-    reading them tells whether they are UTF-8. If not, guessed_utf8() is the next step.
+    If not, nothing declares another encoding: the bytes are returned as they are, and reading them
+    tells whether they are valid UTF-8. If they are not, guessed_utf8() is the next step.
 
     Raises UsageError for an encoding that pages are not written in.
     """
@@ -67,25 +67,27 @@ def as_utf8(html: bytes | str, encoding: str | None) -> tuple[bytes, bool]:
         return html.encode("utf-8", "surrogatepass"), True
     if encoding is None and lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
         return html, False
-    name = _said(html, encoding) or _declared(html) or _shown(html)
+    name = _caller_encoding(html, encoding) or _declared_encoding(html) or _encoding_by_signs(html)
     return (html, False) if name is None else (_decoded(html, name), True)
 
 
 def guessed_utf8(html: bytes) -> bytes:
-    """Return a page as UTF-8 that is not quite that and had nothing else to say in as_utf8().
+    """Return a page as UTF-8 whose bytes are not valid UTF-8, and which as_utf8() left open.
 
-    The bytes as they are, where the page declares UTF-8, or reads as UTF-8 more than it does not.
+    The bytes are returned as they are where the page declares UTF-8, or is mostly valid UTF-8.
     """
-    return _decoded(html, _declared(html) or _guess(html))
+    return _decoded(html, _declared_encoding(html) or _guessed_encoding(html))
 
 
 def plain_text(data: bytes, encoding: str | None) -> str:
     """Return the text of a file that is no page. Raises UsageError as as_utf8() does."""
-    return _text(data, _said(data, encoding) or _guess(data)).removeprefix("\ufeff")
+    return _text(data, _caller_encoding(data, encoding) or _guessed_encoding(data)).removeprefix(
+        "\ufeff"
+    )
 
 
-def _said(data: bytes, encoding: str | None) -> str | None:
-    """Return what the caller says if that is UTF-8, or the byte order mark, or what else he says."""
+def _caller_encoding(data: bytes, encoding: str | None) -> str | None:
+    """Return the caller's encoding if it is UTF-8, else that of the byte order mark, else the caller's."""
     name = (
         None if encoding is None else "utf-8" if encoding == "utf-8" else _page_encoding(encoding)
     )
@@ -94,12 +96,12 @@ def _said(data: bytes, encoding: str | None) -> str | None:
     return name if name == "utf-8" else read_bom(data)[0] or name
 
 
-def _guess(data: bytes) -> str:
+def _guessed_encoding(data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     replaced = text.count("\ufffd")
     valid = len(text) - len(text.encode("ascii", "ignore")) - replaced
     invalid = replaced - data.count("\ufffd".encode())
-    return "utf-8" if valid >= 2 * invalid else _detected(data)
+    return "utf-8" if valid >= 2 * invalid else _detected_encoding(data)
 
 
 def _decoded(html: bytes, name: str) -> bytes:
@@ -123,7 +125,7 @@ def _page_encoding(label: str) -> str | None:
         return None
 
 
-def _declared(html: bytes) -> str | None:
+def _declared_encoding(html: bytes) -> str | None:
     """Return the encoding that a page itself declares in its first 4096 bytes.
 
     What declares UTF-16 or UTF-32 in ASCII is neither: the web takes it for UTF-8.
@@ -133,8 +135,8 @@ def _declared(html: bytes) -> str | None:
     return "utf-8" if name is not None and name.startswith(("utf-16", "utf-32")) else name
 
 
-def _shown(html: bytes) -> str | None:
-    """Return the encoding that shows in bytes which are valid UTF-8, but hardly meant so.
+def _encoding_by_signs(html: bytes) -> str | None:
+    """Return the encoding that the bytes give away although they would be valid UTF-8.
 
     UTF-16 without a mark shows in its first tag, ISO-2022-JP in how it switches to Japanese.
     """
@@ -146,7 +148,7 @@ def _shown(html: bytes) -> str | None:
     return "iso2022_jp" if switches and html.isascii() else None
 
 
-def _detected(html: bytes) -> str:
+def _detected_encoding(html: bytes) -> str:
     """Return the encoding that a sample of a page looks like; no UTF-8."""
     first = _NOT_ASCII.search(html)
     try:

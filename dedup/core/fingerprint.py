@@ -167,8 +167,8 @@ def similarities(sketch: bytes, others: Sequence[bytes]) -> list[float]:
         return []
     joined = b"".join(others)
     if len(sketch) != SKETCH_BYTES or len(joined) != SKETCH_BYTES * len(others):
-        lengths = {len(each) for each in (sketch, *others)} - {SKETCH_BYTES}
-        raise UsageError(f"a sketch has {lengths or 'odd'} bytes; it must have {SKETCH_BYTES}")
+        wrong = next(len(each) for each in (sketch, *others) if len(each) != SKETCH_BYTES)
+        raise UsageError(f"a sketch has {wrong} bytes; it must have {SKETCH_BYTES}")
     found = ffi.new("double[]", len(others))
     lib.ndd_similarities(sketch, joined, len(others), found)
     return list(found)

@@ -1,6 +1,6 @@
 """The binding to the native core, in one place: the library, and status codes turned into exceptions.
 
-Calls release the GIL; the header (native/include/ndd.h) states which may run at once.
+Calls release the GIL; the headers (native/include) state which may run at once.
 """
 
 from dedup._native import ffi, lib

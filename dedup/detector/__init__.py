@@ -4,8 +4,7 @@ interface.py     Detector and AsyncDetector: what every detector does
 detector.py      EmbeddedDetector: probe, reserve, insert, release, the whole of a page's way
 rules.py         which of the pages nearby count
 reservations.py  the pages in flight
-inserts.py       the second phase: pages that were processed become documents
-open_stores.py   each store once in a process, shared by its detectors
+open_stores.py   each store once in a process, shared by its detectors; pages become documents
 asynchronous.py  an embedded detector for an asyncio loop
 remote.py        a detector whose store is a table service's; blocking.py: the same for threads
 opening.py       dedup.open(): a folder or a URL

@@ -1,7 +1,7 @@
 """A detector of a table service for threads: the asynchronous one, on a loop in a thread of its own.
 
-The rule kept here: a call ends when the asynchronous one does, which takes a bounded time; whoever
-interrupts it (KeyboardInterrupt) cancels it. A forked process has no part in the connections of its
+The rule kept here: a call ends when the asynchronous one does, which takes a bounded time; a
+KeyboardInterrupt cancels it. A forked process has no part in the connections of its
 parent: it opens its own with its first call.
 """
 

@@ -5,7 +5,7 @@
 The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
 which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
 
-When two pages are near-duplicates is in rules.py; how a page is made to last, in inserts.py.
+When two pages are near-duplicates is in rules.py; how a page is made to last, in open_stores.py.
 Detectors of one process that open the same store share it, and the pages in flight with it.
 """
 
@@ -16,9 +16,16 @@ from typing import Any, Self
 import msgspec
 
 from dedup.core.numbers import Numbers, many
-from dedup.detector.inserts import Seen, apply_changes, count_late, insert_verdicts
 from dedup.detector.interface import Detector
-from dedup.detector.open_stores import Accepted, OpenStore, give_back
+from dedup.detector.open_stores import (
+    Accepted,
+    OpenStore,
+    Seen,
+    apply_changes,
+    count_late,
+    give_back,
+    insert_verdicts,
+)
 from dedup.detector.reservations import Ending
 from dedup.detector.rules import deciding_here, near_duplicates, not_other
 from dedup.model.errors import UsageError
@@ -26,6 +33,7 @@ from dedup.model.names import site_of
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.model.values import (
+    SKETCH_BYTES,
     Document,
     Neighbour,
     PageFingerprint,
@@ -136,7 +144,7 @@ class EmbeddedDetector(Detector):
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
         See Detector.reserve(); and for services:
-        token   the reservation's token, if the caller made one that nobody else has; asking again
+        token   the reservation's token, if the caller made a unique one; asking again
                 under a token that is held answers what it was taken for, and takes nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
@@ -197,9 +205,10 @@ class EmbeddedDetector(Detector):
     ) -> tuple[Applied, int]:
         """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
 
-        An event ends those with the same key, value and sketch, whoever sent it. Returns the counts,
+        An event ends those with the same key, value and sketch, from any sender. Returns the counts,
         and how many of the documents had an inserted near-duplicate of another key that is not
-        another page by its own word: pages that raced, at other services say, or were kept by other reasons.
+        another page by its own word: pages that raced, at other services say, or were kept by other
+        reasons.
         With judge=False that is not looked into, and 0.
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
@@ -238,7 +247,7 @@ class EmbeddedDetector(Detector):
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
-        """Write a snapshot of the table if so many documents changed since the last."""
+        """Write a snapshot of the table if at least that many documents changed since the last."""
         self._check_open()
         self._store.snapshot(least)
 
@@ -361,8 +370,11 @@ class EmbeddedDetector(Detector):
 
     def _check_open(self, page: PageFingerprint | None = None) -> None:
         """Raise if the detector is closed, or a page that is judged is of another recipe."""
-        if page is not None and page.recipe != self.recipe.id:
-            same_recipe(self.recipe.id, page.recipe)
+        if page is not None:
+            if page.recipe != self.recipe.id:
+                same_recipe(self.recipe.id, page.recipe)
+            if len(page.sketch) != SKETCH_BYTES:  # it would be compared with those of other pages
+                raise UsageError(f"a sketch has {SKETCH_BYTES} bytes, not {len(page.sketch)}")
         if self._closed:
             raise UsageError("the detector is closed")
         if self._shared.left:

@@ -1,25 +1,47 @@
-"""Open stores of this process: each once, shared by the detectors on it, with the pages in flight.
+"""Open stores of this process, each with its pages in flight, and how pages are inserted into it.
 
     take -> a detector's store, reservations and lock -> give_back: the last one closes the store
+    verdicts -> due? -> late? -> documents, in one transaction -> reservations ended
+    changes of the log -> documents, in one transaction -> their reservations ended -> late?
 
-The rule kept here: LMDB forbids a process to open a file twice, and two spiders of one process must see
-each other's pages in flight. So each store is opened once, under its real path. A forked process has
-no part in the stores of its parent.
+The rules kept here:
+  - LMDB forbids a process to open a file twice, and two spiders of one process must see each other's
+    pages in flight. So each store is opened once, under its real path. A forked process has no part
+    in the stores of its parent.
+  - A reservation ends after its document is in the store, never before. A page is late when it was
+    unique, but a near-duplicate of it was inserted since: both stay, and the caller is told.
+    The functions that insert are called with the store's lock held.
 """
 
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, Self, cast
+from typing import NamedTuple, Protocol, Self, cast
+
+import numpy as np
 
 from dedup.detector.reservations import Reservations
-from dedup.model.values import Document
-from dedup.store import Store
+from dedup.detector.rules import near_duplicates, not_other
+from dedup.model.errors import UsageError
+from dedup.model.policy import Policy
+from dedup.model.recipes import Recipe, same_recipe
+from dedup.model.values import SKETCH_BYTES, Document, Status, Verdict
+from dedup.store import Applied, Store
 
-__all__ = ["Accepted", "OpenStore", "give_back", "take"]
+__all__ = [
+    "Accepted",
+    "OpenStore",
+    "Seen",
+    "apply_changes",
+    "count_late",
+    "give_back",
+    "insert_verdicts",
+    "take",
+]
 
 RECENT = 64  # values inserted last that are compared one by one
 
@@ -68,13 +90,148 @@ class OpenStore:
         self._recent.extend(values)
 
     def near_since(self, inserts: int, value: int, k: int) -> bool:
-        """Whether a value inserted since there were so many inserts may be within distance k."""
+        """Whether a value inserted since a given number of inserts may be within distance k."""
         count = self.inserts - inserts
         if count > len(self._recent):
             return True
         newest_first = islice(reversed(self._recent), count)
         return any((value ^ other).bit_count() <= k for other in newest_first)
 
+
+class Seen(NamedTuple):
+    """What a page was when it was reserved, by which policy, and after how many inserts."""
+
+    status: Status
+    reason: str
+    policy: Policy
+    inserts: int
+
+
+def insert_verdicts(
+    shared: OpenStore, verdicts: Sequence[Verdict], recipe: Recipe, policy: Policy
+) -> list[bool]:
+    """Make pages last in their order; return for each whether it is late.
+
+    They are one transaction, unless some of them are near each other: those must see each other in
+    the store. Raises as Detector.insert() does; the first ones may be inserted then.
+    """
+    late: list[bool] = []
+    batch: list[Verdict] = []
+    for verdict in verdicts:
+        if batch and _are_near(verdict, batch, policy.distance):
+            _insert_batch(shared, batch)
+            batch = []
+        due = _is_due(shared, verdict, recipe)
+        late.append(due and verdict.status == "unique" and _is_late(shared, verdict, policy))
+        if due:
+            batch.append(verdict)
+    _insert_batch(shared, batch)
+    return late
+
+
+def apply_changes(
+    shared: OpenStore,
+    changes: Sequence[tuple[str, Document | None]],
+    offsets: Mapping[int, int],
+) -> tuple[Applied, list[Document]]:
+    """Apply changes of the log, and end the reservations whose inserts they are.
+
+    Returns the store's counts, and the documents that are in the store now: of each key the last.
+    """
+    counts = shared.store.apply(changes, offsets)
+    if len(shared.reservations):
+        for key, document in changes:
+            if document is not None:
+                shared.reservations.end_same(key, document.page, "inserted")
+    last = [document for document in dict(changes).values() if document is not None]
+    shared.note_inserted([document.page.value for document in last])
+    return counts, last
+
+
+def count_late(shared: OpenStore, documents: Sequence[Document], policy: Policy) -> int:
+    """Return how many documents have a near-duplicate of another key, that is not another page by title."""
+    if not documents:
+        return 0
+    values = np.array([document.page.value for document in documents], np.uint64)
+    late = 0
+    for i, found in shared.store.near_many(values, policy.distance).items():
+        page, domain, key = documents[i].page, documents[i].domain, documents[i].key
+        late += bool(not_other(near_duplicates(page, domain, key, found, policy)))
+    return late
+
+
+def _is_due(shared: OpenStore, verdict: Verdict, recipe: Recipe) -> bool:
+    """Whether there is something to insert. Raises what insert() raises before it begins."""
+    token, page = verdict.token, verdict.page
+    if token is None:
+        raise UsageError(
+            f"the verdict on {verdict.key!r} ({verdict.status}) has no token: it cannot be inserted"
+        )
+    if page.recipe != recipe.id:
+        same_recipe(recipe.id, page.recipe)
+    if (
+        (page.value | page.identity) >> 64  # a negative number leaves -1
+        or len(page.sketch) != SKETCH_BYTES
+        or page.unread
+    ):
+        raise UsageError(
+            f"{page} is not allowed: value and identity are 0 to 2**64 - 1, a sketch has "
+            f"{SKETCH_BYTES} bytes, and an unread page is not stored"
+        )
+    held = shared.reservations.get(token)
+    if held is not None and (held.key, held.page) != (verdict.key, page):
+        raise UsageError(
+            f"token {token!r} belongs to {held.key!r}, not to this page of {verdict.key!r}"
+        )
+    ending = shared.reservations.ending(token)
+    if ending == "released":
+        raise UsageError(f"{verdict.key!r} was released: reserve it again to insert it")
+    return ending != "inserted"
+
+
+def _are_near(verdict: Verdict, batch: list[Verdict], k: int) -> bool:
+    """Whether a page must see those of a batch in the store before it can be judged."""
+    value = verdict.page.value
+    return any(
+        (value ^ other.page.value).bit_count() <= k or verdict.token == other.token
+        for other in batch
+    )
+
+
+def _is_late(shared: OpenStore, verdict: Verdict, policy: Policy) -> bool:
+    """Whether a near-duplicate of a page that was unique has been inserted since."""
+    page = verdict.page
+    held = shared.reservations.get(verdict.token or "")
+    seen = None if held is None else held.judged
+    if (
+        isinstance(seen, Seen)
+        and seen.status == "unique"
+        and seen.policy is policy
+        # nothing was near when the page was reserved: only what came since can be
+        and not shared.near_since(seen.inserts, page.value, policy.distance)
+    ):
+        return False
+    found = shared.store.near(page.value, policy.distance)
+    alike = near_duplicates(page, verdict.domain, verdict.key, found, policy)
+    return bool(not_other(alike))
+
+
+def _insert_batch(shared: OpenStore, batch: list[Verdict]) -> None:
+    if not batch:
+        return
+    now = time.time()
+    documents = [Document(v.key, v.page, v.domain, now) for v in batch]
+    if len(documents) == 1:
+        shared.store.insert(documents[0])
+    else:
+        shared.store.insert_many(documents)
+    shared.note_inserted([v.page.value for v in batch])
+    for verdict in batch:
+        assert verdict.token is not None
+        shared.reservations.end(verdict.token, "inserted")
+
+
+# ------------------------------------------------------------------ each store once in a process
 
 _stores: dict[str, OpenStore] = {}
 _stores_lock = threading.Lock()
@@ -95,7 +252,7 @@ def take(
 
 
 def give_back(shared: OpenStore) -> None:
-    """Close a store if nobody else has taken it. Raises OSError if the last flush fails."""
+    """Close a store that no other detector has taken. Raises OSError if the last flush fails."""
     with _stores_lock:
         shared.users -= 1
         if not shared.users:

@@ -21,7 +21,7 @@ from dedup.model.policy import Options
 from dedup.model.recipes import same_recipe
 from dedup.model.values import Neighbour, PageFingerprint, Verdict, kept_verdict
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.commands import (
+from dedup.wire.client.command_codec import (
     Command,
     Commands,
     Kind,
@@ -80,7 +80,12 @@ class RemoteDetector(AsyncDetector):
         if command is None:
             self._check_open()
             return []
-        return neighbours_of_all(await self._all(command, neighbours_of))
+        found = neighbours_of_all(await self._all(command, neighbours_of))
+        if page.features >= self.policy.full_features:
+            return found
+        # PROBE does not say how many features the page has: what it answers holds for many
+        least = self.policy.least_similarity(page.features, same_site=True)
+        return [n for n in found if domain and n.domain == domain and n.similarity >= least]
 
     async def reserve(
         self,

@@ -104,7 +104,7 @@ class Reservations:
         token: str | None = None,
         home: bool = True,
     ) -> str:
-        """Take a fingerprint for so many seconds and return the token of the reservation.
+        """Take a fingerprint for some seconds and return the token of the reservation.
 
         A token that is given must be new: neither held nor ended.
         """

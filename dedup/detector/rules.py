@@ -33,7 +33,7 @@ def near_duplicates(
     itself, and left out; in the scope "site" so is what is not of the given domain, and everything
     where that is "".
     """
-    if page.features < policy.min_features:
+    if page.unread or page.features < policy.min_features:
         return []
     others = [
         (other, distance)

@@ -11,6 +11,7 @@ is at most a million bytes.
 """
 
 import math
+import re
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -39,7 +40,7 @@ TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn i
 
 WORD, MOST = 2**64 - 1, 2**63 - 1
 
-_HEX_DIGITS = frozenset("0123456789abcdef")
+_hex_digits = re.compile("[0-9a-f]*").fullmatch
 
 _Hex = Annotated[str, msgspec.Meta(min_length=16, max_length=16)]
 _Sketch = Annotated[str, msgspec.Meta(min_length=2 * SKETCH_BYTES, max_length=2 * SKETCH_BYTES)]
@@ -94,8 +95,11 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
         or max(words) > WORD
         or page.features > MOST
         or len(page.sketch) != SKETCH_BYTES
+        or page.unread
     ):
-        raise EventInvalid(f"the fingerprint of {document.key[:200]!r} is out of range: {page}")
+        raise EventInvalid(
+            f"the fingerprint of {document.key[:200]!r} is unread, or out of range: {page}"
+        )
     key, value = record_key(namespace, document.key), encode_value(namespace, document)
     if len(key) + len(value) > RECORD_BYTES:
         raise EventInvalid(_too_long(len(key) + len(value)))
@@ -176,7 +180,7 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         _known_namespace(r.ns)
         digits = r.value + r.identity + r.sketch
         # int() takes signs, spaces, underscores and capitals too; what was meant has one form
-        if not (digits.isascii() and digits.isalnum() and digits.lower() == digits):
+        if not _hex_digits(digits):
             raise ValueError(_wrong_hex(r))
         words, sketch = int(digits[:32], 16), bytes.fromhex(r.sketch)
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
@@ -212,7 +216,7 @@ def _invalid(value: bytes, error: Exception) -> EventInvalid:
 def _wrong_hex(value: _Value) -> str:
     for name in ("value", "identity", "sketch"):
         text = getattr(value, name)
-        if not set(text) <= _HEX_DIGITS:
+        if not _hex_digits(text):
             return f"{text!r} is not lower-case hex digits - at `$.{name}`"
     raise AssertionError
 

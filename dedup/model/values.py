@@ -27,6 +27,8 @@ SKETCH_BYTES = 33
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
 
+_HALF = 2**32 - 1
+
 
 def hex_fingerprint(value: int) -> str:
     """Return a fingerprint as it is written everywhere outside Python integers: 16 hex digits."""
@@ -51,6 +53,16 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     features: int
     recipe: str
     unread: bool = False
+
+    @property
+    def title(self) -> int:
+        """The hash of the title."""
+        return self.identity >> 32
+
+    @property
+    def canonical(self) -> int:
+        """The hash of the declared canonical URL."""
+        return self.identity & _HALF
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
@@ -125,6 +137,3 @@ def identity_of(a: int, b: int) -> Identity:
     if any(mine != theirs for mine, theirs in both):
         return "other"
     return "same" if both else "unknown"
-
-
-_HALF = 2**32 - 1

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def job_policy(job: Job, recipe: Recipe) -> Policy:
-    """Return the policy of a job: its own distances, or the recipe's."""
+    """Return the policy of a job: its own rule, or the recipe's."""
     policy = job.options.policy(recipe)
     never = float("inf")  # a page is inserted at once
     return msgspec.structs.replace(policy, reservation_seconds=never)
@@ -50,13 +50,13 @@ class Judge:
     def __init__(
         self,
         detector: Detector,
-        guard: bool,
+        identity: bool,
         summary: Summary,
         fault: Callable[[Fault], None] | None = None,
     ) -> None:
-        """Go on with a summary; fault is told of every broken record."""
+        """Go on with a summary; identity as in Job, fault is told of every broken record."""
         self.summary = summary
-        self._detector, self._guard, self._fault = detector, guard, fault
+        self._detector, self._identity, self._fault = detector, identity, fault
         self._recipe = detector.recipe.id
 
     def take(self, result: Result) -> Row | None:
@@ -73,9 +73,9 @@ class Judge:
 
     def _judged(self, found: Found) -> Row:
         page = PageFingerprint(
-            found.value, found.check, found.links, found.features, found.link_count, self._recipe
+            found.value, found.sketch, found.identity, found.features, self._recipe, found.unread
         )
-        verdict = self._detector.reserve(page, found.key, domain=found.domain, guard=self._guard)
+        verdict = self._detector.reserve(page, found.key, domain=found.domain, guard=self._identity)
         if verdict.token is not None:
             self._detector.insert(verdict)
         return verdict_row(verdict)
@@ -91,8 +91,10 @@ def count_row(summary: Summary, row: Row) -> None:
             summary.refetch += 1
         case "near_duplicate":
             assert row.distance is not None
+            assert row.similarity is not None
             summary.near_duplicate += 1
             _add(summary.distances, row.distance)
+            _add(summary.similarities, int(100 * row.similarity))
         case _:
             _add(summary.exempt, row.reason)
 
@@ -115,7 +117,7 @@ def count_other(
 
 def large_row(key: str) -> Row:
     """Return the verdict on a page that was too large to be read."""
-    return Row(key, None, None, None, "exempt", "too_large", None, None, None, key)
+    return Row(key, None, None, None, "exempt", "too_large", None, None, None, None, key)
 
 
 def verdict_row(verdict: Verdict) -> Row:
@@ -124,7 +126,7 @@ def verdict_row(verdict: Verdict) -> Row:
     return Row(
         verdict.key,
         hex_fingerprint(page.value),
-        hex_fingerprint(page.check),
+        page.sketch.hex(),
         page.features,
         *to_columns(verdict),
     )

@@ -98,10 +98,10 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
         key,
         domain,
         page.value,
-        page.check,
-        page.links,
+        page.sketch,
+        page.identity,
         page.features,
-        page.link_count,
+        page.unread,
     )
 
 

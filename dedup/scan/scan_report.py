@@ -104,6 +104,11 @@ def _html(report: Report) -> str:
         facts([("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]),
         section("Other records", bars(aside)),
         section(
+            "Near-duplicates by similarity",
+            bars([(f"{share} %", n, "near") for share, n in sorted(s.similarities.items())]),
+            text="The estimated share of the word triples of both texts that are in both.",
+        ),
+        section(
             "Near-duplicates by distance",
             bars([(count(bits, "bit"), n, "near") for bits, n in sorted(s.distances.items())]),
         ),

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dedup.model.policy import Options
+from dedup.model.policy import Options, Similarity
 from dedup.model.recipes import Recipe
-from dedup.model.values import Status
+from dedup.model.values import Identity, Status
 
 __all__ = [
     "BROKEN_KEPT",
@@ -36,11 +36,12 @@ BROKEN_KEPT = 100  # broken records that a summary names; the others are counted
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What to scan, and how. Distances are in bits; None takes the recipe's.
+    """What to scan, and how. What is None is the recipe's (dedup.model.policy).
 
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
     format      how every input is to be read; None: by its name
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
+    identity    keep pages that are other pages of their site by title or canonical URL
     report      a file for the report (.html or .json), or None
     store       a folder whose store (at <store>/<namespace>) the pages are compared with, or None
     update      insert the accepted pages there once the scan is complete
@@ -54,10 +55,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     html_field: str = "html"
     max_bytes: int = 1 << 24
     distance: int | None = None
-    total_distance: int | None = None
+    similarity: Similarity | None = None
     min_features: int | None = None
     scope: Literal["global", "site"] = "global"
-    guard: bool = True
+    identity: bool = False
     secret: str | None = None
     store: str | None = None
     namespace: str = "default"
@@ -72,7 +73,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """What pages are judged by."""
         return Options(
             distance=self.distance,
-            total_distance=self.total_distance,
+            similarity=self.similarity,
             min_features=self.min_features,
             scope=self.scope,
         )
@@ -130,10 +131,10 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):
     key: str
     domain: str
     value: int
-    check: int
-    links: int
+    sketch: bytes
+    identity: int
     features: int
-    link_count: int
+    unread: bool
 
 
 class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -164,20 +165,21 @@ Result = Found | Large | Skipped | Broken
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The verdict on a page, a line of the output. Fingerprints are 16 hex digits.
+    """The verdict on a page, a line of the output. value is 16 hex digits, sketch 66.
 
     cluster is the key of the page that stands for it: its own, or `of` for a near-duplicate.
     """
 
     key: str
     value: str | None
-    check: str | None
+    sketch: str | None
     features: int | None
     status: Status
     reason: str
     of: str | None
     distance: int | None
-    check_distance: int | None
+    similarity: float | None
+    identity: Identity | None
     cluster: str
 
 
@@ -202,11 +204,12 @@ class Summary(msgspec.Struct):
     """What a scan came to.
 
     pages            pages judged: unique + near_duplicate + refetch + exempt
-    exempt           by reason: short, too_large, new_links
+    exempt           by reason: short, unread, too_large, other_title
     skipped          records that are no pages, by reason: revisit, non_html, status
     broken           broken records; faults names the first of them
     unread_files     files of which a part could not be read at all
     distances        near-duplicates by their distance, in bits
+    similarities     and by their similarity, in whole per cent
     inserted         documents inserted into the store, if that was asked for
     """
 
@@ -221,5 +224,6 @@ class Summary(msgspec.Struct):
     broken: int = 0
     unread_files: int = 0
     distances: dict[int, int] = {}
+    similarities: dict[int, int] = {}
     faults: list[Fault] = []
     inserted: int | None = None

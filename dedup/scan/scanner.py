@@ -169,7 +169,7 @@ def _read(
 ) -> None:
     begin = work.position
     judge = Judge(
-        _detector(job, work.memory, recipe), job.guard, copy.deepcopy(begin.summary), fault
+        _detector(job, work.memory, recipe), job.identity, copy.deepcopy(begin.summary), fault
     )
     reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
     processes = 1 if STDIN in job.inputs else job.processes

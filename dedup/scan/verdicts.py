@@ -18,7 +18,7 @@ from dedup.scan.scan_values import Row
 __all__ = ["check_output", "publish", "read_rows", "to_line"]
 
 ROWS_AT_ONCE = 1 << 15
-_TEXT = ("key", "value", "check", "status", "reason", "of", "cluster")
+_TEXT = ("key", "value", "sketch", "status", "reason", "of", "identity", "cluster")
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet")
 
 _encode = msgspec.json.Encoder().encode
@@ -63,6 +63,7 @@ def _write_parquet(lines: Path, file: IO[bytes]) -> None:
     types: dict[str, Any] = {
         name: pa.string() if name in _TEXT else pa.int64() for name in Row.__struct_fields__
     }
+    types["similarity"] = pa.float64()
     schema = pa.schema(list(types.items()))
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         rows = read_rows(lines)

@@ -156,12 +156,12 @@ class Work:
             held = msgspec.json.decode(file.read_bytes(), type=_JobFile)
         except ValueError as error:
             raise DedupError(f"{file} is not readable ({error}); {self._advice}") from error
-        asked = _JobFile(VERSION, recipe.id, _lasting(job))
-        if held != asked:
+        wanted = _JobFile(VERSION, recipe.id, _lasting(job))
+        if held != wanted:
             names = ", ".join(
                 f"{field} is {now!r}, was {then!r}"
                 for field in Job.__struct_fields__
-                if (now := getattr(asked.job, field)) != (then := getattr(held.job, field))
+                if (now := getattr(wanted.job, field)) != (then := getattr(held.job, field))
             )
             raise DedupError(
                 f"the work in {self.folder} is of another scan ({names or 'other release'}); give "

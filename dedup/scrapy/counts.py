@@ -6,7 +6,7 @@ numbers together (flush), since adding to them one by one would cost more than c
 
 import logging
 import re
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from time import thread_time
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -71,18 +71,19 @@ class Meter:
     def __exit__(self, *_: object) -> None:
         self.seconds += thread_time() - self._start
 
-    def pausing(self, coroutine: Coroutine[Any, Any, _Result]) -> "_Pausing[_Result]":
-        """Return what awaits a coroutine inside the meter, but stops the meter while that waits."""
-        return _Pausing(self, coroutine)
+    def pausing(self, awaitable: Awaitable[_Result]) -> "_Pausing[_Result]":
+        """Await inside the meter, which stands still while the awaitable waits."""
+        return _Pausing(self, awaitable)
 
 
 class _Pausing(Generic[_Result]):
-    def __init__(self, meter: Meter, coroutine: Coroutine[Any, Any, _Result]) -> None:
+    def __init__(self, meter: Meter, awaitable: Awaitable[_Result]) -> None:
         self._meter = meter
-        self._coroutine = coroutine
+        self._awaitable = awaitable
 
     def __await__(self) -> Generator[Any, Any, _Result]:
-        step: Callable[[Any], Any] = self._coroutine.send
+        steps = self._awaitable.__await__()
+        step: Callable[[Any], Any] = steps.send
         value: Any = None
         while True:
             try:
@@ -93,9 +94,9 @@ class _Pausing(Generic[_Result]):
             try:
                 value = yield waits_for
             except BaseException as error:
-                step, value = self._coroutine.throw, error
+                step, value = steps.throw, error
             else:
-                step = self._coroutine.send
+                step = steps.send
             finally:
                 self._meter.__enter__()
 

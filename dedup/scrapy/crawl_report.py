@@ -261,7 +261,7 @@ def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
 def _settings(config: Config, recipe: Recipe) -> str:
     rows = []
     fields = msgspec.structs.asdict(config)
-    options = msgspec.structs.asdict(fields.pop("options"))
+    options, policy = msgspec.structs.asdict(fields.pop("options")), config.options.policy(recipe)
     for field in ("namespace", "recipe", "clock"):  # no settings
         del options[field]
     for field, value in ({"mode": config.mode} | options | fields).items():
@@ -276,7 +276,8 @@ def _settings(config: Config, recipe: Recipe) -> str:
         elif told is None and field in _OTHERWISE:
             told = _OTHERWISE[field]
         elif told is None:
-            told = f"{getattr(recipe, field)} (the recipe's)"
+            usual, told = getattr(recipe, field), getattr(policy, field)
+            told = f"{told} (the recipe's)" if told == usual else f"{told} (of DEDUP_SIMILARITY)"
         rows.append((f"DEDUP_{field.upper()}", str(told)))
     return section("Settings in force", table(("setting", "value"), rows))
 

@@ -8,21 +8,18 @@ copy that comes soon can be shown beside its original.
 """
 
 from collections import OrderedDict
-from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
 from dedup.model.recipes import recipe_of
 from dedup.model.report.differences import Hunk, differences
+from dedup.scrapy.counts import Meter
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterable,
         AsyncIterator,
-        Awaitable,
-        Callable,
-        Generator,
         Iterable,
         Iterator,
     )
@@ -81,7 +78,7 @@ class Journal:
         self.hosts: dict[str, Host] = {}
         self.dropped_bytes = 0  # of near-duplicates' bodies
         self.parsed = 0  # pages whose callbacks were timed
-        self.parsing_seconds = 0.0  # CPU time of those callbacks
+        self._meter = Meter()  # of those callbacks
         self.recipe = recipe_of()  # of the pages judged
         self._bodies: OrderedDict[str, bytes] = OrderedDict()  # by document key
         self._bodies_bytes = 0
@@ -109,18 +106,21 @@ class Journal:
             group.examples.append(example)
             self._compare(example, verdict, response, recipe)
 
+    @property
+    def parsing_seconds(self) -> float:
+        """The CPU time of the callbacks."""
+        return self._meter.seconds
+
     def timed(self, results: "Iterable[T]") -> "Iterator[T]":
         """Pass on what a callback yields, and add up its CPU time in seconds."""
         self.parsed += 1
         source = iter(results)
         while True:
-            begin = thread_time()
             try:
-                result = next(source)
+                with self._meter:
+                    result = next(source)
             except StopIteration:
                 return
-            finally:
-                self.parsing_seconds += thread_time() - begin
             yield result
 
     async def timed_async(self, results: "AsyncIterable[T]") -> "AsyncIterator[T]":
@@ -129,13 +129,11 @@ class Journal:
         source = aiter(results)
         while True:
             try:
-                result = await _Steps(anext(source), self._add)
+                with self._meter:
+                    result = await self._meter.pausing(anext(source))
             except StopAsyncIteration:
                 return
             yield result
-
-    def _add(self, seconds: float) -> None:
-        self.parsing_seconds += seconds
 
     def _host(self, url: str) -> Host:
         try:
@@ -162,29 +160,6 @@ class Journal:
         encoding: Any = getattr(response, "encoding", None)
         a, b = (_words(body, encoding, recipe) for body in (original, response.body))
         example.texts = (a, b, differences(a, b))
-
-
-class _Steps:
-    """An awaitable whose steps are timed: add() gets the CPU seconds of each."""
-
-    def __init__(self, awaitable: "Awaitable[T]", add: "Callable[[float], None]") -> None:
-        self._awaitable, self._add = awaitable, add
-
-    def __await__(self) -> "Generator[Any, Any, Any]":
-        steps = self._awaitable.__await__()
-        step, value = steps.send, None
-        while True:
-            begin = thread_time()
-            try:
-                waits_for = step(value)
-            except StopIteration as done:
-                return done.value
-            finally:
-                self._add(thread_time() - begin)
-            try:
-                step, value = steps.send, (yield waits_for)
-            except BaseException as error:
-                step, value = steps.throw, error
 
 
 def _words(body: bytes, encoding: str | None, recipe: "Recipe") -> list[str]:

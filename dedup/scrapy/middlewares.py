@@ -17,8 +17,8 @@ from scrapy.http import Response
 
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import logger
+from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.responses import forget_copied, mark_own, own_urls
-from dedup.scrapy.session import Session
 
 __all__ = [
     "CallbackMiddleware",

@@ -16,11 +16,12 @@ import asyncio
 from collections import deque
 from typing import Literal, NamedTuple
 
+from dedup.core.backoff import Backoff
 from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import ServiceUnavailable
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
-from dedup.wire.client.commands import NoToken
+from dedup.wire.client.command_codec import NoToken
 
 __all__ = ["CLOSE_SECONDS", "PendingUpdates"]
 
@@ -76,7 +77,7 @@ class PendingUpdates:
             self._give_up(update, error)
 
     async def _send(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         tried = failed = 0
         while self._waiting:
             self._sending = self._next_batch()
@@ -97,10 +98,9 @@ class PendingUpdates:
             if tried < min(len(self._waiting), TRIED):
                 continue
             if failed:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                await asyncio.sleep(backoff.next())
             else:
-                pause = FIRST_PAUSE_SECONDS
+                backoff.reset()
             tried = failed = 0
 
     def _requeue(self, updates: list[_Update]) -> None:

@@ -1,9 +1,9 @@
 """A crawl's insert events on their way to Kafka: through an outbox on disk.
 
-    add -> outbox (on disk) -> told -> Kafka's acknowledgement -> out of the outbox
+    add -> outbox (on disk) -> kept() -> Kafka's acknowledgement -> out of the outbox
 
-The rule kept here: whoever is told that records are kept is told the truth, whatever happens to the
-process or to Kafka afterwards. Records go out in the order they came in, those that an earlier crawl
+The rule kept here: records that are said to be kept survive whatever happens to the process or to
+Kafka afterwards. Records go out in the order they came in, those that an earlier crawl
 left behind before all others. Nothing here waits for Kafka but the task that sends; the disk's work is
 done in a thread.
 """
@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dedup.core.backoff import Backoff
+from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
@@ -64,7 +66,7 @@ class Publisher:
         self._ready = asyncio.Event()
         self._bound = self._loop.call_later(DRAIN_SECONDS, self._give_up_waiting)
         self._writer: Writer | None = None
-        self._said = False
+        self._once = SayOnce()
         self._sending = self._loop.create_task(self._send())
 
     async def ready(self) -> None:
@@ -150,7 +152,7 @@ class Publisher:
 
     async def _drain(self, outbox: Outbox) -> None:
         """Send all that an outbox holds, however long it takes."""
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
                 records = await self._do(outbox.first, SENT_AT_ONCE)
@@ -161,11 +163,10 @@ class Publisher:
                 await self._do(outbox.remove, records)
             except Exception as error:
                 self._say_away(error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                await asyncio.sleep(backoff.next())
             else:
                 self._say_back()
-                pause = FIRST_PAUSE_SECONDS
+                backoff.reset()
 
     async def _connected(self) -> Writer:
         if self._writer is None:
@@ -184,11 +185,9 @@ class Publisher:
             self._ready.set()
 
     def _say_away(self, error: Exception) -> None:
-        if not self._said:
-            self._said = True
+        if self._once.is_new("away"):
             logger.warning("insert events wait in %s: %s", self._outbox.path, error)
 
     def _say_back(self) -> None:
-        if self._said:
-            self._said = False
+        if self._once.ended("away"):
             logger.info("insert events go out to Kafka again")

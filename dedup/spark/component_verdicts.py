@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.detector import EmbeddedDetector
-from dedup.model.policy import Options, Policy, Scope
+from dedup.model.policy import Options, Policy, Scope, Similarity
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, PageFingerprint, Status
 from dedup.model.verdict_forms import to_columns
@@ -22,7 +22,8 @@ from dedup.spark.schema import VERDICT, batches, ddl, unsigned
 
 __all__ = ["accepted_pages", "judge_pages"]
 
-_KNOWN = ("key", "domain", "value", "check", "links", "features", "link_count")
+_KNOWN = ("key", "domain", "value", "sketch", "page_identity", "features")
+_UNJUDGED = {"large": "too_large", "unread": "unread"}  # kinds, and why they are exempt
 _JUDGED = ("component", "position", *_KNOWN, "kind")
 
 
@@ -32,10 +33,9 @@ class _Row(NamedTuple):
     key: str
     domain: str
     value: int
-    check: int
-    links: int
+    sketch: bytes
+    page_identity: int
     features: int
-    link_count: int
     kind: str
 
 
@@ -44,29 +44,30 @@ def judge_pages(
     previous: DataFrame | None = None,
     *,
     distance: int | None = None,
-    total_distance: int | None = None,
+    similarity: Similarity | None = None,
     min_features: int | None = None,
     scope: Scope = "global",
-    guard: bool = True,
+    identity: bool = False,
     recipe: Recipe | str | None = None,
 ) -> DataFrame:
     """Return the verdict on each page of `found` (columns FOUND), as columns VERDICT.
 
     previous  pages that were accepted before (accepted_pages() of yesterday): they come first, and
               get no verdict
+    identity  keep pages that are other pages of their site by title or canonical URL
     The other arguments are those of dedup.open(). found is used more than once: persist it if it is
-    dear to make.
+    expensive to make.
     """
     known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
     options = Options(
-        distance=distance, total_distance=total_distance, min_features=min_features, scope=scope
+        distance=distance, similarity=similarity, min_features=min_features, scope=scope
     )
     policy = options.policy(known)
-    pages = found.where("kind in ('page', 'large')").select("position", *_KNOWN, "kind")
+    pages = found.where("kind in ('page', 'unread', 'large')").select("position", *_KNOWN, "kind")
     if previous is not None:
         older = previous.select(F.lit(-1).cast("bigint").alias("position"), *_KNOWN)
         pages = pages.union(older.withColumn("kind", F.lit("older")))
-    read = pages.where("kind <> 'large'")
+    read = pages.where("kind in ('page', 'older')")
     edges = edges_within(read.select("value"), policy.distance).union(_same_key(read))
     labels = components(edges).select(F.col("a").alias("value"), F.col("b").alias("component"))
     together = pages.join(labels, "value", "left").withColumn(
@@ -76,14 +77,14 @@ def judge_pages(
     sorted_ = ordered.sortWithinPartitions("component", "position", "key")
 
     def judge(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches(_judged(_rows(parts), known, policy, guard), VERDICT)
+        return batches(_judged(_rows(parts), known, policy, identity), VERDICT)
 
     return sorted_.mapInArrow(judge, ddl(VERDICT))
 
 
 def accepted_pages(verdicts: DataFrame, previous: DataFrame | None = None) -> DataFrame:
     """Return the pages that a later run compares with: of each key the last that was accepted."""
-    taken = verdicts.where("status in ('unique', 'refetch') or reason = 'new_links'")
+    taken = verdicts.where("status in ('unique', 'refetch') or reason = 'other_title'")
     pages = taken.select("position", *_KNOWN)
     if previous is not None:
         pages = pages.union(previous.select(F.lit(-1).cast("bigint").alias("position"), *_KNOWN))
@@ -104,7 +105,7 @@ def _rows(parts: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
 
 
 def _judged(
-    rows: Iterator[_Row], recipe: Recipe, policy: Policy, guard: bool
+    rows: Iterator[_Row], recipe: Recipe, policy: Policy, identity: bool
 ) -> Iterator[tuple[Any, ...]]:
     """Judge rows that come component by component, each in its order.
 
@@ -114,8 +115,8 @@ def _judged(
     detector: EmbeddedDetector | None = None
     first: _Row | None = None
     for row in rows:
-        if row.kind == "large":
-            yield _kept(row, "exempt", "too_large")
+        if row.kind in _UNJUDGED:
+            yield _kept(row, "exempt", _UNJUDGED[row.kind])
             continue
         if row.component != component or (first is None and detector is None):
             component, detector, first = row.component, None, row
@@ -131,7 +132,7 @@ def _judged(
         if row.kind == "older":
             layer.insert(_document(row, recipe))
             continue
-        verdict = detector.reserve(_page(row, recipe), row.key, domain=row.domain, guard=guard)
+        verdict = detector.reserve(_page(row, recipe), row.key, domain=row.domain, guard=identity)
         if verdict.token is not None:
             detector.insert(verdict)
         yield *_known(row), *to_columns(verdict)
@@ -149,12 +150,12 @@ def _known(row: _Row) -> tuple[Any, ...]:
 
 def _kept(row: _Row, status: Status, reason: str = "") -> tuple[Any, ...]:
     """Return the row of a page that nothing was compared with."""
-    return *_known(row), status, reason, None, None, None, row.key
+    return *_known(row), status, reason, None, None, None, None, row.key
 
 
 def _page(row: _Row, recipe: Recipe) -> PageFingerprint:
-    value, check, links = unsigned(row.value), unsigned(row.check), unsigned(row.links)
-    return PageFingerprint(value, check, links, row.features, row.link_count, recipe.id)
+    value, identity = unsigned(row.value), unsigned(row.page_identity)
+    return PageFingerprint(value, row.sketch, identity, row.features, recipe.id)
 
 
 def _document(row: _Row, recipe: Recipe) -> Document:

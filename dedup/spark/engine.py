@@ -60,10 +60,10 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
         verdicts = judge_pages(
             found,
             distance=job.distance,
-            total_distance=job.total_distance,
+            similarity=job.similarity,
             min_features=job.min_features,
             scope=job.scope,
-            guard=job.guard,
+            identity=job.identity,
             recipe=recipe,
         )
         _write(job, verdicts, summary)
@@ -150,12 +150,13 @@ def _verdict(row: Row) -> Verdict:
     return Verdict(
         row["key"],
         hex_fingerprint(unsigned(row["value"])) if is_read else None,
-        hex_fingerprint(unsigned(row["check"])) if is_read else None,
+        bytes(row["sketch"]).hex() if is_read else None,
         row["features"],
         row["status"],
         row["reason"],
         row["of"],
         row["distance"],
-        row["check_distance"],
+        row["similarity"],
+        row["identity"],
         row["cluster"],
     )

@@ -57,12 +57,12 @@ def _rows(part: pa.RecordBatch, reading: Reading) -> Iterator[tuple[Any, ...]]:
 
 def found_row(position: int, result: Result) -> tuple[Any, ...]:
     """Return a result as a row of FOUND."""
-    nothing = (None,) * 5
+    nothing = (None,) * 4
     match result:
         case Found():
-            words = signed(result.value), signed(result.check), signed(result.links)
-            counts = result.features, result.link_count
-            return position, "page", result.key, result.domain, *words, *counts, *(None,) * 4
+            kind = "unread" if result.unread else "page"
+            known = signed(result.value), result.sketch, signed(result.identity), result.features
+            return position, kind, result.key, result.domain, *known, *(None,) * 4
         case Large():
             return position, "large", result.key, "", *nothing, *(None,) * 4
         case Skipped():

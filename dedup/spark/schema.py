@@ -21,7 +21,11 @@ def _texts(*names: str) -> list[tuple[str, pa.DataType]]:
     return [(name, pa.string()) for name in names]
 
 
-_FINGERPRINT = _numbers("value", "check", "links", "features", "link_count")
+_FINGERPRINT = [
+    *_numbers("value"),
+    ("sketch", pa.binary()),
+    *_numbers("page_identity", "features"),
+]
 FOUND = pa.schema(
     [
         ("position", pa.int64()),
@@ -31,7 +35,9 @@ FOUND = pa.schema(
         ("rest", pa.bool_()),
     ]
 )
-"""A record: kind is page, large, skipped or broken; the last four columns are of what is no page."""
+"""A record: kind is page, unread, large, skipped or broken; the last four columns are of what is no page.
+
+page_identity is PageFingerprint.identity; the identity of VERDICT is Verdict's."""
 
 VERDICT = pa.schema(
     [
@@ -39,13 +45,20 @@ VERDICT = pa.schema(
         *_texts("key", "domain"),
         *_FINGERPRINT,
         *_texts("status", "reason", "of"),
-        *_numbers("distance", "check_distance"),
-        *_texts("cluster"),
+        *_numbers("distance"),
+        ("similarity", pa.float64()),
+        *_texts("identity", "cluster"),
     ]
 )
 PAIR = pa.schema(_numbers("a", "b"))
 
-_SPARK = {pa.int64(): "bigint", pa.string(): "string", pa.bool_(): "boolean"}
+_SPARK = {
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+}
 
 
 def ddl(schema: pa.Schema) -> str:
@@ -54,12 +67,12 @@ def ddl(schema: pa.Schema) -> str:
 
 
 def signed(value: int) -> int:
-    """Return a fingerprint as the bigint of the same bits."""
+    """Return an unsigned number as the bigint of the same bits."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def unsigned(value: int) -> int:
-    """Return the fingerprint that signed() made a bigint."""
+    """Return the number that signed() made a bigint."""
     return value & ((1 << 64) - 1)
 
 

@@ -39,8 +39,8 @@ class Searched(NamedTuple):
     given_up: GivenUp | None
     snapshot: Path
 
-    def unfit(self) -> StoreDamaged:
-        """Return the error of a table that found what the documents do not say."""
+    def mismatch(self) -> StoreDamaged:
+        """Return the error of a table that does not agree with the documents."""
         return StoreDamaged(
             f"{self.snapshot} does not fit the documents: close the store and remove "
             "this file, it is rebuilt from them"
@@ -59,7 +59,7 @@ def near(searched: Searched, value: int, k: int) -> Near:
     answer = []
     for match, document in zip(matches, found, strict=True):
         if document.page.value != match.value:
-            raise searched.unfit()
+            raise searched.mismatch()
         if given_up is None or not given_up.has(match.document, document.key):
             answer.append((document, match.distance))
     return answer
@@ -87,7 +87,7 @@ def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> d
         answer = list(zip(found[span], nearness[span], strict=True))
         for document, distance in answer:
             if (document.page.value ^ value).bit_count() != distance:
-                raise searched.unfit()
+                raise searched.mismatch()
         if given_up is not None:
             answer = [
                 each

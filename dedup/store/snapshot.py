@@ -44,9 +44,11 @@ def load_table(path: Path, documents: Documents, k: int) -> tuple[Table, bool]:
             replayed = _append(table, documents, table.note)
             if len(table) == len(documents):
                 return table, replayed >= TAIL_AT_OPEN
-            raise _Unfit(f"{path} comes to {len(table)} documents where {len(documents)} belong")
+            raise _UnusableSnapshot(
+                f"{path} comes to {len(table)} documents where {len(documents)} belong"
+            )
         due = len(documents) >= TAIL_AT_OPEN
-    except _Unfit as error:
+    except _UnusableSnapshot as error:
         log.warning("%s; the table is rebuilt from the documents", error)
         due = True
     table = Table(k)
@@ -61,14 +63,14 @@ def read_snapshot(path: Path, documents: Documents, k: int) -> Table | None:
     """
     if not path.exists():
         if documents.snapshot_note:
-            raise _Unfit(f"{path} is missing")
+            raise _UnusableSnapshot(f"{path} is missing")
         return None
     try:
         table = Table.load(path, k)
     except (StoreDamaged, OSError) as error:
-        raise _Unfit(f"{path} is not readable ({error})") from error
+        raise _UnusableSnapshot(f"{path} is not readable ({error})") from error
     if table.note > documents.next_id:
-        raise _Unfit(f"{path} is newer than the documents")
+        raise _UnusableSnapshot(f"{path} is newer than the documents")
     for document_id, value in documents.removed():
         table.remove(value, document_id)
     return table
@@ -90,7 +92,7 @@ def save_table(
         documents.snapshot_taken(note, removed)
 
 
-class _Unfit(StoreDamaged):
+class _UnusableSnapshot(StoreDamaged):
     """The snapshot cannot be used; the documents can."""
 
 

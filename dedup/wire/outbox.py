@@ -1,10 +1,10 @@
-"""The outbox: records on disk until somebody has acknowledged them.
+"""The outbox: records on disk until they are acknowledged.
 
     add (committed, on disk) -> first (in the order of adding) -> remove
 
 The rule kept here: what add() returned from is there after a kill or a power cut, until remove() took
 it out; a record comes out as it went in, or StoreDamaged names the file. A process has an outbox of
-its own, `<folder>/<n>` with the first number that nobody holds; those that others left behind, when
+its own, `<folder>/<n>` with the first free number; those that others left behind, when
 they were killed or Kafka was away, are found by left_over().
 
 Calls take a disk's time: make them in a thread where that matters. One thread at a time.
@@ -73,7 +73,7 @@ class Outbox:
 
     @classmethod
     def left_over(cls, folder: Path) -> Iterator[Self]:
-        """Yield, one by one, the outboxes below a folder that hold records and that nobody holds.
+        """Yield, one by one, the outboxes below a folder that hold records and are free.
 
         Each is closed before the next one comes. Raises OSError and StoreDamaged.
         """

@@ -42,7 +42,7 @@ START_SECONDS = 30.0
 
 
 class OutputTopics:
-    """Writes outputs. Kafka's producer is made at the first send, and anew after a failure."""
+    """Writes outputs. Kafka's producer is made at the first send, and again after a failure."""
 
     def __init__(self, config: KafkaConfig, topics: Topics) -> None:
         """Write to the topics of a cluster."""

@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dedup.core.backoff import Backoff
 from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.values import Verdict
-from dedup.worker.batch import Batch
+from dedup.worker.page_batch import Batch
 from dedup.worker.records import Output
 
 __all__ = ["Outputs", "Pipeline", "Refused"]
@@ -81,25 +82,25 @@ class Pipeline:
 
     async def settle(self, batch: Batch) -> None:
         """Take a batch to its end. Cancelled, or after an error, give_up() must follow."""
-        pause, until = 0.0, 0.0
+        pauses = Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
+        until: float | None = None
         while True:
-            await self._decide(batch, in_flight=bool(until) and self._clock() >= until)
+            await self._decide(batch, in_flight=until is not None and self._clock() >= until)
             await self._write(batch)
             await self._insert(batch)
             if not batch.pending:
                 return
-            if pause:
-                await self._sleep(pause)
+            if until is not None:
+                await self._sleep(pauses.next())
             else:  # what it waits for may have been of this batch
                 until = self._clock() + self._wait_seconds
-            pause = min(2 * pause or FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
 
     async def give_up(self, batch: Batch) -> None:
         """Release what a batch holds: it will be read again."""
         await self._release(batch.held())
 
     async def _decide(self, batch: Batch, *, in_flight: bool) -> None:
-        retry = _Retry(self._sleep)
+        retry = _retry_pauses()
         asked = batch.questions(in_flight=in_flight)
         while asked:
             again: dict[int, Question] = {}
@@ -120,7 +121,7 @@ class Pipeline:
                 return
             self._events.fault("reserve", passing)
             asked = again
-            await retry.wait()
+            await self._sleep(retry.next())
 
     async def _reserve(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Ask the detector; when cancelled, wait for the answer and give back what it took."""
@@ -142,7 +143,7 @@ class Pipeline:
             self._events.count("released", len(verdicts))
 
     async def _write(self, batch: Batch) -> None:
-        retry = _Retry(self._sleep)
+        retry = _retry_pauses()
         while sending := batch.to_send():
             results = await self._outputs.send([output for _, output in sending])
             sent, failed = [], None
@@ -161,10 +162,10 @@ class Pipeline:
             batch.sent(sent)
             if failed is not None:
                 self._events.fault("write", failed)
-                await retry.wait()
+                await self._sleep(retry.next())
 
     async def _insert(self, batch: Batch) -> None:
-        retry = _Retry(self._sleep)
+        retry = _retry_pauses()
         one_by_one = False
         while inserting := batch.to_insert():
             if one_by_one:
@@ -176,7 +177,7 @@ class Pipeline:
                 raise
             except PASSING as error:
                 self._events.fault("insert", error)
-                await retry.wait()
+                await self._sleep(retry.next())
             except Exception as error:
                 if len(verdicts) > 1:  # those that can be inserted are
                     one_by_one = True
@@ -192,13 +193,5 @@ class Pipeline:
                     self._events.count("late_duplicate", late)
 
 
-class _Retry:
-    """Pauses that grow."""
-
-    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self._sleep = sleep
-        self._pause = FIRST_RETRY_SECONDS
-
-    async def wait(self) -> None:
-        await self._sleep(self._pause)
-        self._pause = min(2 * self._pause, LONGEST_RETRY_SECONDS)
+def _retry_pauses() -> Backoff:
+    return Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)

@@ -3,7 +3,7 @@
     read -> at hand -> done -> due -> committed
 
 The rule kept here: an offset is committed once everything before it is done, never on the word of
-somebody else; what partitions came to is forgotten when they are taken away.
+another member; what partitions came to is forgotten when they are taken away.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ import logging
 import time
 
 from dedup.wire.kafka.group import Member
-from dedup.worker.batch import Batch, Offsets
-from dedup.worker.metrics import Metrics
 from dedup.worker.options import Config
+from dedup.worker.page_batch import Batch, Offsets
+from dedup.worker.worker_metrics import Metrics
 
 __all__ = ["Progress"]
 
@@ -67,7 +67,7 @@ class Progress:
                         del self._due[place]
 
     def disown(self) -> None:
-        """Forget where partitions stood: they are somebody else's, or come back anew."""
+        """Forget where partitions stood: they are another member's, or were assigned again."""
         self._settled.clear()
         self._last_ms.clear()
         self._due.clear()
@@ -103,7 +103,7 @@ class Progress:
         )
 
     def show(self, member: Member) -> None:
-        """Bring the lag metrics up to date. Asks nobody."""
+        """Bring the lag metrics up to date. Sends no request."""
         now = time.time()
         places = []
         for place, end in member.ends_seen().items():

@@ -90,8 +90,8 @@ def test_help_lists_every_command_and_imports_none():
     result = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600
     )
-    for name, entry in _COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(entry.help)}$", result.stdout, re.MULTILINE)
+    for name, (_, text) in _COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(text)}$", result.stdout, re.MULTILINE)
     assert result.stdout.endswith("['dedup.cli.terminal']\n")
 
 

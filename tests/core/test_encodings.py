@@ -301,7 +301,7 @@ def test_a_page_in_utf8_never_meets_the_detector(
 
 def test_a_declared_encoding_never_meets_the_detector(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does a page that says what it is, however wrong: UTF-8 declared is UTF-8."""
-    monkeypatch.setattr(encodings, "_detected", fails)
+    monkeypatch.setattr(encodings, "_detected_encoding", fails)
     raw = page_of("russian", meta("utf-8")).encode("windows-1251")
     assert fingerprint(raw) == fingerprint(raw, encoding="utf-8")
     raw = page_of("russian", meta("windows-1252")).encode("windows-1251")
@@ -313,7 +313,7 @@ def test_a_declared_encoding_never_meets_the_detector(monkeypatch: pytest.Monkey
 )
 def test_utf8_with_a_little_junk_is_utf8(junk: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stray byte, a quotation in another encoding, an end cut short: the rest is read right."""
-    monkeypatch.setattr(encodings, "_detected", fails)
+    monkeypatch.setattr(encodings, "_detected_encoding", fails)
     for language in set(TEXTS) - {"english"}:
         for raw in (page_of(language).encode() + junk, junk + page_of(language).encode()):
             assert fingerprint(raw) == fingerprint(raw, encoding="utf-8")
@@ -321,7 +321,7 @@ def test_utf8_with_a_little_junk_is_utf8(junk: bytes, monkeypatch: pytest.Monkey
 
 def test_bytes_that_are_not_read_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comments and scripts may be written in anything."""
-    monkeypatch.setattr(encodings, "_detected", fails)
+    monkeypatch.setattr(encodings, "_detected_encoding", fails)
     around = "<!-- после -->{}<script>// после</script>"
     raw = around.format(page_of("english").replace("\u2019", "'")).encode("koi8-r", "replace")
     assert fingerprint(raw) == fingerprint(raw, encoding="utf-8")

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sketches import sketch
 
 from dedup.core.pairs import find_all, find_clusters
 from dedup.core.table import Table
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
 
@@ -124,7 +126,7 @@ def test_a_store_is_exact_while_another_thread_inserts(tmp_path: Path) -> None:
     """Threads that look for near documents of a store see each stored one, while one inserts."""
     values, documents = clustered(600), []
     for i, value in enumerate(values):
-        page = PageFingerprint(value, i, 9, 300, 12, "words-0-3")
+        page = PageFingerprint(value, sketch(i), 9, 300, NEWEST)
         documents.append(Document(f"http://example.com/{i}", page, "example.com", 1.0))
     queries = values[:40]
     expected = {query: neighbours(values, query) for query in queries}

@@ -3,10 +3,11 @@
 import random
 
 import pytest
-from detecting import ONES, RECIPE, Clock, page
+from detecting import ONES, RECIPE, Clock, bits, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 
 import dedup
 from dedup.model.errors import RecipeMismatch
@@ -44,16 +45,16 @@ def test_a_batch_of_probes_answers_as_each_alone(tmp_path_factory, seed, distanc
         dedup.open(folder, distance=distance, **options) as detector,
     ):
         for i in range(60):
-            fingerprint = page(near(rng.choice(bases), rng, 6), near(0, rng, 6))
+            fingerprint = page(near(rng.choice(bases), rng, 6), bits(rng.randrange(70)))
             domain = rng.choice(["a", "b"])
             verdict = widest.reserve(fingerprint, f"k{i}", domain=domain, exempt="start")
             widest.insert(verdict)
         values = [near(rng.choice(bases), rng, 6) for _ in range(40)]
         values += [rng.getrandbits(64) for _ in range(10)]
-        checks = [near(0, rng, 6) for _ in values]
-        together = detector.probe_many(values, checks, RECIPE, domain="a")
-        for i, (value, check) in enumerate(zip(values, checks, strict=True)):
-            probed = PageFingerprint(value, check, 0, 2**32 - 1, 0, RECIPE)
+        sketches = [sketch(bits(rng.randrange(70))) for _ in values]
+        together = detector.probe_many(values, sketches, RECIPE, domain="a")
+        for i, (value, sketched) in enumerate(zip(values, sketches, strict=True)):
+            probed = PageFingerprint(value, sketched, 0, 2**32 - 1, RECIPE)
             assert together.pop(i, []) == detector.probe(probed, domain="a")
         assert not together
 
@@ -62,15 +63,15 @@ def test_a_batch_with_too_many_neighbours_is_refused(detector):
     """Beyond the limit nothing is read, and the error says how many there are."""
     for i in range(20):
         detector.insert(detector.reserve(page(7), f"k{i}", exempt="start"))
-    assert len(detector.probe_many([7, ONES], [0, 0], RECIPE, limit=20)[0]) == 20
+    assert len(detector.probe_many([7, ONES], [sketch()] * 2, RECIPE, limit=20)[0]) == 20
     with pytest.raises(TooMany, match="40 documents"):
-        detector.probe_many([7, 7], [0, 0], RECIPE, limit=39)
+        detector.probe_many([7, 7], [sketch()] * 2, RECIPE, limit=39)
 
 
 def test_a_batch_of_another_recipe_is_refused(detector):
     """As a single probe is."""
     with pytest.raises(RecipeMismatch):
-        detector.probe_many([7], [0], "words-0-3.abcdef01")
+        detector.probe_many([7], [sketch()], RECIPE + ".abcdef01")
 
 
 def test_a_token_brings_back_its_verdict(detector):

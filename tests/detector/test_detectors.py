@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from detecting import ONES, RECIPE, A, B, C, InLoop, accept, bits, page
+from detecting import ONES, RECIPE, A, B, C, InLoop, accept, bits, page, saying
 from services import Serving
+from sketches import differing
 
 import dedup
 from dedup.model.errors import RecipeMismatch, UsageError
@@ -66,6 +67,11 @@ def detector(opens: Open) -> Any:
     return opens()
 
 
+def further(sketched: int) -> int:
+    """One bit more than these, which are bits(n)."""
+    return sketched << 1 | 1
+
+
 # ------------------------------------------------------------------------------- the promises
 
 
@@ -78,10 +84,13 @@ def test_promise_1_nothing_is_lost_without_an_inserted_original(detector):
 
 
 def test_promise_1_nothing_is_lost_and_every_drop_is_explained(detector):
-    """A near_duplicate verdict says of which page, and at what distances."""
-    accept(detector, page(bits(2), bits(3)), A)
-    verdict = detector.reserve(page(0, 0), B)
-    assert verdict == Verdict("near_duplicate", "", B, A, 2, 3, page(), None, "example.com")
+    """A near_duplicate verdict says of which page, how far, how alike, and what both say."""
+    accept(detector, page(bits(2), differing(0.95), identity=saying(1)), A)
+    probe = page(identity=saying(1))
+    verdict = detector.reserve(probe, B)
+    assert verdict.similarity is not None and 0.95 <= verdict.similarity < 0.96
+    expected = ("near_duplicate", "", B, A, 2, verdict.similarity, "same", probe, None)
+    assert verdict == Verdict(*expected, "example.com")
 
 
 def test_promise_1_nothing_is_lost_by_a_near_duplicate(detector):
@@ -92,7 +101,7 @@ def test_promise_1_nothing_is_lost_by_a_near_duplicate(detector):
     with pytest.raises(UsageError, match="no token"):
         detector.insert(verdict)
     assert not detector.release(verdict)
-    assert detector.reserve(page(bits(12)), C).status == "unique"
+    assert detector.reserve(page(bits(15)), C).status == "unique"
 
 
 def test_promise_2_a_page_is_never_a_duplicate_of_itself(detector):
@@ -151,7 +160,7 @@ def test_promise_5_fingerprints_of_another_recipe_are_refused(detector):
     """probe and reserve raise RecipeMismatch naming both recipes."""
     other = page(recipe="words-0-0")
     for action in (detector.probe, lambda p: detector.reserve(p, A)):
-        with pytest.raises(RecipeMismatch, match=r"words-0-3.*words-0-0"):
+        with pytest.raises(RecipeMismatch, match=f"{RECIPE}.*words-0-0"):
             action(other)
 
 
@@ -159,7 +168,7 @@ def test_promise_5_a_namespace_keeps_its_recipe(opens):
     """A namespace with pages of one recipe is opened for no other: both are named."""
     accept(opens(), page(), A)
     keyed = recipe_of(secret="a secret")
-    with pytest.raises(RecipeMismatch, match=r"words-0-3"):
+    with pytest.raises(RecipeMismatch, match=RECIPE):
         opens(secret="a secret").reserve(page(recipe=keyed.id), B)
 
 
@@ -167,37 +176,147 @@ def test_promise_5_a_namespace_keeps_its_recipe(opens):
 
 
 def test_distances_decide_at_the_bit(opens):
-    """Within distance and total distance it is a near-duplicate, one bit further it is not."""
-    detector = opens(distance=3, total_distance=10)
+    """Within distance and similarity it is a near-duplicate, one bit further it is not."""
+    detector = opens(distance=3, similarity=0.8)
     accept(detector, page(), A)
-    for value, check, status in (
-        (3, 7, "near_duplicate"),
-        (3, 8, "unique"),
+    limit = differing(0.8)
+    for value, sketched, status in (
+        (3, limit, "near_duplicate"),
+        (3, further(limit), "unique"),
         (4, 0, "unique"),
-        (0, 10, "near_duplicate"),
-        (0, 11, "unique"),
+        (0, limit, "near_duplicate"),
+        (0, further(limit), "unique"),
     ):
-        verdict = detector.reserve(page(bits(value), bits(check)), B)
+        verdict = detector.reserve(page(bits(value), sketched), B)
         assert verdict.status == status
         detector.release(verdict)
 
 
+ELSEWHERE = "http://another.org/b"
+
+
+@pytest.mark.parametrize("inserted", [True, False])
+@pytest.mark.parametrize(
+    ("features", "keys", "least"),
+    [
+        (20, (A, B), 0.875),  # of one site
+        (20, (A, ELSEWHERE), 0.75),  # of two, which share no template
+        (20, (A, "no URL"), 0.875),  # it is not known whether of one
+        (20, ("no URL", A), 0.875),
+        (19, (A, B), 0.9),  # of few words
+        (8, (A, B), 0.9),
+        (19, (A, ELSEWHERE), None),
+        (19, (A, "no URL"), None),
+        (19, ("no URL", "nor this"), None),
+    ],
+)
+def test_how_alike_two_texts_must_be(detector, inserted, features, keys, least):
+    """By the recipe, for two pages of which either has so many features; None: however alike."""
+    limit = 0 if least is None else differing(least)
+    dropped = "near_duplicate" if inserted else "pending"
+    for number, pair in enumerate([(features, 100), (100, features), (features, features)]):
+        value = number * 0x9E3779B97F4A7C15 % 2**64
+        original = detector.reserve(page(value, features=pair[0]), f"{keys[0]}{number}")
+        if inserted:
+            detector.insert(original)
+        key = f"{keys[1]}{number}"
+        for sketched, alike in ((limit, least is not None), (further(limit), False)):
+            verdict = detector.reserve(page(value, sketched, features=pair[1]), key)
+            assert verdict.status == (dropped if alike else "unique"), (pair, alike)
+            detector.release(verdict)
+        if inserted:
+            probed = page(value, limit, features=pair[1])
+            near = detector.probe(probed, domain=verdict.domain)
+            assert [n.key for n in near] == ([original.key] if least is not None else [])
+
+
+def test_careful_is_the_recipes_rule(opens):
+    """ "careful" is what is in force without a choice, for one site and for two."""
+    plain, careful = opens(), opens(similarity="careful")
+    assert plain.policy == careful.policy
+    accept(plain, page(), A)
+    for key, limit in ((B, differing(0.875)), (ELSEWHERE, differing(0.75))):
+        for sketched, status in ((limit, "near_duplicate"), (further(limit), "unique")):
+            verdict = careful.reserve(page(0, sketched), key)
+            assert verdict.status == status
+            careful.release(verdict)
+
+
+def test_paper_is_the_simhash_alone(opens):
+    """k = 3 and no look at the texts, as Manku, Jain and Das Sarma have it; unless a distance is given."""
+    detector, wider = opens(similarity="paper"), opens(similarity="paper", distance=5)
+    accept(detector, page(), A)
+    for key in (B, ELSEWHERE):
+        assert detector.reserve(page(bits(3), ONES), key).status == "near_duplicate"
+        verdict = detector.reserve(page(bits(4), ONES), key)
+        assert verdict.status == "unique"
+        detector.release(verdict)
+        assert wider.reserve(page(bits(5), ONES), key).status == "near_duplicate"
+
+
+def test_a_similarity_that_is_chosen_is_exact(opens):
+    """It is not rounded on its way to a service."""
+    limit = differing(0.9)
+    above = opens(similarity=0.90003)
+    accept(above, page(), A)
+    found = opens(similarity=0.9).reserve(page(0, limit), B).similarity
+    assert 0.9 <= found < 0.91
+    assert opens(similarity=found).reserve(page(0, limit), B).status == "near_duplicate"
+    assert opens(similarity=found + 0.00004).reserve(page(0, limit), B).status == "unique"
+
+
 def test_the_recipe_gives_the_defaults(detector):
-    """Without arguments the distances and the least number of features are the recipe's."""
+    """Without arguments distance, similarities and numbers of features are the recipe's."""
     recipe = recipe_of()
     assert detector.recipe == recipe
     policy = detector.policy
-    assert (policy.distance, policy.total_distance) == (recipe.distance, recipe.total_distance)
-    assert (policy.min_features, policy.scope) == (recipe.min_features, "global")
+    for name in (
+        *("distance", "similarity", "similarity_across", "similarity_short"),
+        *("min_features", "full_features"),
+    ):
+        assert getattr(policy, name) == getattr(recipe, name), name
+    assert policy.scope == "global"
 
 
 def test_short_pages_are_exempt_without_a_token(detector):
     """A page under min_features is kept, holds nothing, and matches nothing."""
     accept(detector, page(), A)
-    verdict = detector.reserve(page(features=19), B)
+    verdict = detector.reserve(page(features=7), B)
     assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "short", None)
-    assert detector.probe(page(features=19)) == []
-    assert detector.reserve(page(features=20), B).status == "near_duplicate"
+    assert detector.probe(page(features=7), domain="example.com") == []
+    assert detector.reserve(page(features=8), B).status == "near_duplicate"
+
+
+@pytest.mark.parametrize("exempt", [None, "start"])
+def test_unread_pages_are_exempt_without_a_token(detector, exempt):
+    """A page of which too little was read is kept, holds nothing, matches nothing, is not stored."""
+    accept(detector, page(), A)
+    for key in (A, B):
+        verdict = detector.reserve(page(unread=True), key, exempt=exempt)
+        assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "unread", None)
+        assert verdict.domain == "example.com"
+    with pytest.raises(UsageError, match="no token"):
+        detector.insert(verdict)
+    assert not detector.release(verdict)
+    assert detector.probe(page(unread=True), domain="example.com") == []
+    assert (len(detector), detector.info()["in_flight"]) == (1, 0)
+
+
+@pytest.mark.parametrize("size", [0, 32, 34])
+def test_a_sketch_of_another_length_is_refused(detector, size):
+    """Before it is held: it would be compared with those of other pages."""
+    wrong = page(sketch=bytes(size))
+    with pytest.raises(UsageError, match="33 bytes|sketch"):
+        detector.reserve(wrong, A)
+    with pytest.raises(UsageError, match="33 bytes|sketch"):
+        detector.probe(wrong)
+    assert detector.info().get("in_flight", 0) == 0
+
+
+def test_an_unread_page_of_another_recipe_is_refused(detector):
+    """As any other is."""
+    with pytest.raises(RecipeMismatch):
+        detector.reserve(page(unread=True, recipe="words-0-0"), A)
 
 
 def test_min_features_may_be_zero(opens):
@@ -217,17 +336,18 @@ def test_an_exempt_page_is_reserved_and_becomes_an_original(detector):
     assert detector.reserve(page(), C).of == B
 
 
-def test_the_nearest_match_is_named(detector):
-    """Of several: least distance, then least check_distance, then smallest key."""
-    for key, value, check in (
-        ("http://d.com/", 2, 0),
-        ("http://c.com/", 1, 5),
-        ("http://b.com/", 1, 4),
-        ("http://a.com/", 1, 4),
+def test_the_most_similar_match_is_named(detector):
+    """Of several: greatest similarity, then least distance, then smallest key."""
+    for key, value, sketched in (
+        ("http://d.com/", 0, 9),
+        ("http://c.com/", 3, 5),
+        ("http://b.com/", 2, 5),
+        ("http://a.com/", 2, 5),
     ):
-        accept(detector, page(bits(value), bits(check)), key, exempt="start")
+        accept(detector, page(bits(value), bits(sketched)), key, exempt="start")
     verdict = detector.reserve(page(), A)
-    assert (verdict.of, verdict.distance, verdict.check_distance) == ("http://a.com/", 1, 4)
+    assert (verdict.of, verdict.distance) == ("http://a.com/", 2)
+    assert verdict.similarity == detector.probe(page())[0].similarity
     assert [n.key for n in detector.probe(page())] == [
         "http://a.com/",
         "http://b.com/",
@@ -238,35 +358,67 @@ def test_the_nearest_match_is_named(detector):
 
 def test_probe_gives_distances_and_takes_nothing(detector):
     """probe() returns stored near-duplicates only, and reserves nothing."""
-    accept(detector, page(bits(2), bits(3), links=bits(5)), A)
+    accept(detector, page(bits(2), identity=saying(1)), A)
     detector.reserve(page(), B, exempt="start")
-    assert detector.probe(page()) == [Neighbour(A, 2, 3, 5, "example.com")]
+    assert detector.probe(page()) == [Neighbour(A, 2, 1.0, "unknown", "example.com")]
+    for title, said in ((0, "unknown"), (1, "same"), (2, "other")):
+        found = detector.probe(page(identity=saying(title)), domain="example.com")
+        assert found == [Neighbour(A, 2, 1.0, said, "example.com")]
+    found = detector.probe(page(identity=saying(2)), domain="another.org")
+    assert found == [Neighbour(A, 2, 1.0, "unknown", "example.com")]
     assert detector.probe(page(ONES)) == []
     assert detector.info()["in_flight"] == 1
 
 
 @pytest.mark.parametrize("inserted", [True, False])
-def test_the_listing_guard_keeps_new_links(detector, inserted):
-    """Alike text with far links and enough of them is kept, with a token."""
-    original = detector.reserve(page(links=0, link_count=30), A)
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [
+        (saying(1), saying(2), "other"),
+        (saying(1), saying(1), "same"),
+        (saying(0, 1), saying(0, 2), "other"),
+        (saying(0, 1), saying(0, 1), "same"),
+        (saying(1, 1), saying(1, 2), "other"),  # one title, but another canonical URL
+        (saying(1, 1), saying(2, 1), "other"),
+        (saying(1, 1), saying(1, 0), "same"),  # only one declares a canonical URL
+        (saying(1, 0), saying(0, 1), "unknown"),
+        (saying(), saying(1, 1), "unknown"),
+        (saying(), saying(), "unknown"),
+    ],
+)
+def test_a_page_that_is_another_by_its_own_word_is_kept(detector, inserted, mine, theirs, said):
+    """Alike text with another title, or another canonical URL, is kept, with a token."""
+    original = detector.reserve(page(identity=theirs), A)
     if inserted:
         detector.insert(original)
     dropped = "near_duplicate" if inserted else "pending"
-    for links, links_in_page, features, status in (
-        (17, 8, 100, "exempt"),
-        (16, 8, 100, dropped),
-        (17, 7, 100, dropped),
-        (17, 8, 192, "exempt"),
-        (17, 8, 193, dropped),  # many words a link: a text, with other links beside it
-    ):
-        listing = page(links=bits(links), link_count=links_in_page, features=features)
-        verdict = detector.reserve(listing, B)
-        assert verdict.status == status
-        assert verdict.reason == ("new_links" if status == "exempt" else "")
-        assert (verdict.token is not None) == (status == "exempt")
+    alike = page(bits(1), bits(5), identity=mine)
+    unguarded = detector.reserve(alike, B, guard=False)
+    assert (unguarded.status, unguarded.of, unguarded.identity) == (dropped, A, said)
+    verdict = detector.reserve(alike, B)
+    if said == "other":
+        assert (verdict.status, verdict.reason) == ("exempt", "other_title")
+        assert (verdict.token is not None, verdict.of, verdict.identity) == (True, None, None)
         detector.release(verdict)
-    unguarded = page(links=bits(17), link_count=8)
-    assert detector.reserve(unguarded, B, guard=False).status == dropped
+    else:
+        assert verdict == unguarded
+
+
+def test_of_another_site_a_page_says_nothing(detector):
+    """Titles and canonical URLs are compared within a site only: a copy elsewhere is dropped."""
+    accept(detector, page(identity=saying(1, 1)), A)
+    for key in (ELSEWHERE, "no URL"):
+        verdict = detector.reserve(page(bits(1), identity=saying(2, 2)), key)
+        assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
+
+
+def test_word_for_word_the_same_is_no_other_page(detector):
+    """Where value and sketch are the same, what the two pages say counts for nothing."""
+    accept(detector, page(identity=saying(1)), A)
+    verdict = detector.reserve(page(identity=saying(2)), B)
+    assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
+    kept = detector.reserve(page(bits(1), identity=saying(2)), B)
+    assert (kept.status, kept.reason) == ("exempt", "other_title")
 
 
 def test_site_scope_matches_only_within_a_registrable_domain(opens):
@@ -341,11 +493,13 @@ def test_a_batch_may_be_empty(detector):
     assert detector.insert_many([]) == []
 
 
+UNIQUE = ("unique", "", A, None, None, None, None)
+
+
 def test_a_token_that_nobody_knows_is_inserted_all_the_same(detector):
     """A verdict of a process that has ended stores its page; releasing one is False."""
     old, other = (
-        Verdict("unique", "", A, None, None, None, page(), f"0123456789abcdef-{n}", "example.com")
-        for n in range(2)
+        Verdict(*UNIQUE, page(), f"0123456789abcdef-{n}", "example.com") for n in range(2)
     )
     assert detector.release(other) is False
     assert detector.insert(old) is False
@@ -356,7 +510,7 @@ def test_a_token_that_nobody_knows_is_inserted_all_the_same(detector):
 def test_a_token_does_not_carry_another_page(detector):
     """A verdict put together from two is refused."""
     token = detector.reserve(page(), A).token
-    forged = Verdict("unique", "", B, None, None, None, page(ONES), token)
+    forged = Verdict("unique", "", B, None, None, None, None, page(ONES), token)
     with pytest.raises(UsageError, match="belongs to"):
         detector.insert(forged)
     assert len(detector) == 0
@@ -408,7 +562,11 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
         ("distance", 16),
         ("distance", 3.0),
         ("distance", True),
-        ("total_distance", 129),
+        ("similarity", 1.01),
+        ("similarity", -0.1),
+        ("similarity", True),
+        ("similarity", "strict"),
+        ("similarity", float("nan")),
         ("min_features", -1),
         ("scope", "page"),
         ("reservation_seconds", 0),
@@ -459,15 +617,15 @@ def test_a_key_of_another_type_is_refused(detector, key):
 
 def test_fingerprints_may_be_numpys(detector):
     """A page put together from an array's numbers is stored and found like any other."""
-    made = page(np.uint64(ONES), np.uint64(2**63), links=np.uint64(7))
+    made = page(np.uint64(ONES), identity=np.uint64(7))
     accept(detector, made, A)
     assert detector.reserve(made, B).of == A
-    assert detector.reserve(page(ONES, 2**63), C).of == A
+    assert detector.reserve(page(ONES, identity=7), C).of == A
 
 
 def test_options_may_be_numpys(opens):
-    """An integer of numpy is a whole number."""
-    detector = opens(distance=np.int64(3), total_distance=np.uint8(10))
+    """A number of numpy is a number."""
+    detector = opens(distance=np.int64(3), similarity=np.float64(0.9))
     accept(detector, page(0), A)
     assert detector.reserve(page(bits(4)), B).status == "unique"
     assert detector.reserve(page(bits(3)), C).of == A

@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 
 from dedup.detector import reservations as module
 from dedup.detector.reservations import Reservations
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
 
 
 def page(value: int) -> PageFingerprint:
-    return PageFingerprint(value, 0, 0, 100, 0, "words-0-3")
+    return PageFingerprint(value, sketch(), 0, 100, NEWEST)
 
 
 def reserve(held: Reservations, key: str, value: int, now: float, seconds: float = 10) -> str:

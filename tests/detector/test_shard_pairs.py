@@ -11,20 +11,21 @@ from pathlib import Path
 
 import pytest
 from logs import RECIPE
+from sketches import sketch
 
 from dedup.model.events import decode, encode, record_key
 from dedup.model.values import Document, PageFingerprint, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.log.inserts import LogInserts
+from dedup.service.log.log_inserts import LogInserts
 from dedup.wire.shards import Share, merged, partition_of
 
 NS, COUNT = "news", 4
 SHARES = ("0-1", "2-3")
 
 
-def page(check: int) -> PageFingerprint:
-    return PageFingerprint(0x0123456789ABCDEF, check, 0, 300, 0, RECIPE)
+def page(bits: int) -> PageFingerprint:
+    return PageFingerprint(0x0123456789ABCDEF, sketch(bits), 0, 300, RECIPE)
 
 
 def homes(key: str) -> int:
@@ -177,7 +178,7 @@ def test_who_waits_goes_on_once_the_other_is_given_back(pair, shards):
 
 
 def test_a_document_of_another_shard_drops_a_page(shards):
-    """The nearest of all shards is named."""
+    """The most similar of all shards is named."""
     one, other = keys_of(1, 0)
     shards.log.append(encode(NS, Document(one, page(3), "", 0.0)))
     shards.apply()

@@ -11,21 +11,19 @@ import random
 from collections import Counter
 
 import msgspec
+from detecting import ONES, bits, saying
 from seeds import seed_of
+from sketches import sketch
 
 import dedup
 from dedup.model.events import record_key
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint, Verdict
 from dedup.wire.shards import merged, partition_of
 
-ONES = 2**64 - 1
 KEYS = [f"http://example.{top}/{n}" for top in ("com", "org") for n in range(8)]
 FIRST = seed_of("SHARDS")
 CRAWLS, STEPS = 20, 200
-
-
-def bits(count: int) -> int:
-    return (1 << count) - 1
 
 
 class OneAndMany:
@@ -43,7 +41,6 @@ class OneAndMany:
                 folder,
                 namespace=name,
                 distance=4,
-                total_distance=9,
                 scope=self.scope,
                 clock=lambda: self.now,
             )
@@ -58,11 +55,11 @@ class OneAndMany:
         rng = self.rng
         return PageFingerprint(
             rng.choice([0, ONES]) ^ bits(rng.randrange(6)),
-            bits(rng.randrange(8)),
-            rng.choice([0, bits(20), ONES]),
-            rng.choice([100, 100, 100, 100, 10]),
-            rng.choice([0, 20]),
-            "words-0-3",
+            sketch(bits(rng.choice([0, 0, 1, 5, 20, 40, 60, 90]))),
+            rng.choice([0, saying(1), saying(1, 1), saying(2, 1)]),
+            rng.choice([100, 100, 100, 100, 10, 7]),
+            NEWEST,
+            rng.random() < 0.03,
         )
 
     def home(self, key: str) -> int:
@@ -137,10 +134,10 @@ class OneAndMany:
         self.now += self.rng.choice([1, 1, 1, 300, 600])
 
     def probe(self) -> None:
-        """The neighbours of all, nearest first, are those of the one."""
+        """The neighbours of all, the most similar first, are those of the one."""
         page = self.page()
         found = [n for each in self.many for n in each.probe(page, domain="example.com")]
-        found.sort(key=lambda n: (n.distance, n.check_distance, n.key))
+        found.sort(key=lambda n: (-n.similarity, n.distance, n.key))
         assert found == self.one.probe(page, domain="example.com")
 
     def step(self) -> None:
@@ -158,7 +155,7 @@ class OneAndMany:
 
 
 def test_shards_judge_as_one_detector_over_everything(tmp_path):
-    """Status, reason, original, distances, and whether the page is in flight; probes, too."""
+    """Status, reason, original, distance, similarity, identity, and whether the page is in flight; probes, too."""
     counts: Counter[str] = Counter()
     for seed in range(FIRST, FIRST + CRAWLS):
         crawl = OneAndMany(str(tmp_path / str(seed)), seed)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dedup.cli import main
 from dedup.cli.terminal import Bar
+from dedup.lab.spread import spread as report_module
 from dedup.lab.spread.spread import (
     bucket_counts,
     expected_neighbours,
@@ -24,7 +25,6 @@ from dedup.lab.spread.spread import (
 from dedup.model.recipes import recipe_of
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
-from dedup.store import spread as report_module
 
 RECIPE = recipe_of()
 WORD = st.integers(0, 2**64 - 1)

@@ -10,22 +10,25 @@ from hypothesis import strategies as st
 
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.events import RECORD_BYTES, Event, EventNewer, decode, encode, record_key
-from dedup.model.values import Document, PageFingerprint
+from dedup.model.recipes import NEWEST
+from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 
-PAGE = PageFingerprint(0x0123456789ABCDEF, 0xFEDCBA9876543210, 255, 321, 12, "words-0-3")
+PAGE = PageFingerprint(0x0123456789ABCDEF, bytes(range(33)), 0xFEDCBA9876543210, 321, NEWEST)
 DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123)
 GOLDEN_KEY = "news\0http://example.com/ü?a=1".encode()
 GOLDEN_VALUE = (
     '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
-    '"check":"fedcba9876543210","links":"00000000000000ff","features":321,"link_count":12,'
-    '"recipe":"words-0-3","domain":"example.com","ts":1700000000123}'
+    '"sketch":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20",'
+    '"identity":"fedcba9876543210","features":321,'
+    '"recipe":"words-0-4","domain":"example.com","ts":1700000000123}'
 ).encode()
 
 WORD = st.integers(0, 2**64 - 1)
+SKETCH = st.binary(min_size=SKETCH_BYTES, max_size=SKETCH_BYTES)
 COUNT = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMESPACE = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", fullmatch=True)
-PAGES = st.builds(PageFingerprint, WORD, WORD, WORD, COUNT, COUNT, TEXT)
+PAGES = st.builds(PageFingerprint, WORD, SKETCH, WORD, COUNT, TEXT)
 MILLISECONDS = st.integers(-(10**15), 10**15).map(lambda ms: ms / 1000)
 DOCUMENTS = st.builds(Document, TEXT, PAGES, TEXT, MILLISECONDS)
 
@@ -67,16 +70,22 @@ def test_other_spellings_of_the_same_json_are_read() -> None:
     ("fields", "where"),
     [
         ({"value": "0123456789ABCDEF"}, "$.value"),
-        ({"check": " 23456789abcdef0"}, "$.check"),
-        ({"links": "+123456789abcdef"}, "$.links"),
-        ({"links": "1_23456789abcdef"}, "$.links"),
-        ({"links": "٣" * 16}, "$.links"),
+        ({"identity": " 23456789abcdef0"}, "$.identity"),
+        ({"identity": "+123456789abcdef"}, "$.identity"),
+        ({"identity": "1_23456789abcdef"}, "$.identity"),
+        ({"identity": "٣" * 16}, "$.identity"),
+        ({"sketch": "AB" * 33}, "$.sketch"),
+        ({"sketch": "0 " * 33}, "$.sketch"),
+        ({"sketch": "g" * 66}, "$.sketch"),
+        ({"sketch": "٣" * 66}, "$.sketch"),
         ({"value": "0" * 15}, "$.value"),
-        ({"check": "0" * 17}, "$.check"),
+        ({"identity": "0" * 17}, "$.identity"),
+        ({"sketch": "0" * 65}, "$.sketch"),
+        ({"sketch": "0" * 68}, "$.sketch"),
         ({"value": 5}, "$.value"),
         ({"features": -1}, "$.features"),
         ({"features": 2**63}, "$.features"),
-        ({"link_count": 1.5}, "$.link_count"),
+        ({"features": 1.5}, "$.features"),
         ({"ts": 10**15 + 1}, "$.ts"),
         ({"ts": "now"}, "$.ts"),
         ({"v": 0}, "$.v"),
@@ -85,6 +94,8 @@ def test_other_spellings_of_the_same_json_are_read() -> None:
         ({"ns": "a/b"}, "'a/b'"),
         ({"key": None}, "`key`"),
         ({"domain": None}, "`domain`"),
+        ({"sketch": None}, "`sketch`"),
+        ({"unread": False}, "`unread`"),
         ({"more": 1}, "`more`"),
     ],
 )
@@ -151,11 +162,15 @@ def test_a_record_has_a_million_bytes_at_most_both_ways() -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        PageFingerprint(2**64, 0, 0, 0, 0, "r"),
-        PageFingerprint(0, -1, 0, 0, 0, "r"),
-        PageFingerprint(0, 0, 0, 2**63, 0, "r"),
-        PageFingerprint(0, 0, 0, 0, -1, "r"),
-        PageFingerprint(0, 0, 0, 0, 0, "\ud800"),
+        PageFingerprint(2**64, bytes(33), 0, 0, "r"),
+        PageFingerprint(0, bytes(32), 0, 0, "r"),
+        PageFingerprint(0, bytes(34), 0, 0, "r"),
+        PageFingerprint(0, bytes(33), -1, 0, "r"),
+        PageFingerprint(0, bytes(33), 2**64, 0, "r"),
+        PageFingerprint(0, bytes(33), 0, 2**63, "r"),
+        PageFingerprint(0, bytes(33), 0, -1, "r"),
+        PageFingerprint(0, bytes(33), 0, 0, "\ud800"),
+        PageFingerprint(0, bytes(33), 0, 0, "r", unread=True),
     ],
 )
 def test_what_no_record_can_say_is_not_written(page: PageFingerprint) -> None:

@@ -27,8 +27,8 @@ def test_a_recipe_has_the_distances_of_the_specification() -> None:
     """They stand in the table of its section Decision."""
     recipe = recipe_of()
     text = oracle.section("Decision")
-    names = ("distance", "similarity", "similarity_elsewhere", "similarity_short")
-    for name in (*names, "min_features", "short_features"):
+    names = ("distance", "similarity", "similarity_across", "similarity_short")
+    for name in (*names, "min_features", "full_features"):
         assert re.search(rf"^\| `{name}`[^|]*\| {getattr(recipe, name)} \|", text, re.MULTILINE), (
             name
         )
@@ -119,11 +119,13 @@ def test_an_empty_secret_is_refused() -> None:
 
 
 def test_a_secret_changes_every_fingerprint_and_no_count() -> None:
-    """value, sketch, title and canonical are keyed; features are not."""
+    """value, sketch and both halves of identity are keyed; features are not."""
     html = "<title>a</title><link rel=canonical href=/b><p>some words of text and more of them"
     public, keyed = fingerprint(html), fingerprint(html, recipe=recipe_of(secret="s"))
     assert public.value != keyed.value and public.sketch != keyed.sketch
-    assert public.title != keyed.title and public.canonical != keyed.canonical
+    assert public.identity >> 32 != keyed.identity >> 32
+    assert public.identity % 2**32 != keyed.identity % 2**32
+    assert 0 not in (public.identity >> 32, public.identity % 2**32)
     assert public.features == keyed.features
 
 

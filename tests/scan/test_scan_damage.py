@@ -10,6 +10,7 @@ import zlib
 
 import pytest
 import zstandard
+from needing import linux_only
 from scanning import (
     judged,
     mixed,
@@ -292,6 +293,7 @@ def measured(*paths) -> list:
     return json.loads(done.stdout)
 
 
+@linux_only
 @pytest.mark.parametrize(
     "name",
     [
@@ -329,6 +331,7 @@ def test_bombs_are_bounded(tmp_path, name):
     assert broken + exempt.get("too_large", 0) == 1
 
 
+@linux_only
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_input(tmp_path):
     """Ten times the pages take hardly more memory: what grows is the table of fingerprints."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from crawling import wait_for
+from needing import linux_only
 from scanning import (
     mixed,
     records,
@@ -33,7 +34,7 @@ CHILD = """
 import os, signal, sys
 import dedup.scan.scanner as run
 from dedup.cli import main
-from dedup.scan import memory, verdicts, work
+from dedup.scan import accepted, verdicts, work_folder
 
 run.COMMIT_ROWS = 40
 where, count = sys.argv.pop(1), 0
@@ -52,13 +53,13 @@ def dies(room, name):
         return result
     setattr(room, name, counted)
 
-dies(work.Work, "_write_position")
-dies(memory.Memory, "commit")
+dies(work_folder.Work, "_write_position")
+dies(accepted.Memory, "commit")
 dies(run, "_update")
 dies(run, "write_report")
 dies(run, "publish")
-dies(work.Work, "remove")
-dies(work.shutil, "rmtree")
+dies(work_folder.Work, "remove")
+dies(work_folder.shutil, "rmtree")
 dies(run.Store, "insert_many")
 """
 
@@ -89,7 +90,7 @@ for place in (f"{number}{side}" for number in itertools.count(1) for side in "-+
     if ended == [0]:
         break
     output = Path(where_to, name)
-    if not output.exists() or work.work_folder(str(output)).exists():
+    if not output.exists() or work_folder.work_folder(str(output)).exists():
         ended.append(forked("", name))
     print(name, *ended, flush=True)
 """
@@ -241,6 +242,7 @@ def test_what_was_done_is_not_done_again(tmp_path):
     assert len(judged) < len(PAGES) * 2 // 3
 
 
+@linux_only
 def test_a_killed_scan_leaves_no_process(tmp_path):
     """Its workers end with it."""
     pages = mixed(2000)

@@ -1,7 +1,9 @@
 """The Scrapy add-on in real crawls: what is dropped, what is kept, and what is said about it."""
 
 import pytest
-from crawling import Case, Crawl, Page, article, hub, run_cases
+from crawling import Case, Crawl, Page, article, hub, run_cases, words
+
+from dedup.model.recipes import recipe_of
 
 TWINS = {
     "/": article(100, "/a", "/b", "/c", "/start-copy"),
@@ -26,6 +28,26 @@ LISTING = {
     "/list?page=2": listing(*(f"/item/{n}" for n in range(10, 20))),
     "/list?page=1&sid=5": listing(*(f"/item/{n}" for n in range(10)), frame="again"),
 }
+NAMED = {
+    "/": hub("/red", "/blue", "/print", "/bare", "/again"),
+    "/red": article(8, title="Red rope"),
+    "/blue": article(8, "/behind", title="Blue rope", text=f"{words(8)} in blue"),
+    "/print": article(8, title="Red rope", text=f"{words(8)} printed"),
+    "/bare": article(8, title="", text=f"{words(8)} bare"),
+    "/again": article(8, title="Red rope, visited again"),
+    "/behind": article(9),
+}
+ALL_BUT_OTHER_TITLE = [
+    "start",
+    "non_html",
+    "status",
+    "method",
+    "short",
+    "too_large",
+    "data_page",
+    "unread",
+    "no_callback",
+]
 ALL_BUT_NEW_LINKS = [
     "start",
     "non_html",
@@ -59,6 +81,8 @@ CASES = {
         },
     ),
     "both": Case(TWINS, settings={"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}}),
+    "named": Case(NAMED),
+    "unnamed": Case(NAMED, settings={"DEDUP_EXEMPT": ALL_BUT_OTHER_TITLE}),
     "guarded": Case(LISTING),
     "unguarded": Case(LISTING, settings={"DEDUP_EXEMPT": ALL_BUT_NEW_LINKS}),
 }
@@ -84,14 +108,15 @@ def test_promise_1_nothing_is_lost_every_own_content_is_parsed(drop):
 
 
 def test_promise_1_nothing_is_lost_and_every_drop_is_explained(drop):
-    """The errback gets NearDuplicate with the page it resembles and both distances."""
+    """The errback gets NearDuplicate with the page it resembles, its distance and similarity."""
     verdict = drop.dropped["/b"]
     assert verdict["status"] == "near_duplicate"
     assert verdict["of"] == f"{drop.url}/a"
-    assert 0 <= verdict["distance"] <= verdict["distance"] + verdict["check_distance"] <= 18
+    assert 0 <= verdict["distance"] <= recipe_of().distance
+    assert recipe_of().similarity <= verdict["similarity"] <= 1
     assert drop.event("/b", "failed")["message"] == (
-        f"near-duplicate of {drop.url}/a (distance {verdict['distance']}, "
-        f"check {verdict['check_distance']})"
+        f"near-duplicate of {drop.url}/a ({round(100 * verdict['similarity'])} % of the word triples "
+        f"alike, distance {verdict['distance']})"
     )
 
 
@@ -172,7 +197,8 @@ def test_meta_of_an_accepted_page(drop):
         "key": f"{drop.url}/a",
         "of": None,
         "distance": None,
-        "check_distance": None,
+        "similarity": None,
+        "identity": None,
     }
 
 
@@ -237,6 +263,31 @@ def test_project_places_the_middlewares(crawls, how):
     """Middlewares that a project placed itself work, with the add-on or without it, once."""
     assert crawls[how].parsed == {"/", "/a", "/c"}
     assert crawls[how].stat("probed") == 5
+
+
+# ----------------------------------------------------------------------- what pages say they are
+
+
+def test_another_page_by_its_title_is_kept(crawls):
+    """Alike text under another title, one more variant of a product, is kept and followed."""
+    crawl = crawls["named"]
+    assert crawl.meta("/blue")["reason"] == "other_title"
+    assert crawl.stat("exempt/other_title") == 1
+    assert "/behind" in crawl.requested
+
+
+def test_a_copy_bears_the_same_title_or_none_or_is_the_same_text(crawls):
+    """Alike text under the same title or none is a near-duplicate; the very same text always is."""
+    assert set(crawls["named"].dropped) == {"/print", "/bare", "/again"}
+    assert crawls["named"].dropped["/print"]["identity"] == "same"
+
+
+def test_other_titles_are_left_out_of_it(crawls):
+    """Without other_title in DEDUP_EXEMPT the texts alone decide; the verdict still says it."""
+    crawl = crawls["unnamed"]
+    assert set(crawl.dropped) == {"/blue", "/print", "/bare", "/again"}
+    assert crawl.dropped["/blue"]["identity"] == "other"
+    assert "/behind" not in crawl.requested
 
 
 # ------------------------------------------------------------------------------ listing guard

@@ -16,7 +16,7 @@ KINDS = {
     "binary": BINARY,
     "missing": article(10, status=404),
     "post": article(11),
-    "short": article(12, count=8),
+    "short": article(12, count=5),
     "large": article(13, text=words_of(13) + " " * 30_000),
     "data": article(14, text=words_of(14, 60) + DATA),
 }

@@ -3,6 +3,7 @@
 import pytest
 from crawling import Case, Crawl, Crawling, article, hub, run_cases, serve
 
+from dedup.model.recipes import recipe_of
 from dedup.scrapy.responses import explores
 
 COPIES = 60
@@ -60,7 +61,8 @@ def test_meta_and_flag_of_an_explored_page(crawls):
     assert event["dedup"]["explored"] is True
     assert event["dedup"]["status"] == "near_duplicate"
     assert event["dedup"]["of"] == f"{crawl.url}/original"
-    assert event["dedup"]["distance"] + event["dedup"]["check_distance"] <= 18
+    assert event["dedup"]["distance"] <= recipe_of().distance
+    assert event["dedup"]["similarity"] >= recipe_of().similarity
     assert "explored" not in crawl.meta("/original")
 
 

@@ -208,4 +208,4 @@ def test_two_spiders_share_a_namespace(crawls):
 def test_legacy_encoding(crawls):
     """A page in windows-1251, by its header, has the fingerprint of its UTF-8 copy."""
     (dropped,) = crawls["legacy"].dropped.values()
-    assert (dropped["distance"], dropped["check_distance"]) == (0, 0)
+    assert (dropped["distance"], dropped["similarity"]) == (0, 1.0)

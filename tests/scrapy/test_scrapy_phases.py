@@ -334,9 +334,9 @@ def test_promise_1_nothing_is_lost_of_two_at_once(pairs):
 
 # Parsed pages would be inserted together after ten minutes, if nobody asked for them.
 PATIENT = """
-import dedup.detector, dedup.scrapy.session
+import dedup.detector, dedup.scrapy.crawl_session
 
-dedup.scrapy.session.COMMIT_SECONDS = 600
+dedup.scrapy.crawl_session.COMMIT_SECONDS = 600
 
 real = dedup.detector.EmbeddedDetector.insert_many
 def insert_many(self, verdicts):

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from scrapy.settings import Settings
 
-from dedup.model.values import Verdict
+from dedup.model.recipes import NEWEST
+from dedup.model.values import SKETCH_BYTES, PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy import settings as config
 from dedup.scrapy.settings import EXEMPTIONS
 
+PAGE = PageFingerprint(0, bytes(SKETCH_BYTES), 0, 0, NEWEST)
 ROOT = Path(__file__).parents[2]
 SOURCE = "".join(p.read_text() for p in sorted((ROOT / "dedup" / "scrapy").glob("*.py")))
 
@@ -54,7 +56,7 @@ def test_exempt_reasons():
 def test_meta_keys():
     """docs/meta-keys.md has the keys that the source reads, and those of the verdict."""
     read = set(re.findall(r'meta\.get\("((?:dont_)?dedup\w*)"', SOURCE)) - {"dedup"}
-    written = set(to_plain(Verdict("unique", "", "", None, None, None, None, None)))
+    written = set(to_plain(Verdict("unique", "", "", None, None, None, None, PAGE, None)))
     written |= set(re.findall(r'meta\["dedup"\]\["(\w+)"\]', SOURCE))
     assert first_column(page("meta-keys.md")) == read | written
 

@@ -20,8 +20,10 @@ from crawling import (
 )
 from network import Proxy
 from services import Serving
+from sketches import sketch
 
 import dedup
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
 
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
@@ -163,7 +165,7 @@ def test_promise_1_nothing_is_lost_with_a_wrong_token(tmp_path):
 
 def test_promise_1_nothing_is_lost_with_pages_of_another_recipe(tmp_path, service):
     """A namespace of another recipe refuses the pages: each is kept and counted."""
-    made = PageFingerprint(1, 2, 3, 100, 0, "words-0-3")
+    made = PageFingerprint(1, sketch(), 0, 100, NEWEST)
     with dedup.open(url(service), namespace="other") as detector:
         detector.insert(detector.reserve(made, "http://example.com/"))
     settings = asks(url(service), DEDUP_NAMESPACE="other", DEDUP_SECRET="a secret")

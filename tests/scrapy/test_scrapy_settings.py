@@ -28,7 +28,7 @@ def test_defaults():
         mode="drop",
         options=Options(
             distance=None,
-            total_distance=None,
+            similarity=None,
             min_features=None,
             scope="global",
             timeout_seconds=0.5,
@@ -51,6 +51,7 @@ WHOLE_15 = "a whole number from 0 to 15"
 REASONS = f"a list of {', '.join(EXEMPTIONS)}"
 NAMESPACE = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
 SHARE = "a number from 0.0 to 1.0"
+ALIKE = "a number from 0.0 to 1.0, careful or paper"
 WRONG = [
     ("DEDUP_ENABLED", "perhaps", "True or False"),
     ("DEDUP_MODE", "delete", "drop or skip_links or tag"),
@@ -63,7 +64,13 @@ WRONG = [
     ("DEDUP_DISTANCE", [3], WHOLE_15),
     ("DEDUP_DISTANCE", float("inf"), WHOLE_15),
     ("DEDUP_DISTANCE", float("nan"), WHOLE_15),
-    ("DEDUP_TOTAL_DISTANCE", 129, "a whole number from 0 to 128"),
+    ("DEDUP_SIMILARITY", -0.1, ALIKE),
+    ("DEDUP_SIMILARITY", 1.1, ALIKE),
+    ("DEDUP_SIMILARITY", 90, ALIKE),
+    ("DEDUP_SIMILARITY", "much", ALIKE),
+    ("DEDUP_SIMILARITY", True, ALIKE),
+    ("DEDUP_SIMILARITY", [0.9], ALIKE),
+    ("DEDUP_SIMILARITY", float("nan"), ALIKE),
     ("DEDUP_MIN_FEATURES", -1, "a whole number from 0 to 4294967295"),
     ("DEDUP_SCOPE", "domain", "global or site"),
     ("DEDUP_NAMESPACE", "", NAMESPACE),
@@ -132,7 +139,10 @@ RIGHT = [
     ("DEDUP_MODE", "skip_links", "mode", "skip_links"),
     ("DEDUP_DISTANCE", "3", "distance", 3),
     ("DEDUP_DISTANCE", 15, "distance", 15),
-    ("DEDUP_TOTAL_DISTANCE", 0, "total_distance", 0),
+    ("DEDUP_SIMILARITY", "0.9", "similarity", 0.9),
+    ("DEDUP_SIMILARITY", 0, "similarity", 0.0),
+    ("DEDUP_SIMILARITY", "careful", "similarity", "careful"),
+    ("DEDUP_SIMILARITY", "paper", "similarity", "paper"),
     ("DEDUP_MIN_FEATURES", 0, "min_features", 0),
     ("DEDUP_SCOPE", "site", "scope", "site"),
     ("DEDUP_NAMESPACE", "shop.v2", "namespace", "shop.v2"),
@@ -317,7 +327,10 @@ def test_store_lies_beside_scrapy_cfg(project):
     """A crawl started in any folder of a project has its store in .scrapy/dedup of the project."""
     (project / "docs").mkdir()
     printed = scrapy(project, "crawl", "twins", folder="docs")
-    assert "near-duplicate of http://127.0.0.1/original (distance 0, check 0)" in printed
+    assert (
+        "near-duplicate of http://127.0.0.1/original (100 % of the word triples alike, distance 0)"
+        in printed
+    )
     assert list((project / "docs").iterdir()) == []
 
 

@@ -14,6 +14,7 @@ from needing import program
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from scrapy.settings import Settings
 from services import RECIPE, Serving
+from sketches import sketch
 
 import dedup
 from dedup.model.values import Verdict
@@ -30,25 +31,23 @@ ORIGINALS, COPIES = 30, 20
 def seeded(service):
     """Fill a service: originals, copies of some of them, and a near one that was kept all the same."""
     rng = random.Random(5)
-    bits = [tuple(rng.getrandbits(64) for _ in range(3)) for _ in range(ORIGINALS)]
+    bits = [(rng.getrandbits(64), rng.getrandbits(256)) for _ in range(ORIGINALS)]
 
-    def page(value, check, links):
-        return dedup.PageFingerprint(value, check, links, 100, 3, RECIPE)
+    def page(value, words):
+        return dedup.PageFingerprint(value, sketch(words), 0, 100, RECIPE)
 
     url = f"redis://:{TOKEN.replace(' ', '%20')}@127.0.0.1:{service.port}"
     with dedup.open(url, namespace=NAMESPACE) as detector:
-        for i, (value, check, links) in enumerate(bits):
+        for i, (value, words) in enumerate(bits):
             key = EVIL if i == 0 else f"http://site{i % 3}.example/{i}"
-            detector.insert(detector.reserve(page(value, check, links), key))
+            detector.insert(detector.reserve(page(value, words), key))
         for i in range(COPIES):
-            value, check, links = bits[0] if i < 12 else bits[1]
-            copy = page(value ^ 1 << i, check, links)
+            value, words = bits[0] if i < 12 else bits[1]
+            copy = page(value ^ 1 << i, words)
             verdict = detector.reserve(copy, f"http://copies.example/{i}")
             assert verdict.status == "near_duplicate"
-        value, check, links = bits[1]
-        kept = detector.reserve(
-            page(value ^ 0b111, check, links), "http://kept.example/", exempt="start"
-        )
+        value, words = bits[1]
+        kept = detector.reserve(page(value ^ 0b111, words), "http://kept.example/", exempt="start")
         detector.insert(kept)
     return bits
 
@@ -285,12 +284,14 @@ def report(tmp_path_factory):
         body = f"<p>{said} and {'unbroken' * 12}{n}</p>".encode()
         of = f"{host}/first" if n else None
         status, token = ("near_duplicate", None) if n else ("unique", "token")
-        verdict = Verdict(status, "", key, of, n % 8, 2, dedup.fingerprint(body), token)
+        verdict = Verdict(
+            status, "", key, of, n % 8, 0.97, "unknown", dedup.fingerprint(body), token
+        )
         response = SimpleNamespace(url=key, body=body, encoding="utf-8")
         journal.judged(verdict, response, dedup.recipe_of(None))
     stats = {"dedup/probed": 40, "dedup/near_duplicate": 39, "dedup/unique": 1}
     stats |= {f"dedup/near_duplicate/distance/{n}": 5 for n in range(8)}
-    stats |= {"dedup/exempt/new_links": 3, "downloader/request_count": 45}
+    stats |= {"dedup/exempt/other_title": 3, "downloader/request_count": 45}
     made = tmp_path_factory.mktemp("report") / "report.html"
     write_report(made, "long", stats, Config.from_settings(Settings()), journal)
     return made

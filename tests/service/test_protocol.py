@@ -95,7 +95,7 @@ def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
     from dedup.service.http.server import STATUS
     from dedup.service.log.follow import Follower
-    from dedup.service.resp.commands import _COMMANDS
+    from dedup.service.resp.resp_commands import _COMMANDS
 
     text = PAGE.read_text(encoding="utf-8")
     for name in _COMMANDS:

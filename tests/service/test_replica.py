@@ -14,6 +14,7 @@ from logs import (
     held,
     inserts,
     log_config,
+    reached,
     read,
     remade,
     replayed,
@@ -27,6 +28,7 @@ import dedup
 from dedup.model.errors import StoreDamaged
 from dedup.model.events import EventNewer, encode
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.lifecycle import SERVING, Phase
 from dedup.service.log.manifest import MANIFEST, read_manifest
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import LogLost, TopicUnfit, Writer, describe_topic, ensure_topic
@@ -100,7 +102,7 @@ def test_a_new_event_is_an_original_moments_later(kafka, tmp_path):
 
     async def main():
         async with following(config, tmp_path) as replica, Writer(config) as writer:
-            await until(lambda: replica.ready, replica)
+            await reached(replica, *SERVING)
             assert replica.state().status == "current"
             await writer.send_many(inserts([7]))
             await until_drained(replica)
@@ -173,7 +175,7 @@ def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, t
         for _ in range(2):  # a restart does not get past it either
             with pytest.raises(EventNewer, match="partition 0, offset 1.*upgrade"):
                 async with following(config, tmp_path) as replica:
-                    await until(lambda: replica.state().status == "failed")
+                    await reached(replica, Phase.FAILED)
                     assert not replica.ready
                     assert "upgrade crawl-dedup" in replica.state().reason
             assert held(tmp_path) == {"news": {document(4).key: document(4)}}
@@ -203,18 +205,18 @@ def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka
 
 
 def test_a_topic_that_is_made_again_under_a_running_replica_is_seen(kafka, tmp_path, monkeypatch):
-    from dedup.wire.kafka import reader
+    from dedup.wire.kafka import partition_reader
 
-    monkeypatch.setattr(reader, "IDENTITY_SECONDS", 0.5)
+    monkeypatch.setattr(partition_reader, "IDENTITY_SECONDS", 0.5)
     config = log_config(kafka)
 
     async def main():
         await write(config, inserts(range(40)))
         with pytest.raises(LogLost, match="is not the log that was read before"):
             async with following(config, tmp_path) as replica:
-                await until(lambda: replica.ready, replica)
+                await reached(replica, *SERVING)
                 await remade(config, inserts(range(100, 170)))
-                await until(lambda: replica.state().status == "failed", replica)
+                await reached(replica, Phase.FAILED)
         assert document(100).key not in held(tmp_path)["news"]
 
     asyncio.run(main())
@@ -403,7 +405,7 @@ def test_more_namespaces_than_allowed_are_counted_not_served(kafka, tmp_path):
         await replica.prepare()
         namespaces.open_all()
         run = asyncio.ensure_future(replica.run())
-        await until(lambda: replica.ready, replica)
+        await reached(replica, *SERVING)
         replica.stop()
         await run
         namespaces.close()

@@ -20,6 +20,7 @@ from logs import (
     held,
     inserts,
     log_config,
+    reached,
     read,
     replayed,
     tombstone,
@@ -28,6 +29,7 @@ from logs import (
     write,
 )
 
+from dedup.service.log.lifecycle import SERVING, Phase
 from dedup.store import verify_store
 from dedup.wire.kafka import KafkaUnavailable, Writer, ensure_topic
 
@@ -207,13 +209,13 @@ def test_a_broker_that_stops_answering_is_told_from_an_idle_log(one_broker: Clus
     async def main():
         await write(config, inserts(range(10)))
         async with following(config, tmp_path) as replica:
-            await until(lambda: replica.ready, replica)
+            await reached(replica, *SERVING)
             one_broker.pause()
             try:
-                await until(lambda: replica.state().status == "stale")
+                await reached(replica, Phase.STALE)
             finally:
                 one_broker.resume()
-            await until(lambda: replica.state().status == "current")
+            await reached(replica, Phase.FOLLOWING)
 
     asyncio.run(main())
 
@@ -227,9 +229,9 @@ def test_a_replica_ends_within_seconds_while_kafka_is_away(one_broker: Cluster, 
         async with contextlib.AsyncExitStack() as stack:
             replica = await stack.enter_async_context(following(config, tmp_path))
             await until_drained(replica)
-            await until(lambda: replica.ready, replica)
+            await reached(replica, *SERVING)
             one_broker.kill()
-            await until(lambda: replica.state().status == "stale")
+            await reached(replica, Phase.STALE)
         assert len(held(tmp_path)["news"]) == 10
         starting = asyncio.ensure_future(drained(config, tmp_path))
         await asyncio.sleep(1.0)
@@ -249,7 +251,7 @@ def test_a_full_disk_stops_the_view_and_not_the_service(kafka, tmp_path):
     async def main():
         await write(config, inserts(range(50)))
         async with following(config, tmp_path) as replica:
-            await until(lambda: replica.ready, replica)
+            await reached(replica, *SERVING)
             detector = replica.views.get("news")
             documents = detector._store._documents
             sound, full = documents.apply, OSError(28, "No space left on device", "documents.mdb")
@@ -259,7 +261,7 @@ def test_a_full_disk_stops_the_view_and_not_the_service(kafka, tmp_path):
 
             documents.apply = refuse
             await write(config, inserts(range(50, 60)))
-            await until(lambda: replica.state().status == "stale", replica)
+            await reached(replica, Phase.STALE)
             assert "No space left on device" in replica.state().reason
             assert replica.ready
             assert detector.reserve(document(5).page, "copy").of == document(5).key

@@ -134,7 +134,7 @@ KILLED = """
     from dedup.store.database.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    removal.BATCH = removal.LEAVING_BATCH = 40
+    removal.BATCH = removal.SMALL_BATCH = 40
     checkpoint.MANIFEST_SECONDS = 1e9
 
     def fatal(step):

@@ -8,8 +8,11 @@ import redis
 from commands import ONCE, TOKEN, insert, page, probe, reserve, spread
 from needing import program
 from services import RECIPE, Serving
+from sketches import sketch
 
 from dedup import Table
+
+VALUE, SKETCH = "0123456789abcdef", sketch().hex()
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +38,18 @@ def ns(request):
 
 def test_a_page_is_reserved_inserted_and_found(client, ns):
     """reserve answers unique with a token, insert OK, and a probe then finds the key."""
-    status, token, of, distance, check_distance, reason = reserve(client, ns, "http://a/1")
-    assert (status, of, distance, check_distance, reason) == ("unique", None, None, None, None)
+    status, token, *others = reserve(client, ns, "http://a/1")
+    assert (status, others) == ("unique", [None] * 5)
     assert probe(client, ns, 0x0123456789ABCDEF) == []
     assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token) == "OK"
-    assert probe(client, ns, 0x0123456789ABCDEE, 0xFC) == [["http://a/1", 1, 2]]
+    assert probe(client, ns, 0x0123456789ABCDEE, 0b111) == [["http://a/1", 1, "0.9960"]]
 
 
 def test_a_near_duplicate_names_its_original(client, ns):
-    """A page near an inserted one is a near-duplicate, of it, at its distances."""
+    """A page near an inserted one is a near-duplicate, of it, at its distance and similarity."""
     insert(client, ns, "http://a/1")
-    answer = reserve(client, ns, "http://a/2", value=0x0123456789ABCDEE, check=0xFE)
-    assert answer == ["near_duplicate", None, "http://a/1", 1, 1, None]
+    answer = reserve(client, ns, "http://a/2", value=0x0123456789ABCDEE, bits=0b11)
+    assert answer == ["near_duplicate", None, "http://a/1", 1, "0.9980", None, "unknown"]
 
 
 def test_a_near_duplicate_of_a_page_in_flight_is_pending(client, ns):
@@ -71,7 +74,7 @@ def test_inserting_twice_is_ok_and_releasing_twice_is_0(client, ns):
     for _ in range(2):
         assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token) == "OK"
     assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token) == 0
-    assert probe(client, ns, 0x0123456789ABCDEF) == [["http://a/1", 0, 0]]
+    assert probe(client, ns, 0x0123456789ABCDEF) == [["http://a/1", 0, "1.0000"]]
     other = reserve(client, ns, "http://a/1")[1]
     released = [client.execute_command("DEDUP.RELEASE", ns, "http://a/1", other) for _ in range(2)]
     assert released == [1, 0]
@@ -119,9 +122,9 @@ def test_forget_removes_a_document(client, ns):
 
 
 def test_options_of_reserve(client, ns):
-    """DISTANCE, TOTAL, FEATURES, SCOPE, EXEMPT and GUARD each change the verdict as stated."""
+    """DISTANCE, SIMILARITY, FEATURES, SCOPE, EXEMPT and GUARD each change the verdict as stated."""
     insert(client, ns, "http://a.example/1")
-    near = {"value": 0x0123456789ABCDEF ^ 0b111, "check": 0xFF ^ 0b1111}
+    near = {"value": 0x0123456789ABCDEF ^ 0b111, "bits": 0b1111}  # similarity 0.9939
 
     def status(*options):
         answer = reserve(client, ns, "http://a.example/2", *options, **near)
@@ -132,7 +135,8 @@ def test_options_of_reserve(client, ns):
     assert status() == "near_duplicate"
     assert status("DISTANCE", 3) == "near_duplicate"
     assert status("DISTANCE", 2) == "unique"
-    assert status("TOTAL", 6) == "unique"
+    assert status("SIMILARITY", 0.99) == "near_duplicate"
+    assert status("SIMILARITY", 0.995) == "unique"
     assert status("FEATURES", 301) == "exempt"
     assert status("SCOPE", "site") == "near_duplicate"
     assert status("GUARD", "off") == "near_duplicate"
@@ -143,22 +147,36 @@ def test_options_of_reserve(client, ns):
 def test_scope_site_compares_within_a_domain(client, ns):
     """With SCOPE site, only documents of the probe's domain count."""
     insert(client, ns, "http://a/1")
-    assert probe(client, ns, 0x0123456789ABCDEF, 0xFF, "SCOPE", "site", "example.com")
-    assert not probe(client, ns, 0x0123456789ABCDEF, 0xFF, "SCOPE", "site", "example.org")
-    assert not probe(client, ns, 0x0123456789ABCDEF, 0xFF, "SCOPE", "site", "")
+    assert probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "example.com")
+    assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "example.org")
+    assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "")
 
 
-def test_the_listing_guard_keeps_new_links(client, ns):
-    """Many links, and others than the match's: the page is exempt, unless GUARD is off."""
-    of = [f"{7:016x}", f"{7:016x}"]
-    first = [*of, "0" * 16, 300, 20, "example.com", "RECIPE", RECIPE]
-    other = [*of, "f" * 16, 300, 20, "example.com", "RECIPE", RECIPE]
-    token = client.execute_command("DEDUP.RESERVE", ns, "http://a/1", *first)[1]
-    client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
-    answer = client.execute_command("DEDUP.RESERVE", ns, "http://a/2", *other)
-    assert (answer[0], answer[5]) == ("exempt", "new_links")
-    answer = client.execute_command("DEDUP.RESERVE", ns, "http://a/3", *other, "GUARD", "off")
-    assert answer[0] == "near_duplicate"
+def test_the_guard_keeps_another_page_by_its_own_word(client, ns):
+    """Another title than the match's: the page is exempt, unless GUARD is off."""
+    title, other = {"identity": 1 << 32}, {"identity": 2 << 32, "bits": 0b111}
+    insert(client, ns, "http://a/1", **title)
+    answer = reserve(client, ns, "http://a/2", **other)
+    assert (answer[0], answer[5]) == ("exempt", "other_title")
+    assert answer[1]
+    answer = reserve(client, ns, "http://a/3", "GUARD", "off", **other)
+    assert (answer[0], answer[6]) == ("near_duplicate", "other")
+    answer = reserve(client, ns, "http://a/4", bits=0b111, **title)
+    assert (answer[0], answer[6]) == ("near_duplicate", "same")
+
+
+def test_a_probe_says_what_the_pages_say_of_themselves(client, ns):
+    """With IDENTITY and DOMAIN rows have the identity and the domain of the document, too."""
+    insert(client, ns, "http://a/1", identity=1 << 32)
+    for domain, title, said in (
+        ("example.com", 1, "same"),
+        ("example.com", 2, "other"),
+        ("example.com", 0, "unknown"),
+        ("example.org", 1, "unknown"),
+    ):
+        options = ["IDENTITY", f"{title << 32:016x}", "DOMAIN", domain]
+        found = probe(client, ns, 0x0123456789ABCDEF, 0b111, *options)
+        assert found == [["http://a/1", 0, "0.9960", said, "example.com"]]
 
 
 def test_the_service_finds_greater_distances_where_started_so(tmp_path):
@@ -170,9 +188,9 @@ def test_the_service_finds_greater_distances_where_started_so(tmp_path):
         insert(client, "d", "http://a/1")
         far = 0x0123456789ABCDEF ^ 0b11_1111_1111
         assert probe(client, "d", far) == []
-        assert probe(client, "d", far, 0xFF, "DISTANCE", 10) == [[b"http://a/1", 10, 0]]
+        assert probe(client, "d", far, 0, "DISTANCE", 10) == [[b"http://a/1", 10, b"1.0000"]]
         with pytest.raises(redis.ResponseError, match="^DISTANCE "):
-            probe(client, "d", far, 0xFF, "DISTANCE", 11)
+            probe(client, "d", far, 0, "DISTANCE", 11)
 
 
 # -------------------------------------------------------------------------------------- probes
@@ -211,7 +229,7 @@ def test_pipelined_inserts_answer_as_single_ones(client, ns):
 def test_pipelined_probes_answer_as_single_ones(client, serving, ns):
     """Runs of probes alike, with others between them, are answered each as if it were alone."""
     for i in range(50):
-        insert(client, ns, f"http://a/{i}", value=spread(i % 40), check=i)
+        insert(client, ns, f"http://a/{i}", value=spread(i % 40), bits=i)
     rng = np.random.default_rng(3)
     asked = []
     for i in rng.integers(0, 60, 3000).tolist():
@@ -231,10 +249,10 @@ def test_pipelined_probes_answer_as_single_ones(client, serving, ns):
 def test_mprobe_answers_as_probes_do(client, ns):
     """MPROBE gives the answer of PROBE for each pair, in their order, beyond a slice's length too."""
     for i in range(50):
-        insert(client, ns, f"http://a/{i}", value=spread(i), check=i)
+        insert(client, ns, f"http://a/{i}", value=spread(i), bits=i)
     pairs = [(spread(i % 60) ^ (i % 3), i % 50) for i in range(1500)]
-    arguments = [f"{number:016x}" for pair in pairs for number in pair]
-    for options in ([], ["COUNT", 1], ["DISTANCE", 1, "TOTAL", 2]):
+    arguments = [text for value, bits in pairs for text in (f"{value:016x}", sketch(bits).hex())]
+    for options in ([], ["COUNT", 1], ["DISTANCE", 1, "SIMILARITY", 0.998]):
         together = client.execute_command(
             "DEDUP.MPROBE", ns, "RECIPE", RECIPE, *options, "VALUES", *arguments
         )
@@ -245,16 +263,16 @@ def test_answers_are_a_scans(client, ns):
     """What probes find is what a table beside it finds, and nothing else."""
     rng = np.random.default_rng(5)
     base = rng.integers(0, 2**64, 8, dtype=np.uint64).tolist()
-    table = Table(7)
+    table = Table(8)
     for i in range(200):
         value = base[i % 8]
         for bit in rng.integers(0, 64, int(rng.integers(0, 6))).tolist():
             value ^= 1 << bit
-        insert(client, ns, f"k{i}", value=value, check=0)
+        insert(client, ns, f"k{i}", value=value)
         table.insert(value, i)
     for value in base:
         expected = {(f"k{m.document}", m.distance) for m in table.probe(value)}
-        found = probe(client, ns, value, 0)
+        found = probe(client, ns, value)
         assert {(key, distance) for key, distance, _ in found} == expected
         assert [d for _, d, _ in found] == sorted(d for _, d, _ in found)
 
@@ -265,17 +283,23 @@ def test_answers_are_a_scans(client, ns):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ("DEDUP.PROBE ns 12 34 RECIPE words-0-3", "16 hex digits"),
-        ("DEDUP.PROBE ns 0123456789abcdeg 0123456789abcdef RECIPE words-0-3", "16 hex digits"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef", "wrong number of arguments"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef NO words-0-3", "RECIPE is missing"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-3 FOO 1", "option"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-3 COUNT", "too few"),
-        ("DEDUP.PROBE ns 0123456789abcdef 0123456789abcdef RECIPE words-0-3 COUNT x", "COUNT"),
-        ("DEDUP.PROBE .. 0123456789abcdef 0123456789abcdef RECIPE words-0-3", "namespace"),
-        ("DEDUP.PROBE ../x 0123456789abcdef 0123456789abcdef RECIPE words-0-3", "namespace"),
-        ("DEDUP.MPROBE ns RECIPE words-0-3 VALUES 0123456789abcdef", "pairs"),
-        ("DEDUP.MPROBE ns RECIPE words-0-3 0123456789abcdef 0123456789abcdef", "VALUES"),
+        (f"DEDUP.PROBE ns 12 {SKETCH} RECIPE {RECIPE}", "16 hex digits"),
+        (f"DEDUP.PROBE ns 0123456789abcdeg {SKETCH} RECIPE {RECIPE}", "16 hex digits"),
+        (f"DEDUP.PROBE ns {VALUE} {VALUE} RECIPE {RECIPE}", "66 hex digits"),
+        (f"DEDUP.PROBE ns {VALUE} {'g' * 66} RECIPE {RECIPE}", "66 hex digits"),
+        (f"DEDUP.MPROBE ns RECIPE {RECIPE} VALUES {VALUE} {VALUE}", "66 hex digits"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} SIMILARITY 1.1", "SIMILARITY"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} SIMILARITY nan", "SIMILARITY"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} IDENTITY 12", "IDENTITY"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH}", "wrong number of arguments"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} NO {RECIPE}", "RECIPE is missing"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} FOO 1", "option"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} COUNT", "too few"),
+        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} COUNT x", "COUNT"),
+        (f"DEDUP.PROBE .. {VALUE} {SKETCH} RECIPE {RECIPE}", "namespace"),
+        (f"DEDUP.PROBE ../x {VALUE} {SKETCH} RECIPE {RECIPE}", "namespace"),
+        (f"DEDUP.MPROBE ns RECIPE {RECIPE} VALUES {VALUE}", "pairs"),
+        (f"DEDUP.MPROBE ns RECIPE {RECIPE} {VALUE} {SKETCH}", "VALUES"),
         ("DEDUP.RESERVE ns key 0123456789abcdef", "wrong number of arguments"),
         ("DEDUP.FORGET ns", "wrong number of arguments"),
         ("DEDUP.NOTHING", "unknown command"),
@@ -296,10 +320,10 @@ def test_another_recipe_is_an_error(client, ns):
     """A probe or page of another recipe than the namespace's is -RECIPE."""
     insert(client, ns, "http://a/1")
     for command in ("DEDUP.PROBE", "DEDUP.RESERVE"):
-        arguments = page()[:-1] if command == "DEDUP.RESERVE" else ["0" * 16, "0" * 16, "RECIPE"]
+        arguments = page()[:-1] if command == "DEDUP.RESERVE" else [VALUE, SKETCH, "RECIPE"]
         key = ["http://a/2"] if command == "DEDUP.RESERVE" else []
         with pytest.raises(redis.ResponseError, match="^RECIPE "):
-            client.execute_command(command, ns, *key, *arguments, "words-0-3.abcdef01")
+            client.execute_command(command, ns, *key, *arguments, f"{RECIPE}.abcdef01")
 
 
 # ---------------------------------------------------------------------- what clients do at connection
@@ -334,7 +358,7 @@ def test_redis_benchmark_works(serving, client, ns):
         "-P",
         "16",
     ]
-    for words in (["PING"], ["DEDUP.PROBE", ns, "0" * 16, "0" * 16, "RECIPE", RECIPE]):
+    for words in (["PING"], ["DEDUP.PROBE", ns, VALUE, SKETCH, "RECIPE", RECIPE]):
         done = subprocess.run(
             [*command, *words], capture_output=True, check=True, timeout=120, text=True
         )

@@ -134,7 +134,7 @@ def test_damaged_files_are_named(tmp_path, file):
         else:
             again.wait_until_ready()
             with redis.Redis(port=again.port, decode_responses=True) as client:
-                assert probe(client, "d", spread(7)) == [["k7", 0, 0]]
+                assert probe(client, "d", spread(7)) == [["k7", 0, "1.0000"]]
                 insert(client, "d", "new", value=spread(5000))
     finally:
         again.__exit__(None)

@@ -12,9 +12,11 @@ import jsonschema
 import pytest
 from crawling import wait_for
 from services import RECIPE, Serving
+from sketches import sketch
 
 TOKEN = "a token of sixteen bytes and more"
 VALUE, FAR = "0123456789abcdef", "fedcba9876543210"
+SKETCH = sketch().hex()
 JSON = {"Content-Type": "application/json"}
 
 
@@ -92,8 +94,8 @@ def _closed(components):
 
 
 def a_page(key="http://a/1", value=VALUE, **more):
-    return {"key": key, "value": value, "check": VALUE, "links": VALUE, "features": 300,
-            "link_count": 2, "domain": "a", **more}  # fmt: skip
+    return {"key": key, "value": value, "sketch": SKETCH, "identity": VALUE, "features": 300,
+            "domain": "a", **more}  # fmt: skip
 
 
 def reserve(call, ns, *pages, **more):
@@ -113,20 +115,22 @@ def test_a_page_goes_its_way(call, ns):
     probed = {
         "ns": ns,
         "recipe": RECIPE,
-        "pages": [{"value": v, "check": VALUE} for v in (VALUE, FAR)],
+        "pages": [{"value": v, "sketch": SKETCH} for v in (VALUE, FAR)],
     }
     status, answer = call("POST", "/v1/probe", probed)
-    near = {"key": "http://a/1", "distance": 0, "check_distance": 0}
+    near = {"key": "http://a/1", "distance": 0, "similarity": 1.0}
     assert (status, answer) == (200, {"results": [[near], []]})
     status, answer = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F1")
     assert status == 200
-    assert (answer["value"], answer["recipe"], answer["domain"]) == (VALUE, RECIPE, "a")
+    assert (answer["value"], answer["sketch"], answer["identity"]) == (VALUE, SKETCH, VALUE)
+    assert (answer["recipe"], answer["domain"], answer["features"]) == (RECIPE, "a", 300)
     (duplicate,) = reserve(call, ns, a_page("http://a/2"))
     assert duplicate == {
         "status": "near_duplicate",
         "of": "http://a/1",
         "distance": 0,
-        "check_distance": 0,
+        "similarity": 1.0,
+        "identity": "same",
     }
     forgotten = {"ns": ns, "keys": ["http://a/1", "http://a/1"]}
     status, answer = call("POST", "/v1/forget", forgotten)
@@ -149,7 +153,7 @@ def test_release_gives_back(call, ns):
 
 
 def test_options_are_those_of_resp(call, ns):
-    """distance, total, scope, features, count, exempt and guard change the answers as stated."""
+    """distance, similarity, scope, features, count, exempt and guard change the answers as stated."""
     (verdict,) = reserve(call, ns, a_page(exempt="start"))
     assert (verdict["status"], verdict["reason"]) == ("exempt", "start")
     call(
@@ -160,13 +164,13 @@ def test_options_are_those_of_resp(call, ns):
     near = f"{int(VALUE, 16) ^ 0b111:016x}"
 
     def found(domain="", **options):
-        pages = [{"value": near, "check": VALUE, "domain": domain}]
+        pages = [{"value": near, "sketch": sketch(0b111).hex(), "domain": domain}]
         body = {"ns": ns, "recipe": RECIPE, "pages": pages, **options}
         status, answer = call("POST", "/v1/probe", body)
         assert status == 200, answer
         return len(answer["results"][0])
 
-    assert [found(), found(distance=2), found(total=2), found(count=1)] == [1, 0, 0, 1]
+    assert [found(), found(distance=2), found(similarity=0.997), found(count=1)] == [1, 0, 0, 1]
     assert [found("a", scope="site"), found("b", scope="site")] == [1, 0]
     (short,) = reserve(call, ns, a_page("http://a/2"), features=1000)
     assert short == {"status": "exempt", "reason": "short"}
@@ -180,7 +184,7 @@ def test_options_are_those_of_resp(call, ns):
         ("probe", {"ns": "d"}, 400, "ERR"),
         ("probe", {"ns": "../x", "recipe": RECIPE, "pages": []}, 400, "ERR"),
         ("probe", {"ns": "d", "recipe": RECIPE, "pages": [], "more": 1}, 400, "ERR"),
-        ("probe", {"ns": "d", "recipe": RECIPE, "pages": [{"value": "x", "check": VALUE}]}, 400, "ERR"),
+        ("probe", {"ns": "d", "recipe": RECIPE, "pages": [{"value": "x", "sketch": SKETCH}]}, 400, "ERR"),
         ("reserve", {"ns": "d", "recipe": "words-9", "pages": [a_page()]}, 409, "RECIPE"),
         ("reserve", {"ns": "d", "recipe": RECIPE, "pages": [a_page()], "distance": 40}, 409, "DISTANCE"),
         ("insert", b"x" * 3_000_001, 413, "LIMIT"),
@@ -383,5 +387,5 @@ def _serves(serving) -> bool:
 def test_hex_is_lower_case_only(call, ns):
     """As everywhere outside Python integers."""
     assert set(VALUE) <= set(hexdigits)
-    body = {"ns": ns, "recipe": RECIPE, "pages": [{"value": VALUE.upper(), "check": VALUE}]}
+    body = {"ns": ns, "recipe": RECIPE, "pages": [{"value": VALUE.upper(), "sketch": SKETCH}]}
     assert call("POST", "/v1/probe", body)[0] == 400

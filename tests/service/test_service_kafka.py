@@ -28,9 +28,9 @@ def test_an_insert_goes_through_the_log_to_every_replica(kafka, tmp_path):
         assert list(replayed(records)["d"]) == ["http://a/1"]
         with serving(tmp_path / "b", config) as b, client(b) as at_b:
             for each in (at_a, at_b):
-                until(lambda each=each: probe(each, "d", VALUE) == [["http://a/1", 0, 0]])
+                until(lambda each=each: probe(each, "d", VALUE) == [["http://a/1", 0, "1.0000"]])
             insert(at_b, "d", "http://b/1", value=spread(5))
-            until(lambda: probe(at_a, "d", spread(5)) == [["http://b/1", 0, 0]])
+            until(lambda: probe(at_a, "d", spread(5)) == [["http://b/1", 0, "1.0000"]])
             assert reserve(at_a, "d", "http://c/1", value=spread(5))[:3] == [
                 "near_duplicate",
                 None,
@@ -112,7 +112,7 @@ def test_while_kafka_is_away_it_serves_stale_and_says_so(one_broker, tmp_path):
         one_broker.kill(1)
         until(lambda: ready(service)["status"] == "stale", "it never said stale")
         assert ready(service)["code"] == 200
-        assert probe(at, "d", VALUE) == [["http://a/1", 0, 0]]
+        assert probe(at, "d", VALUE) == [["http://a/1", 0, "1.0000"]]
         with pytest.raises(redis.ResponseError, match="^STORE .*Kafka"):
             at.execute_command("DEDUP.INSERT", "d", "http://b/1", token)
         assert probe(at, "d", spread(9)) == []
@@ -125,7 +125,7 @@ def test_while_kafka_is_away_it_serves_stale_and_says_so(one_broker, tmp_path):
             return False
 
         until(inserted)
-        until(lambda: probe(at, "d", spread(9)) == [["http://b/1", 0, 0]])
+        until(lambda: probe(at, "d", spread(9)) == [["http://b/1", 0, "1.0000"]])
 
 
 def test_what_was_acknowledged_is_found_after_kill_9(kafka, tmp_path):
@@ -212,7 +212,7 @@ def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
     until(lambda: any("--rebuild" in line for line in service.log))
     with serving(tmp_path, other, "--rebuild") as service, client(service) as at:
         assert probe(at, "d", VALUE) == []
-        assert probe(at, "d", spread(3)) == [["http://b/1", 0, 0]]
+        assert probe(at, "d", spread(3)) == [["http://b/1", 0, "1.0000"]]
 
 
 def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):

@@ -17,8 +17,11 @@ import fuzzing
 import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
+from needing import linux_only
 from services import RECIPE, Serving
+from sketches import sketch
 
+SKETCH = sketch().hex()
 SHORT = {
     "greeting_seconds": 1.0,
     "command_seconds": 1.0,
@@ -129,7 +132,7 @@ def test_before_the_token_little_is_taken(tmp_path, greeting):
 
 def test_a_batch_of_too_many_values_is_refused(client):
     """MPROBE of more than 10,000 values is -LIMIT, at once."""
-    values = ["0" * 16] * 2 * 10_001
+    values = ["0" * 16, SKETCH] * 10_001
     with pytest.raises(redis.ResponseError, match="^LIMIT "):
         client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values)
     assert client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values[2:])
@@ -146,18 +149,18 @@ def test_an_answer_of_too_many_neighbours_is_refused(serving, client):
     """Ten thousand neighbours go into one answer; a batch with more is -LIMIT, single probes not."""
     pipeline = client.pipeline(transaction=False)
     for i in range(1100):
-        reserve(pipeline, "many", f"k{i}", "EXEMPT", "start", check=0)
+        reserve(pipeline, "many", f"k{i}", "EXEMPT", "start")
     tokens = [answer[1] for answer in pipeline.execute()]
     for i, token in enumerate(tokens):
         pipeline.execute_command("DEDUP.INSERT", "many", f"k{i}", token)
     pipeline.execute()
-    pair = [f"{0x0123456789ABCDEF:016x}", "0" * 16]
+    pair = [f"{0x0123456789ABCDEF:016x}", SKETCH]
     with pytest.raises(redis.ResponseError, match="^LIMIT "):
         client.execute_command("DEDUP.MPROBE", "many", "RECIPE", RECIPE, "VALUES", *pair * 11)
     found = client.execute_command("DEDUP.MPROBE", "many", "RECIPE", RECIPE, "VALUES", *pair * 10)
     assert [len(near) for near in found] == [1000] * 10
     for _ in range(30):
-        probe(pipeline, "many", 0x0123456789ABCDEF, 0)
+        probe(pipeline, "many", 0x0123456789ABCDEF)
     assert [len(near) for near in pipeline.execute()] == [1000] * 30
 
 
@@ -178,11 +181,12 @@ def test_namespaces_are_bounded(tmp_path):
 
 def test_policies_are_bounded_and_come_back(client):
     """More kinds of policy than are kept open at once are still answered right."""
-    insert(client, "policies", "k", check=0)
+    insert(client, "policies", "k")
     for _ in range(2):
-        for total in range(100):
-            found = probe(client, "policies", 0x0123456789ABCDEF, 0b111, "TOTAL", total)
-            assert found == ([["k", 0, 3]] if total >= 3 else [])
+        for hundredths in range(1, 101):
+            asked = ["SIMILARITY", hundredths / 100]
+            found = probe(client, "policies", 0x0123456789ABCDEF, 0b111, *asked)
+            assert found == ([["k", 0, "0.9960"]] if hundredths <= 99 else [])
 
 
 def test_too_many_connections_are_told_so(serving, client):
@@ -224,15 +228,16 @@ def test_a_connection_that_shows_no_token_is_closed(tmp_path):
         assert rest(plain) == b""
 
 
+@linux_only
 def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
     """Who asks and does not read is not answered without end, and is cut off; others are served."""
     client = redis.Redis(port=hasty.port, decode_responses=True)
-    insert(client, "unread", "k" * 8000, check=0)
+    insert(client, "unread", "k" * 8000)
     asked = command(
         b"DEDUP.PROBE",
         b"unread",
         b"%016x" % 0x0123456789ABCDEF,
-        b"0" * 16,
+        SKETCH.encode(),
         b"RECIPE",
         RECIPE.encode(),
     )
@@ -259,14 +264,19 @@ def _rss(serving) -> int:
 
 def test_a_reader_that_comes_late_gets_every_answer(serving, client):
     """Answers that wait for a slow reader are whole and in order once it reads."""
-    insert(client, "late", "k" * 8000, check=0)
+    insert(client, "late", "k" * 8000)
     with serving.connect() as plain:
         asked = []
         for i in range(2000):
             value = 0x0123456789ABCDEF if i % 2 else spread(i + 1)
             asked.append(
                 command(
-                    b"DEDUP.PROBE", b"late", b"%016x" % value, b"0" * 16, b"RECIPE", RECIPE.encode()
+                    b"DEDUP.PROBE",
+                    b"late",
+                    b"%016x" % value,
+                    SKETCH.encode(),
+                    b"RECIPE",
+                    RECIPE.encode(),
                 )
             )
             asked.append(command(b"ECHO", b"%d" % i))
@@ -280,7 +290,8 @@ def test_a_reader_that_comes_late_gets_every_answer(serving, client):
                 assert stream.readline() == b"*3\r\n"
                 assert stream.readline() == b"$8000\r\n"
                 assert stream.read(8002) == b"k" * 8000 + b"\r\n"
-                assert [stream.readline() for _ in range(2)] == [b":0\r\n"] * 2
+                rest_of_it = [stream.readline() for _ in range(3)]
+                assert rest_of_it == [b":0\r\n", b"$6\r\n", b"1.0000\r\n"]
             else:
                 assert head == b"*0\r\n"
             assert stream.readline() == b"$%d\r\n" % len(str(i))
@@ -298,16 +309,16 @@ def _sending(plain, data):
 
 def test_commands_cut_anywhere_are_answered_the_same(serving, client):
     """Wherever reads cut them, commands have the answers they have in one piece."""
-    insert(client, "cut", "k", check=0)
+    insert(client, "cut", "k")
     rng = random.Random(4)
     stream = b"".join(
         command(*[str(word).encode() for word in words])
         for words in (
             ["PING"],
-            ["DEDUP.PROBE", "cut", f"{0x0123456789ABCDEF:016x}", "0" * 16, "RECIPE", RECIPE],
-            ["DEDUP.PROBE", "cut", "f" * 16, "0" * 16, "RECIPE", RECIPE],
-            ["DEDUP.PROBE", "cut", "f" * 15, "0" * 16, "RECIPE", RECIPE],
-            ["DEDUP.RESERVE", "cut", "k2", *page(check=0)],
+            ["DEDUP.PROBE", "cut", f"{0x0123456789ABCDEF:016x}", SKETCH, "RECIPE", RECIPE],
+            ["DEDUP.PROBE", "cut", "f" * 16, SKETCH, "RECIPE", RECIPE],
+            ["DEDUP.PROBE", "cut", "f" * 15, SKETCH, "RECIPE", RECIPE],
+            ["DEDUP.RESERVE", "cut", "k2", *page()],
             ["ECHO", "a\r\nb"],
             ["DEDUP.NOTHING"],
             ["QUIT"],
@@ -377,21 +388,22 @@ def test_many_connections_are_served(tmp_path):
     assert done.stdout == "done\n", done.stderr[-2000:]
 
 
+@linux_only
 def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
     """When the store takes no writes, INSERT is -STORE, what was stored is found, and it recovers."""
     with (
         Serving(tmp_path) as service,
         redis.Redis(port=service.port, decode_responses=True) as client,
     ):
-        insert(client, "d", "http://a/1", check=0)
+        insert(client, "d", "http://a/1")
         size = (tmp_path / "d" / "documents.mdb").stat().st_size
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         with pytest.raises(redis.ResponseError, match=r"^STORE .*documents\.mdb"):
             for i in range(5000):
                 insert(client, "d", f"http://b/{i}", value=spread(i))
-        assert probe(client, "d", 0x0123456789ABCDEF, 0) == [["http://a/1", 0, 0]]
+        assert probe(client, "d", 0x0123456789ABCDEF) == [["http://a/1", 0, "1.0000"]]
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
-        insert(client, "d", "http://c/1", value=spread(99_999), check=0)
-        assert probe(client, "d", spread(99_999), 0) == [["http://c/1", 0, 0]]
+        insert(client, "d", "http://c/1", value=spread(99_999))
+        assert probe(client, "d", spread(99_999)) == [["http://c/1", 0, "1.0000"]]
     assert any("documents.mdb" in line for line in service.log)

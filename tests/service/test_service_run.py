@@ -34,13 +34,13 @@ def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
     with Serving(tmp_path) as service:
         with redis.Redis(port=service.port, decode_responses=True) as client:
             for i in range(100):
-                insert(client, "d", f"http://a/{i}", value=spread(i), check=0)
+                insert(client, "d", f"http://a/{i}", value=spread(i))
             token = reserve(client, "d", "http://b/", value=spread(1000))[1]
             service.kill()
         service.start()
         with redis.Redis(port=service.port, decode_responses=True) as client:
-            found = [probe(client, "d", spread(i), 0) for i in range(100)]
-            assert found == [[[f"http://a/{i}", 0, 0]] for i in range(100)]
+            found = [probe(client, "d", spread(i)) for i in range(100)]
+            assert found == [[[f"http://a/{i}", 0, "1.0000"]] for i in range(100)]
             with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
                 client.execute_command("DEDUP.INSERT", "d", "http://b/", token)
 

@@ -42,10 +42,12 @@ def client(service: Serving) -> redis.Redis:
 def found(service: Serving, numbers: range) -> set[int]:
     """Which of the documents a service has."""
     pages = [document(i).page for i in numbers]
-    words = [f"{word:016x}" for page in pages for word in (page.value, page.check)]
+    words = [word for page in pages for word in (f"{page.value:016x}", page.sketch.hex())]
     with client(service) as at:
         rows = at.execute_command("DEDUP.MPROBE", NS, "RECIPE", RECIPE, "VALUES", *words)
-    return {i for i, near in zip(numbers, rows, strict=True) if [document(i).key, 0, 0] in near}
+    return {
+        i for i, near in zip(numbers, rows, strict=True) if [document(i).key, 0, "1.0000"] in near
+    }
 
 
 def posted(service: Serving, path: str, body: object) -> dict:
@@ -60,7 +62,7 @@ def posted(service: Serving, path: str, body: object) -> dict:
 
 def inserted(at: redis.Redis, key: str) -> str:
     """Reserve and insert; return what INSERT says."""
-    words = ["0" * 16] * 3 + [300, 0, "", "RECIPE", RECIPE, "EXEMPT", "start"]
+    words = ["0" * 16, "00" * 33, "0" * 16, 300, "", "RECIPE", RECIPE, "EXEMPT", "start"]
     token = at.execute_command("DEDUP.RESERVE", NS, key, *words)[1]
     try:
         return at.execute_command("DEDUP.INSERT", NS, key, token)
@@ -172,8 +174,8 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
     A RESERVE that its RELEASE has overtaken takes nothing.
     """
     token = "5c1f0f3a-9be34a4c8d6c2ab4f1f7e6d0"
-    page = {"key": "http://a/1", "value": "0" * 16, "check": "0" * 16, "links": "0" * 16}
-    page |= {"features": 300, "link_count": 0, "token": token}
+    page = {"key": "http://a/1", "value": "0" * 16, "sketch": "00" * 33, "identity": "0" * 16}
+    page |= {"features": 300, "token": token}
     asked = {"ns": NS, "recipe": RECIPE, "pages": [page]}
     with Serving(tmp_path) as service, client(service) as at:
         for _ in range(2):
@@ -190,5 +192,5 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
         assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
         for bad in ("short", "with a space in it", "x" * 65):
             with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
-                words = ["0" * 16] * 3 + [300, 0, "", "RECIPE", RECIPE, "TOKEN", bad]
+                words = ["0" * 16, "00" * 33, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN", bad]
                 at.execute_command("DEDUP.RESERVE", NS, "k", *words)

@@ -11,12 +11,13 @@ import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
 from log_services import VALUE, client, event, ready, serving, until, write_records
-from logs import drained, inserts, log_config, read, remade, write
+from logs import drained, inserts, log_config, reached, read, remade, write
 from logs import until as until_async
 from network import Proxy
 
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log import replica
+from dedup.service.log.lifecycle import Phase
 from dedup.service.log.manifest import read_manifest, write_manifest
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig
@@ -59,7 +60,7 @@ def test_a_start_without_kafka_serves_stale_and_says_so(kafka, tmp_path):
         assert "\ndedup_log_stale 1.0" in figures
         assert "\ndedup_ready 1.0" in figures
         assert any('"message":"ready, but stale' in line for line in service.log)
-        assert probe(at, "d", VALUE) == [["http://a/1", 0, 0]]
+        assert probe(at, "d", VALUE) == [["http://a/1", 0, "1.0000"]]
         assert reserve(at, "d", "http://b/1")[:3] == ["near_duplicate", None, "http://a/1"]
         token, pinned = (reserve(at, "d", f"http://b/{i}", value=spread(i))[1] for i in (7, 8))
         assert refused(at, "DEDUP.INSERT", "d", "http://b/7", token).startswith("STORE ")
@@ -68,9 +69,9 @@ def test_a_start_without_kafka_serves_stale_and_says_so(kafka, tmp_path):
         assert len(asyncio.run(read(config))) == 2  # nothing was written to the log
         way.heal()
         until(lambda: ready(service)["status"] == "ok", "it never found Kafka")
-        assert probe(at, "d", spread(5)) == [["http://a/2", 0, 0]]
+        assert probe(at, "d", spread(5)) == [["http://a/2", 0, "1.0000"]]
         assert at.execute_command("DEDUP.INSERT", "d", "http://b/7", token) == "OK"
-        until(lambda: probe(at, "d", spread(7)) == [["http://b/7", 0, 0]])
+        until(lambda: probe(at, "d", spread(7)) == [["http://b/7", 0, "1.0000"]])
 
 
 @pytest.mark.long
@@ -86,7 +87,7 @@ def test_a_log_that_was_replaced_is_refused_once_kafka_answers(kafka, tmp_path):
         serving(tmp_path, cut) as service,
         client(service) as at,
     ):
-        assert probe(at, "d", VALUE) == [["http://a/1", 0, 0]]
+        assert probe(at, "d", VALUE) == [["http://a/1", 0, "1.0000"]]
         token = reserve(at, "d", "http://b/1", value=spread(9))[1]
         way.heal()
         until(lambda: ready(service)["code"] == 503, "it was never refused")
@@ -144,6 +145,8 @@ def test_only_stores_with_documents_are_served_before_kafka_answers(
         await view.prepare()
         namespaces.open_all()
         running = asyncio.ensure_future(view.run())
+        if not emptied:
+            assert await reached(view, Phase.RESUMED) is Phase.RESUMED
         status = "connecting" if emptied else "stale"
         await until_async(lambda: view.state().status == status)
         assert view.ready is not emptied

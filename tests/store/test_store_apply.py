@@ -7,14 +7,17 @@ import subprocess
 import sys
 import textwrap
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 from stores import document, replace, run, spread
 
 import dedup
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
 from dedup.store import Applied, Store, verify_store
 
@@ -90,13 +93,14 @@ def test_a_batch_with_a_wrong_document_changes_nothing(tmp_path):
 APPLIER = """
     import sys
     from dedup.store import Store
+    from dedup.model.recipes import NEWEST
     from dedup.model.values import Document, PageFingerprint
     store = Store.open(sys.argv[1])
     at = store.offsets().get(0, 0)
     while True:
         changes = []
         for i in range(at, at + 50):
-            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, "words-0-3")
+            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
             key = f"http://example.com/{i % 3000}"
             changes.append((key, None if i % 7 == 6 else Document(key, page, "example.com", 1.5)))
         at += 50
@@ -135,6 +139,7 @@ def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
     code = """
         import resource, signal, sys
         from dedup.store import Store
+        from dedup.model.recipes import NEWEST
         from dedup.model.values import Document, PageFingerprint
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
@@ -144,7 +149,7 @@ def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
                 while True:
                     changes = []
                     for i in range(at, at + 500):
-                        page = PageFingerprint(i << 40, 7, 9, 300, 12, "words-0-3")
+                        page = PageFingerprint(i << 40, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
                         changes.append((str(i), Document(str(i), page, "example.com", 1.5)))
                     store.apply(changes, {0: at + 500})
                     at += 500
@@ -169,7 +174,11 @@ def test_damaged_offsets_are_named(tmp_path):
 
 # --------------------------------------------------------------------------------- the detector
 
-PAGE = PageFingerprint(spread(5), 77, 9, 300, 3, "words-0-3")
+PAGE = PageFingerprint(spread(5), sketch(77), 9, 300, NEWEST)
+
+
+def replaced(page: PageFingerprint, **fields: object) -> PageFingerprint:
+    return msgspec.structs.replace(page, **fields)
 
 
 def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
@@ -181,12 +190,12 @@ def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
     [
         ("k", PAGE, True),
         ("other", PAGE, False),
-        ("k", PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-3"), False),
-        ("k", PageFingerprint(PAGE.value, 78, 9, 300, 3, "words-0-3"), False),
-        ("k", PageFingerprint(PAGE.value, 77, 1, 301, 4, "words-0-3"), True),
+        ("k", replaced(PAGE, value=PAGE.value ^ 1), False),
+        ("k", replaced(PAGE, sketch=sketch(78)), False),
+        ("k", replaced(PAGE, identity=1, features=301), True),
     ],
 )
-def test_an_event_ends_the_reservation_with_its_key_value_and_check(tmp_path, key, page, ends):
+def test_an_event_ends_the_reservation_with_its_key_value_and_sketch(tmp_path, key, page, ends):
     """Of another key or fingerprint it does not: that page is still in flight."""
     with dedup.open(tmp_path) as detector:
         verdict = detector.reserve(PAGE, "k")
@@ -219,12 +228,13 @@ def test_a_unique_page_sees_that_an_event_was_faster(tmp_path):
 
 
 def test_late_duplicates_of_the_log_are_counted(tmp_path):
-    """Near, of another key, and with nothing new among the links; each of a raced pair once or twice."""
+    """Near, of another key, and no other page by its own word; each of a raced pair once or twice."""
     with dedup.open(tmp_path) as detector:
-        near = PageFingerprint(PAGE.value ^ 1, 77, 9, 300, 3, "words-0-3")
-        far = PageFingerprint(spread(9), 77, 9, 300, 3, "words-0-3")
-        listing = PageFingerprint(PAGE.value, 77, 2**64 - 1, 300, 40, "words-0-3")
+        near, far = replaced(PAGE, value=PAGE.value ^ 1), replaced(PAGE, value=spread(9))
+        other = replaced(PAGE, value=PAGE.value ^ 2, identity=10)
         assert detector.apply([applied(PAGE, "a"), applied(far, "b")], {})[1] == 0
         assert detector.apply([applied(near, "c")], {}, judge=False)[1] == 0
         assert detector.apply([applied(near, "c")], {})[1] == 1
-        assert detector.apply([applied(listing, "d")], {})[1] == 0
+        assert detector.apply([applied(other, "d")], {})[1] == 0
+        word_for_word = replaced(near, identity=11)  # its own word counts for nothing then
+        assert detector.apply([applied(word_for_word, "e")], {})[1] == 1

@@ -141,11 +141,12 @@ def test_promise_6_a_kill_between_the_steps_of_a_snapshot(tmp_path, caplog, step
     code = """
         import importlib, os, sys
         from dedup.store import Store
+        from dedup.model.recipes import NEWEST
         from dedup.model.values import Document, PageFingerprint
         s = Store.open(sys.argv[1])
         for i in range(600):
             s.forget(f"http://example.com/{i}")
-            page = PageFingerprint(i, 7, 9, 300, 12, "words-0-3")
+            page = PageFingerprint(i, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
             s.insert(Document(f"http://example.com/{i + 100}", page, "example.com", 1700000000.5))
         s._flusher.end()
         module, *names, last = sys.argv[2].split(".")

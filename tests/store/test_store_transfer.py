@@ -11,21 +11,23 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 
 from dedup.cli import main
 from dedup.model.errors import EventInvalid
-from dedup.model.values import Document, PageFingerprint
+from dedup.model.recipes import NEWEST
+from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 from dedup.store import Store, verify_store
 from dedup.store.transfer import decode_line, encode_line
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 WORD = st.integers(0, 2**64 - 1)
+SKETCH = st.binary(min_size=SKETCH_BYTES, max_size=SKETCH_BYTES)
 COUNT = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-LINE = {"v": 1, "ns": "spider", "key": "k", "value": "0" * 15 + "f", "check": "0" * 16} | {
-    "links": "0" * 16,
+LINE = {"v": 1, "ns": "spider", "key": "k", "value": "0" * 15 + "f", "sketch": "0" * 66} | {
+    "identity": "0" * 16,
     "features": 1,
-    "link_count": 2,
     "recipe": RECIPE,
     "domain": "",
     "ts": 1,
@@ -41,7 +43,7 @@ def lines(*changes: dict) -> str:
 
 
 def document(key: str, value: int = 0, seconds: float = 1700000000.5) -> Document:
-    return Document(key, PageFingerprint(value, 7, 9, 300, 12, RECIPE), "example.com", seconds)
+    return Document(key, PageFingerprint(value, sketch(7), 9, 300, RECIPE), "example.com", seconds)
 
 
 def fill(path, *documents: Document, namespace: str = "spider") -> None:
@@ -53,7 +55,7 @@ def fill(path, *documents: Document, namespace: str = "spider") -> None:
     st.builds(
         Document,
         TEXT,
-        st.builds(PageFingerprint, WORD, WORD, WORD, COUNT, COUNT, st.just(RECIPE)),
+        st.builds(PageFingerprint, WORD, SKETCH, WORD, COUNT, st.just(RECIPE)),
         TEXT,
         st.integers(-(10**15), 10**15).map(lambda ms: ms / 1000),
     )
@@ -126,7 +128,7 @@ def test_a_dry_run_makes_no_store(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-BAD = [{"v": 2}, {"value": "F" * 16}, {"check": "0" * 15}, {"links": 5}, {"features": -1}]
+BAD = [{"v": 2}, {"value": "F" * 16}, {"sketch": "0" * 65}, {"identity": 5}, {"features": -1}]
 BAD += [{"ns": "../up"}, {"ts": 1.5}, {"more": 1}, {"key": "\ud800"}, {"key": None}]
 
 

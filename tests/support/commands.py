@@ -3,15 +3,18 @@
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from services import RECIPE
+from sketches import sketch
 
 ONCE = {"retry": Retry(NoBackoff(), 0)}
 TOKEN = "a token of sixteen bytes and more"
 
 
-def page(value: int = 0x0123456789ABCDEF, check: int = 0xFF, features: int = 300) -> list[object]:
-    """The arguments `page` of a command."""
-    values = [f"{value:016x}", f"{check:016x}", "0" * 16]
-    return [*values, features, 2, "example.com", "RECIPE", RECIPE]
+def page(
+    value: int = 0x0123456789ABCDEF, bits: int = 0, features: int = 300, identity: int = 0
+) -> list[object]:
+    """The arguments `page` of a command; bits are those of the sketch."""
+    values = [f"{value:016x}", sketch(bits).hex(), f"{identity:016x}"]
+    return [*values, features, "example.com", "RECIPE", RECIPE]
 
 
 def spread(i: int) -> int:
@@ -19,9 +22,9 @@ def spread(i: int) -> int:
     return i * 0x9E3779B97F4A7C15 % 2**64
 
 
-def probe(client, ns, value, check=0xFF, *options):
+def probe(client, ns, value, bits=0, *options):
     return client.execute_command(
-        "DEDUP.PROBE", ns, f"{value:016x}", f"{check:016x}", "RECIPE", RECIPE, *options
+        "DEDUP.PROBE", ns, f"{value:016x}", sketch(bits).hex(), "RECIPE", RECIPE, *options
     )
 
 

@@ -78,13 +78,18 @@ def article(
     frame: str = "",
     count: int = 160,
     text: str | None = None,
+    title: str | None = None,
     **answer: Any,
 ) -> Page:
-    """Return a page: equal numbers are near-duplicates, others are not; frame varies the shell."""
+    """Return a page: equal numbers are near-duplicates, others are not; frame varies the shell.
+
+    Near-duplicates bear the same title, or else they are other pages by their own word.
+    """
     body = words(number, count) if text is None else text
+    title = f"Page {number}" if title is None else title
     anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
     html = (
-        f"<!doctype html><html><head><title>{frame}</title></head><body>"
+        f"<!doctype html><html><head><title>{title}</title></head><body>"
         f"<nav>{frame}</nav><main><p>{body}</p>{anchors}</main>"
         f"<footer>{frame} is how this copy differs</footer></body></html>"
     )

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+from sketches import sketch
+
 from dedup.model.errors import StoreDamaged
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
@@ -41,7 +43,7 @@ class Harm(NamedTuple):
 def document(number: int, version: int = 0) -> Document:
     key = f"http://example.com/{number}" + ("/long" * 900 if number % 40 == 3 else "")
     value = (number * 0x9E3779B97F4A7C15 + version * 0xC2B2AE3D27D4EB4F) % 2**64
-    return Document(key, PageFingerprint(value, 5, 6, 300, 12, NEWEST), "example.com", 1.5e9)
+    return Document(key, PageFingerprint(value, sketch(5), 6, 300, NEWEST), "example.com", 1.5e9)
 
 
 def expected() -> dict[int, Document | None]:

@@ -4,10 +4,13 @@ import asyncio
 import threading
 from typing import Any, Self
 
+from sketches import sketch
+
 import dedup
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint, Verdict
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 A, B, C = (f"http://example.com/{name}" for name in "abc")
 ONES = 2**64 - 1
 
@@ -22,9 +25,15 @@ class Clock:
         return self.now
 
 
-def page(value: int = 0, check: int = 0, **fields: object) -> PageFingerprint:
-    defaults = {"links": 0, "features": 100, "link_count": 0, "recipe": RECIPE}
-    return PageFingerprint(value, check, **(defaults | fields))
+def page(value: int = 0, differing: int = 0, **fields: object) -> PageFingerprint:
+    """A page with these bits of its value, and of its sketch (tests/support/sketches.py), set."""
+    defaults = {"sketch": sketch(differing), "identity": 0, "features": 100, "recipe": RECIPE}
+    return PageFingerprint(value, **(defaults | fields))
+
+
+def saying(title: int = 0, canonical: int = 0) -> int:
+    """The identity of a page with these hashes of its title and canonical URL; 0: it has none."""
+    return title << 32 | canonical
 
 
 def bits(n: int) -> int:

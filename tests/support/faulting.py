@@ -45,11 +45,10 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 FUNCTIONS = {
     "dedup.detector.detector": "site_of",
     "dedup.detector.opening": "agreed_recipe",
-    "dedup.model.policy": "check_namespace",
     "dedup.scrapy.embedded": "open_embedded",
     "dedup.scrapy.middlewares": "forget_copied mark_own own_urls",
     "dedup.scrapy.responses": "document_key",
-    "dedup.scrapy.session": "exemption is_start key_of read_page namespace_of summary",
+    "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.database.documents": (
         "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
     ),
@@ -250,8 +249,8 @@ def _counted(owner: type, name: str) -> None:
 
 def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
+    from dedup.scrapy.crawl_session import Session
     from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
-    from dedup.scrapy.session import Session
     from dedup.store import Store
 
     _marked(Session, "_open", "opening")

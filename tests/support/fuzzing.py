@@ -28,24 +28,26 @@ from pathlib import Path
 import fuzzing_resp
 import msgspec
 import oracle
+from sketches import sketch
 
 from dedup.core.fingerprint import PageReading, fingerprint, main_words, read_page
 from dedup.model import events
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store, transfer, verify
 from dedup.store.database import record_format as records
 from dedup.store.database.documents import Documents
 from dedup.worker import adapters
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 PAGE = 4096
 BASES = 4
 
 
 def document(i: int, length: int = 0) -> Document:
     key = f"http://example.com/{i}" + "/long" * length
-    page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, i, 9, 300 + i, 12, RECIPE)
+    page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, sketch(i), 9, 300 + i, RECIPE)
     return Document(key, page, "example.com", 1700000000.5 + i)
 
 
@@ -326,13 +328,25 @@ def page(data: bytes) -> None:
     except UsageError:
         assert encoding in UNKNOWN
         return
-    assert fingerprint(html, encoding=encoding, url="http://h/a/b") == found or found.link_count
+    completed = fingerprint(html, encoding=encoding, url="http://h/a/b")
+    title = found.identity >> 32
+    assert completed.identity >> 32 == title  # a URL completes a canonical one, and nothing else
+    assert msgspec.structs.replace(completed, identity=found.identity) == found
     main_words(html, encoding=encoding)
     if len(html) <= ORACLE_BYTES:
         expected = oracle.read_html(html)
         assert main_words(html, encoding="utf-8") == expected.blocks
-        reading = PageReading(PageFingerprint(*expected[:5], RECIPE), *expected[5:7])
-        assert read_page(html, encoding="utf-8") == reading
+        unread = 8 * expected.words_read < expected.words
+        made = PageFingerprint(
+            expected.value,
+            expected.sketch,
+            expected.title << 32 | expected.canonical,
+            expected.features,
+            RECIPE,
+            unread,
+        )
+        sizes = (expected.text_bytes, expected.data_bytes, expected.words, expected.words_read)
+        assert read_page(html, encoding="utf-8") == PageReading(made, *sizes)
 
 
 # --------------------------------------------------------------------------------------- values

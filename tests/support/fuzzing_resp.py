@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hiredis
+from sketches import sketch
 
-from dedup.service.core.inserts import StoreInserts
+from dedup.model.recipes import NEWEST
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.resp.connection import Connection
+from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.resp.port import Port
+from dedup.service.resp.resp_connection import Connection
 
 LIMITS = Limits(namespaces=3)
 TOKEN = "the token of it"
@@ -107,9 +109,9 @@ def command(*words: object) -> bytes:
 
 def seeds() -> Iterator[bytes]:
     """Yield inputs: each command, and some of them together."""
-    recipe = ("RECIPE", "words-0-3")
-    value, check = "0123456789abcdef", "00000000000000ff"
-    page = (value, check, "0" * 16, 300, 20, "example.com", *recipe)
+    recipe = ("RECIPE", NEWEST)
+    value, first, other = "0123456789abcdef", sketch().hex(), sketch(0xFF).hex()
+    page = (value, first, "0" * 16, 300, "example.com", *recipe)
     commands = [
         command("DEDUP.RESERVE", "d", "http://a/1", *page),
         command("DEDUP.RESERVE", "d", "http://a/2", *page, "SCOPE", "site", "GUARD", "off"),
@@ -118,11 +120,12 @@ def seeds() -> Iterator[bytes]:
         command("DEDUP.INSERT", "d", "http://a/1", "x", "PIN"),
         command("DEDUP.RELEASE", "d", "http://a/1", "0123456789abcdef-0"),
         command("DEDUP.FORGET", "d", "http://a/1"),
-        command("DEDUP.PROBE", "d", value, check, *recipe) * 3,
-        command("DEDUP.PROBE", "d", value, check, *recipe, "SCOPE", "site", "example.com"),
-        command("DEDUP.PROBE", "d", value, check, *recipe, "DISTANCE", 3, "TOTAL", 9, "COUNT", 2),
-        command("DEDUP.MPROBE", "d", *recipe, "COUNT", 1, "VALUES", value, check, check, value),
-        command("DEDUP.MPROBE", "d", *recipe, "VALUES", *[value] * 1200),
+        command("DEDUP.PROBE", "d", value, first, *recipe) * 3,
+        command("DEDUP.PROBE", "d", value, first, *recipe, "SCOPE", "site", "example.com"),
+        command("DEDUP.PROBE", "d", value, other, *recipe, "IDENTITY", "f" * 16, "DOMAIN", "a.b"),
+        command("DEDUP.PROBE", "d", value, other, *recipe, "DISTANCE", 3, "SIMILARITY", ".9"),
+        command("DEDUP.MPROBE", "d", *recipe, "COUNT", 1, "VALUES", value, first, value, other),
+        command("DEDUP.MPROBE", "d", *recipe, "VALUES", *[value, first] * 1200),
         command("DEDUP.INFO"),
         command("HELLO", 3, "AUTH", "default", TOKEN, "SETNAME", "spider"),
         command("AUTH", TOKEN),

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from crawling import Case, Crawl, Crawling, Page, Site, article, hub, wait_for
 
-from dedup.scrapy.session import COMMIT_PAGES
+from dedup.scrapy.crawl_session import COMMIT_PAGES
 from dedup.store import Report, verify_store
 
 CONCURRENT = 8
@@ -55,10 +55,7 @@ class Round(NamedTuple):
 
 
 def site_pages(contents: int) -> dict[str, Page]:
-    """Pages under /CONTENT/COPY: each content three times, reached over a few pages of links.
-
-    Few links on a page, so that the listing guard plays no part.
-    """
+    """Pages under /CONTENT/COPY: each content three times, reached over a few pages of links."""
     paths = [f"/{n}/{copy}" for copy in ("a", "b", "c") for n in range(contents)]
     random.Random(7).shuffle(paths)
     hubs = [paths[i : i + 20] for i in range(0, len(paths), 20)]

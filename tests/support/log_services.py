@@ -9,6 +9,7 @@ from logs import RECIPE, write
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from services import Serving
+from sketches import sketch
 
 from dedup.model.events import encode
 from dedup.model.values import Document, PageFingerprint
@@ -48,6 +49,6 @@ def write_records(config: KafkaConfig, records: list[Outgoing]) -> None:
     asyncio.run(write(config, records))
 
 
-def event(key: str, value: int = VALUE, check: int = 0xFF) -> Outgoing:
-    fingerprint = PageFingerprint(value, check, 0, 300, 2, RECIPE)
+def event(key: str, value: int = VALUE, bits: int = 0) -> Outgoing:
+    fingerprint = PageFingerprint(value, sketch(bits), 0, 300, RECIPE)
     return Outgoing(*encode("d", Document(key, fingerprint, "example.com", 0.0)))

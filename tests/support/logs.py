@@ -9,15 +9,19 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+from sketches import sketch
+
 from dedup.model.events import decode, encode, record_key
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.lifecycle import SERVING, Phase
 from dedup.service.log.replica import Replica
 from dedup.store.transfer import decode_line, export_lines
 from dedup.wire.kafka import KafkaConfig, Reader, Writer, describe_topic, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 WAIT_SECONDS = 180.0
 
 Content = dict[str, dict[str, Document]]
@@ -32,7 +36,7 @@ def log_config(bootstrap: str, **fields: object) -> KafkaConfig:
 
 def document(i: int, key: str = "", recipe: str = RECIPE) -> Document:
     """Documents whose values are far from each other."""
-    page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, i, 9, 300, 3, recipe)
+    page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, sketch(i), 9, 300, recipe)
     return Document(key or f"http://example.com/{i}", page, "example.com", 1.7e9 + i)
 
 
@@ -131,6 +135,11 @@ async def until(condition, replica: Replica | None = None) -> None:
         await asyncio.sleep(0.02)
 
 
+async def reached(replica: Replica, *phases: Phase) -> Phase:
+    """Wait until a replica is in one of these states, or has ended; leaving following() raises why."""
+    return await asyncio.wait_for(replica.reached(*phases), WAIT_SECONDS)
+
+
 async def until_drained(replica: Replica) -> None:
     """Wait until a replica has applied everything that lies in its log now."""
     ends: dict[int, int] = {}
@@ -151,7 +160,7 @@ async def drained(config: KafkaConfig, path: Path, **options: object) -> dict[st
     """Have a replica apply its log to the end and stop; return what it counted."""
     async with following(config, path, **options) as replica:
         await until_drained(replica)
-        await until(lambda: replica.ready, replica)
+        await reached(replica, *SERVING)
         await until(lambda: replica.cleared, replica)
     return dict(replica.counts)
 

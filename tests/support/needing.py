@@ -5,9 +5,12 @@
 
 import os
 import shutil
+import sys
 from typing import NoReturn
 
 import pytest
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells or does this")
 
 WHERE = "`make preflight` says how to install it"
 

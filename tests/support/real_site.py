@@ -1,7 +1,8 @@
 """A documentation site nobody here wrote, and a copy of part of it in other clothes.
 
 The pages are those of Debian's debian-handbook package, one folder a language. /mirror/ shows the
-first half of the languages again: other banner, date, advertisement, footer, page counter. They are
+first half of the languages again: other banner, date, advertisement, footer, page counter, under the
+same titles. They are
 fetched once into the user's cache folder, never into the repository.
 """
 
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from needing import lacking
+
 from dedup.lab.demo.fetch import fetched
 
 LANGUAGES = ["en-US", "fr-FR", "es-ES", "ja-JP", "zh-CN", "de-DE", "it-IT", "ru-RU", "pt-BR"]
@@ -31,6 +34,8 @@ def handbook() -> Path:
     for root in (Path("/"), cache / PACKAGE):
         if all((root / FOLDER / language).is_dir() for language in LANGUAGES):
             return root / FOLDER
+    if not shutil.which("apt-get"):
+        lacking(f"apt-get, which fetches Debian's {PACKAGE} package")
     cache.mkdir(parents=True, exist_ok=True)
     making = cache / f"{PACKAGE}.{os.getpid()}"
     making.mkdir()
@@ -82,8 +87,7 @@ def render(root: Path, path: str, number: int) -> bytes | None:
         f"<p><a href='/mirror/imprint'>Imprint</a></p></div>"
     ).encode()
     html = re.sub(rb"(?i)<body[^>]*>", lambda match: match[0] + banner, html, count=1)
-    html = re.sub(rb"(?i)</body>", lambda match: footer + match[0], html, count=1)
-    return re.sub(rb"<title>", f"<title>Mirror {number}: ".encode(), html, count=1)
+    return re.sub(rb"(?i)</body>", lambda match: footer + match[0], html, count=1)
 
 
 @contextmanager

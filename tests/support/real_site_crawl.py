@@ -40,7 +40,7 @@ class Reader(scrapy.Spider):
             "status": verdict.status,
             "of": verdict.of,
             "distance": verdict.distance,
-            "check_distance": verdict.check_distance,
+            "similarity": verdict.similarity,
         }
 
 

@@ -28,23 +28,24 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from dedup.lab.demo.ports import free_ports
+from dedup.model.recipes import NEWEST
 
 START_SECONDS = 180.0
 STOP_SECONDS = 180.0
 ANSWER_SECONDS = 120.0
 TRIES = 3  # a port that was free may be taken by the time the service binds it
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 
 _WITH_LIMITS = """
 import msgspec
 from dedup.cli import main
-from dedup.service import run
-serve = run.run
+from dedup.service import table_service
+serve = table_service.run
 def lowered(given, listening):
     limits = msgspec.structs.replace(given.limits, **{})
     serve(msgspec.structs.replace(given, limits=limits), listening)
-run.run = lowered
+table_service.run = lowered
 main()
 """
 

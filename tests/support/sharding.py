@@ -18,7 +18,8 @@ from pathlib import Path
 
 import redis
 from logs import log_config
-from services import Serving
+from services import RECIPE, Serving
+from sketches import sketch
 
 from dedup.model.events import record_key
 from dedup.model.values import PageFingerprint
@@ -26,7 +27,6 @@ from dedup.wire.kafka import KafkaConfig, ensure_topic
 from dedup.wire.shards import Share, partition_of
 
 PARTITIONS = 8
-RECIPE = "words-0-3"
 WAIT_SECONDS = 60.0
 
 _numbers = count()
@@ -80,7 +80,7 @@ def key_in(share: str, number: int = 0, namespace: str = "default") -> str:
 def page(number: int, bits: int = 0) -> PageFingerprint:
     """Return a page far from those of other numbers, and so many bits from others of its number."""
     value = number * 0x9E3779B97F4A7C15 % 2**64 ^ (2**bits - 1)
-    return PageFingerprint(value, 0, 0, 300, 0, RECIPE)
+    return PageFingerprint(value, sketch(), 0, 300, RECIPE)
 
 
 def until(done: Callable[[], object], what: str = "") -> None:

@@ -4,15 +4,18 @@ import subprocess
 import sys
 import textwrap
 
+from sketches import sketch
+
 from dedup.model.errors import StoreDamaged
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
 
-RECIPE = "words-0-3"
+RECIPE = NEWEST
 
 
 def document(key: str, value: int = 0, domain: str = "example.com", **fields: object) -> Document:
-    page = {"check": 7, "links": 9, "features": 300, "link_count": 12, "recipe": RECIPE} | fields
+    page = {"sketch": sketch(7), "identity": 9, "features": 300, "recipe": RECIPE} | fields
     return Document(key, PageFingerprint(value, **page), domain, 1700000000.5)
 
 

@@ -24,7 +24,7 @@ from dedup.wire.client.circuit_breaker import (
     LONGEST_PAUSE_SECONDS,
     CircuitBreaker,
 )
-from dedup.wire.client.commands import error_of, verdict_of
+from dedup.wire.client.command_codec import error_of, verdict_of
 
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
 TOKEN = "a token that nobody else has"

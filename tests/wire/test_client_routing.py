@@ -11,7 +11,7 @@ from dedup.model.errors import ServiceUnavailable
 from dedup.model.events import record_key
 from dedup.model.values import Neighbour, PageFingerprint
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.commands import NoToken, error_of
+from dedup.wire.client.command_codec import NoToken, error_of
 from dedup.wire.client.request import Request, facts_of_all, neighbours_of_all, verdict_of_all
 from dedup.wire.client.routing import NO_SERVICE, OLDER, Holding, Route, holding_of, unavailable
 from dedup.wire.shards import Share

@@ -252,8 +252,8 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
 # --------------------------------------------------------------------------- an older service
 
 OLDER = """
-from dedup.service.resp import commands, protocol
-del commands._COMMANDS[b"DEDUP.PARTITIONS"]
+from dedup.service.resp import protocol, resp_commands
+del resp_commands._COMMANDS[b"DEDUP.PARTITIONS"]
 protocol._ALLOWED["RESERVE"] -= {b"TOKEN", b"HOME"}
 from dedup.cli import main
 main()

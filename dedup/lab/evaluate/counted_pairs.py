@@ -12,34 +12,47 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from dedup.core.fingerprint import similarities
 from dedup.core.numbers import bit_counts
 from dedup.core.pairs import find_all
-from dedup.lab.evaluate.labels import OPEN, Labels, Marks, Numbers, pair_keys
+from dedup.lab.evaluate.labels import Labels, Marks, Numbers, Pages, pair_keys
 from dedup.lab.evaluate.page_files import Prints
 from dedup.model.errors import DedupError
+from dedup.model.values import identity_of
 
-__all__ = ["PAIRS_LIMIT", "Pairs", "every_pair", "listed_pairs", "pairs_within", "within"]
+__all__ = ["PAIRS_LIMIT", "Pairs", "every_pair", "listed_pairs", "within"]
 
 PAIRS_LIMIT = 20_000_000  # pairs kept; about 50 bytes each
 SAMPLE = 64  # values whose neighbours are counted before all are looked for
 ROWS = 1 << 20  # pairs of values unfolded at once
+SYNDICATED = ("synd", "syndicated")  # kinds of copies in the shell of another site
 
 Bits = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 
 
 class Pairs(msgspec.Struct, frozen=True):
     """m pairs of pages a < b, an array of shape (m,) for each field.
 
-    label         1 near-duplicate, 0 not, -1 left open
-    value, check  distances in bits
-    kind          what the list calls each pair; None for all pairs
+    label       1 near-duplicate, 0 not, -1 left open
+    value       distance in bits
+    similarity  estimated, of the two texts
+    features    of the page with fewer
+    site        1 of one registrable domain, 0 of two, -1 not known
+    read        neither page is unread
+    other       two pages of a site, by their own word, that are not word for word the same
+    kind        what the list calls each pair; None for all pairs
     """
 
     a: Numbers
     b: Numbers
     label: Marks
     value: Bits
-    check: Bits
+    similarity: npt.NDArray[np.float64]
+    features: Numbers
+    site: Marks
+    read: Mask
+    other: Mask
     kind: list[str] | None = None
 
     def __len__(self) -> int:
@@ -50,7 +63,9 @@ class Pairs(msgspec.Struct, frozen=True):
 def listed_pairs(prints: Prints, labels: Labels) -> Pairs | None:
     """Return the pairs that are labelled one by one, or None if there is no list."""
     listed = labels.listed
-    return None if listed is None else _pairs(prints, listed.a, listed.b, listed.label, listed.kind)
+    if listed is None:
+        return None
+    return _pairs(prints, labels.pages, listed.a, listed.b, listed.label, listed.kind)
 
 
 def every_pair(prints: Prints, labels: Labels, distance: int) -> Pairs | None:
@@ -66,13 +81,7 @@ def every_pair(prints: Prints, labels: Labels, distance: int) -> Pairs | None:
         np.concatenate([pair_keys(*p, len(prints)) for p in ((a, b), (near_a, near_b))])
     )
     a, b = keys // len(prints), keys % len(prints)
-    return _pairs(prints, a, b, labels.every.of(a, b), None)
-
-
-def pairs_within(prints: Prints, distance: int) -> Pairs:
-    """Return all pairs within a distance of value, whatever their labels: all left open."""
-    a, b = within(prints.value, distance)
-    return _pairs(prints, a, b, np.full(len(a), OPEN, np.int8), None)
+    return _pairs(prints, labels.pages, a, b, labels.every.of(a, b), None)
 
 
 def within(values: npt.NDArray[np.uint64], distance: int) -> tuple[Numbers, Numbers]:
@@ -126,7 +135,44 @@ def _too_many(number: int, distance: int) -> DedupError:
     )
 
 
-def _pairs(prints: Prints, a: Numbers, b: Numbers, label: Marks, kind: list[str] | None) -> Pairs:
+def _pairs(
+    prints: Prints, pages: Pages, a: Numbers, b: Numbers, label: Marks, kind: list[str] | None
+) -> Pairs:
     value = bit_counts(prints.value[a] ^ prints.value[b])
-    check = bit_counts(prints.check[a] ^ prints.check[b])
-    return Pairs(a, b, label, value, check, kind)
+    similarity = _similarities(prints, a, b)
+    site = _sites(prints, pages, a, b)
+    said = zip(prints.identity[a].tolist(), prints.identity[b].tolist(), strict=True)
+    other = np.array([identity_of(*both) == "other" for both in said], bool)
+    return Pairs(
+        a,
+        b,
+        label,
+        value,
+        similarity,
+        np.minimum(prints.features[a], prints.features[b]),
+        site,
+        ~(prints.unread[a] | prints.unread[b]),
+        other & (site == 1) & ~((value == 0) & (similarity == 1)),
+        kind,
+    )
+
+
+def _similarities(prints: Prints, a: Numbers, b: Numbers) -> npt.NDArray[np.float64]:
+    """Return the similarity of each pair, all pairs of one page at once."""
+    found = np.empty(len(a))
+    order = np.argsort(a, kind="stable")
+    pages, begins = np.unique(a[order], return_index=True)
+    for page, places in zip(pages.tolist(), np.split(order, begins[1:]), strict=True):
+        others = [prints.sketch[i] for i in b[places].tolist()]
+        found[places] = similarities(prints.sketch[page], others)
+    return found
+
+
+def _sites(prints: Prints, pages: Pages, a: Numbers, b: Numbers) -> Marks:
+    """Return what Pairs.site is. A syndicated copy keeps its original's URL, and is another site."""
+    _, number = np.unique(np.array(prints.domains, str), return_inverse=True)
+    known = np.array([bool(domain) for domain in prints.domains], bool)
+    away = np.isin(np.array(pages.kinds or [""] * len(prints), str), SYNDICATED)
+    site = np.where(number[a] == number[b], 1, 0)
+    site = np.where(known[a] & known[b], site, -1)
+    return np.where(away[a] | away[b], 0, site).astype(np.int8)

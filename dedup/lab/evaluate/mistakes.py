@@ -1,12 +1,12 @@
-"""The pairs that were judged wrongly, with both texts, to be looked at.
+"""The pairs that were judged wrongly, with both texts, to be looked at, also side by side in a page.
 
     judged pairs -> wrong and missed ones, of every kind in turn -> the pages again -> their words
 
 The rule kept here: which mistakes are shown is not chance. Kinds take turns, so that the commonest
-does not hide the others; within a kind the worst come first.
+does not hide the others; within a kind the worst come first (for wrong ones the most alike, for missed ones the least).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from typing import Literal
 
@@ -18,8 +18,13 @@ from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.evaluation import Judged
 from dedup.lab.evaluate.labels import Numbers, Pages
 from dedup.lab.evaluate.page_files import Page, Prints
+from dedup.model.report.differences import differences
+from dedup.model.report.html import line, link, page, section, two_texts
+from dedup.model.report.texts import alike, count
 
-__all__ = ["Mistake", "MistakenPage", "mistakes"]
+__all__ = ["Mistake", "MistakenPage", "described", "mistakes", "mistakes_page", "read_mistaken"]
+
+CONTEXT = 25  # words that the page shows before and after a difference
 
 
 class MistakenPage(msgspec.Struct, frozen=True):
@@ -33,46 +38,56 @@ class MistakenPage(msgspec.Struct, frozen=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """A pair judged wrongly; distances in bits.
+    """A pair judged wrongly; the distance is in bits.
 
-    what  "wrong": called near-duplicates and are not; "missed": are and were not called so
-    kind  the pair's, as in the slices
+    what        "wrong": called near-duplicates and are not; "missed": are and were not called so
+    kind        the pair's, as in the slices; of a page of a corpus why it was exempt, if it was
+    similarity  estimated, of what was read
+    content     that of the reference texts; None where the set does not tell
     """
 
     what: Literal["wrong", "missed"]
     kind: str
     distance: int
-    check_distance: int
+    similarity: float
+    content: float | None
     a: MistakenPage
     b: MistakenPage
 
 
 def mistakes(
-    prints: Prints, facts: Pages, judged: Judged, pages: Iterable[Page], count: int
+    prints: Prints, facts: Pages, judged: Judged, pages: Iterable[Page], most: int
 ) -> list[Mistake]:
-    """Return up to `count` wrong pairs and as many missed ones.
+    """Return up to `most` wrong pairs and as many missed ones.
 
     pages is the set once more: the few that are needed are read from it.
     """
     pairs, found = judged
-    total = pairs.value.astype(np.int64) + pairs.check
     wrong = np.flatnonzero((pairs.label == 0) & found)
     missed = np.flatnonzero((pairs.label == 1) & ~found)
     chosen = [
-        ("wrong", _in_turn(pairs, facts, wrong[np.argsort(total[wrong], kind="stable")], count)),
+        (
+            "wrong",
+            _in_turn(
+                pairs, facts, wrong[np.argsort(-pairs.similarity[wrong], kind="stable")], most
+            ),
+        ),
         (
             "missed",
-            _in_turn(pairs, facts, missed[np.argsort(-total[missed], kind="stable")], count),
+            _in_turn(
+                pairs, facts, missed[np.argsort(pairs.similarity[missed], kind="stable")], most
+            ),
         ),
     ]
     wanted = {int(end[i]) for _, places in chosen for i in places for end in (pairs.a, pairs.b)}
-    read = _read(prints, facts, pages, wanted)
+    read = read_mistaken(prints, facts, pages, wanted)
     return [
         Mistake(
             "wrong" if what == "wrong" else "missed",
             _kind(pairs, facts, i),
             int(pairs.value[i]),
-            int(pairs.check[i]),
+            float(pairs.similarity[i]),
+            None,
             read[int(pairs.a[i])],
             read[int(pairs.b[i])],
         )
@@ -100,18 +115,45 @@ def _kind(pairs: Pairs, facts: Pages, i: int) -> str:
     return " and ".join(sorted({facts.kinds[pairs.a[i]], facts.kinds[pairs.b[i]]}))
 
 
-def _read(
-    prints: Prints, facts: Pages, pages: Iterable[Page], wanted: set[int]
+def read_mistaken(
+    prints: Prints, facts: Pages | None, pages: Iterable[Page], wanted: set[int]
 ) -> dict[int, MistakenPage]:
+    """Return the pages with these numbers, and their words."""
     read: dict[int, MistakenPage] = {}
-    for number, page in enumerate(pages) if wanted else ():
+    for number, given in enumerate(pages) if wanted else ():
         if number in wanted:
-            blocks = main_words(page.html, recipe=prints.recipe)
+            blocks = main_words(given.html, recipe=prints.recipe)
             words = [token for block in blocks for token in block.tokens]
-            kind = "" if facts.kinds is None else facts.kinds[number]
+            kind = facts.kinds[number] if facts and facts.kinds else ""
             read[number] = MistakenPage(
-                page.id, page.url, kind, int(prints.features[number]), words
+                given.id, given.url, kind, int(prints.features[number]), words
             )
             if len(read) == len(wanted):
                 break
     return read
+
+
+def mistakes_page(name: str, found: Sequence[Mistake]) -> str:
+    """Return a page that shows mistakes one below the other, their texts side by side."""
+    parts = []
+    for number, one in enumerate(found, 1):
+        a, b = one.a, one.b
+        parts.append(
+            section(
+                f"{number}. {described(one)}",
+                *(f'<p class="pair">{link(side.url or side.id)}</p>' for side in (a, b)),
+                two_texts(
+                    a.words, b.words, differences(a.words, b.words), CONTEXT, names=("A", "B")
+                ),
+            )
+        )
+    told = line(f"{count(len(found), 'pair')}. The texts are what the reader kept.")
+    return page(f"Mistakes in {name}", [told, *parts], "crawl-dedup, dedup evaluate --errors")
+
+
+def described(one: Mistake) -> str:
+    """Return what went wrong with a pair, in a line."""
+    verb = "called near-duplicates and are not" if one.what == "wrong" else "missed near-duplicates"
+    content = "" if one.content is None else f", content {one.content:.2f}"
+    kind = f" ({one.kind})" if one.kind else ""
+    return f"{verb}{kind}: {alike(one.similarity)}, distance {one.distance}{content}"

@@ -1,6 +1,6 @@
 """Pages to be measured: JSON lines, a page each, compressed or not; and their fingerprints.
 
-    file -> lines -> Page(id, url, html) -> Prints (an array for each number)
+    file -> lines -> Page(id, url, html) -> Prints (an array for each field)
 
 The rule kept here: a set is read through and never held; memory does not grow with the pages' bytes.
 What is not a page is named with its file and line.
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dedup.core.fingerprint import fingerprint
 from dedup.model.errors import DedupError, UsageError
+from dedup.model.names import registrable_domain
 from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint
 
@@ -43,14 +44,18 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Prints(msgspec.Struct, frozen=True):
-    """The fingerprints of n pages, an array of shape (n,) for each number; ids in the same order."""
+    """The fingerprints of n pages, an array of shape (n,) for each number; ids in the same order.
+
+    domains  the registrable domain of each page's URL, "" where there is none
+    """
 
     ids: list[str]
+    domains: list[str]
     value: Words
-    check: Words
-    links: Words
+    sketch: list[bytes]
+    identity: Words
     features: npt.NDArray[np.int64]
-    link_count: npt.NDArray[np.int64]
+    unread: npt.NDArray[np.bool_]
     recipe: Recipe
 
     def __len__(self) -> int:
@@ -61,26 +66,33 @@ class Prints(msgspec.Struct, frozen=True):
         """Return the fingerprint of one page."""
         return PageFingerprint(
             int(self.value[index]),
-            int(self.check[index]),
-            int(self.links[index]),
+            self.sketch[index],
+            int(self.identity[index]),
             int(self.features[index]),
-            int(self.link_count[index]),
             self.recipe.id,
+            bool(self.unread[index]),
         )
 
 
 def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
     """Fingerprint every page, in order. Raises what reading them raises, and RecipeMismatch."""
     ids: list[str] = []
-    rows: list[tuple[int, int, int, int, int]] = []
+    domains: list[str] = []
+    prints: list[PageFingerprint] = []
     for page in pages:
-        print_ = fingerprint(page.html, url=page.url or None, recipe=recipe)
         ids.append(page.id)
-        rows.append((print_.value, print_.check, print_.links, print_.features, print_.link_count))
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
-    value, check, links = (np.array(column, np.uint64) for column in columns[:3])
-    features, link_count = (np.array(column, np.int64) for column in columns[3:])
-    return Prints(ids, value, check, links, features, link_count, recipe)
+        domains.append(registrable_domain(page.url) if page.url else "")
+        prints.append(fingerprint(page.html, url=page.url or None, recipe=recipe))
+    return Prints(
+        ids,
+        domains,
+        np.array([p.value for p in prints], np.uint64),
+        [p.sketch for p in prints],
+        np.array([p.identity for p in prints], np.uint64),
+        np.array([p.features for p in prints], np.int64),
+        np.array([p.unread for p in prints], bool),
+        recipe,
+    )
 
 
 def read_pages(path: Path, progress: Progress | None = None) -> Iterator[Page]:

@@ -1,28 +1,37 @@
-"""Precision and recall against k, as the paper's Figure 1 shows them.
+"""Precision against recall while the similarity that is asked for varies, a curve for each set of pages.
 
-Manku, Jain and Das Sarma (WWW 2007), Figure 1: "Precision vs recall while varying k".
+    Evaluation -> a curve for all pairs and one for real pages, beside those of the simhash alone by k
+    corpora -> a curve each
+
+Manku, Jain and Das Sarma (WWW 2007), Figure 1, draw the same while varying k.
 
 The rule kept here: the drawing library is loaded only here, and the same figures give the same file.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dedup.lab.evaluate.evaluation import Evaluation, View
+from dedup.lab.evaluate.corpora import CorpusFigures
+from dedup.lab.evaluate.evaluation import Evaluation
 from dedup.model.errors import UsageError
 
-__all__ = ["FORMATS", "check_plot", "plot"]
+__all__ = ["FORMATS", "check_plot", "plot", "plot_corpora"]
 
 FORMATS = (".svg", ".png")
+LEAST_DROPS = 10  # of a corpus that is drawn, and as many twins: else its shares say little
 
-_SHARES = (("precision", "#1b6ca8", "o"), ("recall", "#c1440e", "s"))
+_COLOURS = ("#1b6ca8", "#c1440e", "#2e7d32", "#7b1fa2", "#b8860b", "#00838f", "#5d4037", "#ad1457")
 _NAMES = {
     "all": "all pairs",
-    "all_real": "all pairs of real pages",
+    "all_real": "real pages",
     "labelled": "labelled pairs",
-    "labelled_real": "labelled pairs of real pages",
+    "labelled_real": "real pages",
 }
+
+Share = float | None
 
 
 def check_plot(path: Path) -> None:
@@ -36,52 +45,68 @@ def check_plot(path: Path) -> None:
 
 
 def plot(evaluation: Evaluation, path: Path) -> None:
-    """Draw precision and recall, with the check fingerprint and without, against k.
+    """Draw the main view and its real pages. The suffix of path says how: .svg or .png.
 
-    One panel shows the main view, a second its real pages. The suffix of path says how: .svg or .png. Raises UsageError as check_plot(), and OSError.
+    Raises UsageError as check_plot(), and OSError.
     """
+    title = f"recipe {evaluation.recipe}, {evaluation.pages:,} pages"
+    first = evaluation.views[0].name
+    with _panel(path, title) as panel:
+        views = [view for view in evaluation.views if view.name in {first, f"{first}_real"}]
+        for colour, view in zip(_COLOURS, views, strict=False):
+            name = _NAMES[view.name]
+            points = [(t.figures.recall, t.figures.precision) for t in view.thresholds]
+            _curve(panel, points, colour, f"{name}, by similarity")
+            alone = [(p.alone.recall, p.alone.precision) for p in view.curve]
+            _curve(panel, alone, colour, f"{name}, simhash alone by k", "--")
+            _mark(panel, view.figures.recall, view.figures.precision, colour)
+
+
+def plot_corpora(corpora: Sequence[CorpusFigures], path: Path) -> None:
+    """Draw each corpus in which enough was dropped. Raises UsageError as check_plot(), and OSError."""
+    drawn = [c for c in corpora if min(c.figures.drops, c.figures.twins) >= LEAST_DROPS]
+    with _panel(path, "whole sites: drops of J >= .8, and twins of J >= .9 found") as panel:
+        for colour, corpus in zip(_COLOURS, drawn, strict=False):
+            _curve(panel, ((p.recall, p.precision) for p in corpus.curve), colour, corpus.corpus)
+            _mark(panel, corpus.figures.recall, corpus.figures.precision, colour)
+
+
+@contextmanager
+def _panel(path: Path, title: str) -> Iterator[Any]:
     check_plot(path)
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    first = evaluation.views[0].name
-    views = [view for view in evaluation.views if view.name in {first, f"{first}_real"}]
     with rc_context({"svg.hashsalt": "dedup", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(4.6 * len(views), 4.2), layout="constrained")
+        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
-        panels = figure.subplots(1, len(views), squeeze=False)[0]
-        for panel, view in zip(panels, views, strict=True):
-            _draw(panel, view, evaluation.rule.distance)
-        panels[0].set_ylabel("share")
-        panels[0].legend(loc="lower left", fontsize=8)
-        total = evaluation.rule.total_distance
-        figure.suptitle(
-            f"recipe {evaluation.recipe}, {evaluation.pages:,} pages, total distance {total}"
-        )
+        panel = figure.subplots()
+        yield panel
+        panel.set_title(f"{title}\n(the ring: what the recipe asks for)", fontsize=9)
+        panel.set_xlabel("recall")
+        panel.set_ylabel("precision")
+        panel.set_xlim(0, 1.02)
+        panel.set_ylim(0, 1.02)
+        panel.grid(visible=True, linewidth=0.3)
+        panel.legend(loc="lower left", fontsize=8)
         dated = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
         figure.savefig(path, dpi=150, metadata=dated)
 
 
-def _draw(panel: Any, view: View, distance: int) -> None:
-    ks = [point.k for point in view.curve]
-    for checked, line in ((True, "-"), (False, "--")):
-        for share, colour, marker in _SHARES:
-            points = [p.with_check if checked else p.without_check for p in view.curve]
-            heights = [getattr(p, share) for p in points]
-            panel.plot(
-                ks,
-                [float("nan") if height is None else height for height in heights],
-                line,
-                color=colour,
-                marker=marker,
-                markersize=4 if checked else 2.5,
-                linewidth=1.6 if checked else 1,
-                label=f"{share}, {'with' if checked else 'without'} check",
-            )
-    panel.axvline(distance, color="#888888", linewidth=0.8, linestyle=":")
-    panel.set_title(_NAMES[view.name], fontsize=9)
-    panel.set_xlabel("k, Hamming distance in bits")
-    panel.set_xticks(ks)
-    panel.set_ylim(0, 1.02)
-    panel.grid(visible=True, linewidth=0.3)
+def _curve(
+    panel: Any, points: Iterable[tuple[Share, Share]], colour: str, name: str, line: str = "-"
+) -> None:
+    known = [(x, y) for x, y in points if x is not None and y is not None]
+    style = {
+        "color": colour,
+        "marker": "o",
+        "markersize": 2.5,
+        "linewidth": 1.4 if line == "-" else 1,
+    }
+    panel.plot([x for x, _ in known], [y for _, y in known], line, label=name, **style)
+
+
+def _mark(panel: Any, x: Share, y: Share, colour: str) -> None:
+    if x is not None and y is not None:
+        panel.plot([x], [y], "o", color=colour, markersize=9, fillstyle="none")

@@ -1,10 +1,9 @@
 """Precision and recall: of the pairs found, how many are right; of the right ones, how many found.
 
-    pairs, rule -> which are called near-duplicates -> Figures, in all and by kind, language, length
+    pairs, policy -> which are called near-duplicates -> Figures, in all and by kind, language, length
 
-The rule kept here: figures are counts first, and a share of nothing is None. A Rule decides as
-near_duplicate() does (a test holds them together); at the recipe's own distances that function
-itself is asked.
+The rule kept here: figures are counts first, and a share of nothing is None. called() decides as
+near_duplicate() does, for many pairs at once (a test holds them together).
 """
 
 from collections.abc import Callable
@@ -14,18 +13,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.fingerprint import near_duplicate
-from dedup.core.numbers import bit_counts
 from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.labels import Numbers, Pages
 from dedup.lab.evaluate.page_files import Prints
+from dedup.model.policy import NEVER, Policy
 
 __all__ = [
     "Figures",
-    "Rule",
     "called",
     "figures",
-    "kept_by_guard",
     "real_pairs",
     "shares",
     "slices",
@@ -36,21 +32,6 @@ Mask = npt.NDArray[np.bool_]
 PLAIN = frozenset(("real", "original"))  # kinds of pages that say nothing of a pair
 LENGTHS = (60, 100, 300, 1000)  # words; where a slice of lengths ends and the next begins
 UNSPACED = ("zh", "ja")  # counted together, too: their words are pairs of characters
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """What makes two pages near-duplicates; distances in bits.
-
-    total_distance  None: the check fingerprint is not asked
-    own             the rule is the recipe's: near_duplicate() decides
-    guard           pages with new links are kept, as the detector keeps them
-    """
-
-    distance: int
-    total_distance: int | None
-    min_features: int
-    own: bool = False
-    guard: bool = False
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -90,39 +71,17 @@ def shares(near: int, right: int, wrong: int) -> Figures:
     )
 
 
-def called(prints: Prints, pairs: Pairs, rule: Rule, kept: Mask | None = None) -> Mask:
-    """Return which pairs a rule calls near-duplicates.
+def called(pairs: Pairs, policy: Policy, *, identity: bool = False) -> Mask:
+    """Return which pairs a policy calls near-duplicates.
 
-    kept  pages that the listing guard keeps (kept_by_guard)
+    identity  but for pages that are other pages of their site by title or canonical URL
     """
-    found = pairs.value <= rule.distance
-    if rule.own:
-        candidates = np.flatnonzero(found)
-        found = np.zeros(len(pairs), bool)
-        for i in candidates.tolist():
-            found[i] = near_duplicate(prints.page(pairs.a[i]), prints.page(pairs.b[i]))
-    else:
-        features = np.minimum(prints.features[pairs.a], prints.features[pairs.b])
-        found &= features >= rule.min_features
-        if rule.total_distance is not None:
-            total = pairs.value.astype(np.int64) + pairs.check
-            found &= total <= rule.total_distance
-    return found if kept is None else found & ~kept[pairs.b]
-
-
-def kept_by_guard(prints: Prints, every: Pairs, rule: Rule) -> Mask:
-    """Return the pages that the listing guard keeps, in a crawl that meets the pages in their order.
-
-    A page is kept if it has near-duplicates before it, links enough, and other ones than each of
-    them. `every` holds all pairs within the rule's distance; a mask of shape (n,).
-    """
-    met = called(prints, every, rule)
-    a, b = every.a[met], every.b[met]
-    apart = bit_counts(prints.links[a] ^ prints.links[b])
-    before = np.bincount(b, minlength=len(prints)) > 0
-    alike = np.bincount(b[apart <= prints.recipe.guard_distance], minlength=len(prints)) > 0
-    guarded: Mask = prints.recipe.guarded(prints.features, prints.link_count)
-    return before & ~alike & guarded
+    full = np.where(pairs.site == 0, policy.similarity_across, policy.similarity)
+    short = (pairs.site == 1) & (pairs.features >= policy.min_features)
+    few = np.where(short, policy.similarity_short, NEVER)
+    least = np.where(pairs.features >= policy.full_features, full, few)
+    found: Mask = pairs.read & (pairs.value <= policy.distance) & (pairs.similarity >= least)
+    return found & ~pairs.other if identity else found
 
 
 def slices(pages: Pages, prints: Prints, pairs: Pairs) -> dict[str, dict[str, Mask]]:

@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
+from dedup.detector.rules import near_duplicates
+from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, hex_fingerprint
 from dedup.store.database.documents import Documents
@@ -55,8 +57,8 @@ class Place(msgspec.Struct, frozen=True):
     features   least and greatest number of features
     looked_at  documents looked into for what follows: why they stand beside the oldest one
     short      pages with too few features, never judged
-    apart      total distance too great: the same words, otherwise put
-    new_links  near-duplicates of it, but for the links (the listing guard)
+    apart      texts not similar enough: the same words, otherwise put
+    other      near-duplicates of it, but another page of its site by title or canonical URL
     alike      near-duplicates of it all the same: start requests, races, faults, imports
     """
 
@@ -69,7 +71,7 @@ class Place(msgspec.Struct, frozen=True):
     looked_at: int
     short: int
     apart: int
-    new_links: int
+    other: int
     alike: int
 
 
@@ -253,7 +255,7 @@ def _place(
         dict(domains.most_common(EXAMPLES)),
         (min(features), max(features)),
         len(found),
-        **{name: reasons[name] for name in ("short", "apart", "new_links", "alike")},
+        **{name: reasons[name] for name in ("short", "apart", "other", "alike")},
     )
 
 
@@ -262,8 +264,11 @@ def _reason(oldest: Document, document: Document, recipe: Recipe) -> str:
     a, b = oldest.page, document.page
     if min(a.features, b.features) < recipe.min_features:
         return "short"
-    bits = (a.value ^ b.value).bit_count()
-    if bits > recipe.distance or bits + (a.check ^ b.check).bit_count() > recipe.total_distance:
+    policy = Options().policy(recipe)
+    found = [(oldest, (a.value ^ b.value).bit_count())]
+    if found[0][1] > policy.distance:
         return "apart"
-    far = (a.links ^ b.links).bit_count() > recipe.guard_distance
-    return "new_links" if far and recipe.guarded(b.features, b.link_count) else "alike"
+    near = near_duplicates(b, document.domain, None, found, policy)
+    if not near:
+        return "apart"
+    return "other" if near[0].identity == "other" else "alike"

@@ -104,7 +104,7 @@ def _place(place: "Place") -> str:
     why = {
         "short": place.short,
         "too far from it": place.apart,
-        "with new links": place.new_links,
+        "other pages by title": place.other,
         "alike": place.alike,
     }
     beside = ", ".join(f"{number:,} {name}" for name, number in why.items() if number)

@@ -1,12 +1,14 @@
 """One page of HTML, made of a few parts: facts, bars, tables, and two texts side by side.
 
-The rule kept here: a page is one file that needs nothing else, no script and nothing from elsewhere;
+The rule kept here: a page is one file that needs nothing else, no script and nothing from elsewhere (its style, report.css, is put in);
 whatever comes from a crawled page is escaped; it reads in dark and light, on paper and on a phone.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from html import escape
+from pathlib import Path
 
 from dedup.model.report.differences import Hunk
 from dedup.model.report.texts import count, regions, running, sides
@@ -24,75 +26,10 @@ Bar = tuple[str, int] | tuple[str, int, str]
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
 _NUMBER = re.compile(r"[0-9.,]+( %)?|-")
 
-# Each of two texts has a colour of its own, A red and B green, over light and dark alike; on a narrow
-# screen they stand one below the other, and tables too wide for it scroll by themselves.
-_STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8882; --bar: #3b82f6; --warn: #f5a52433;
-  --a: #e5484d; --b: #30a46c; --unique: #2f9e6e; --near: #e0702b; --refetch: #3b82f6;
-  --exempt: #8b5cf6; }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
-h1 small { display: block; font-size: 1rem; font-weight: normal; opacity: .75; }
-h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
-p, li, td, summary { overflow-wrap: anywhere; }
-dl.facts { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); }
-dl.facts > div { background: var(--soft); border-radius: .5rem; padding: .7rem .9rem; }
-dl.facts dt { font-size: .85rem; opacity: .8; }
-dl.facts dd { font-size: 1.5rem; font-variant-numeric: tabular-nums; margin: 0; }
-.wide { max-width: 100%; overflow-x: auto; }
-table { border-collapse: collapse; margin: .4rem 0 1rem; width: 100%; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .9rem .3rem 0; text-align: left;
-  vertical-align: top; }
-td { font-variant-numeric: tabular-nums; }
-code { font: .85em ui-monospace, monospace; }
-td code { overflow-wrap: normal; white-space: nowrap; }
-td.number, th.number { text-align: right; white-space: nowrap; width: 1%; }
-td.number:not(:last-child), th.number:not(:last-child) { padding-right: 1.5rem; }
-td:first-child:not(.number) { min-width: 7rem; }
-td.part { padding-left: 1.2rem; }
-td.bar { min-width: 8rem; width: 50%; }
-td.bar span { background: var(--bar); border-radius: .2rem; display: block; height: .9rem;
-  margin-top: .3rem; }
-td.bar .unique { background: var(--unique); }
-td.bar .near { background: var(--near); }
-td.bar .refetch { background: var(--refetch); }
-td.bar .exempt { background: var(--exempt); }
-.beside { display: flex; flex-wrap: wrap; gap: 0 3rem; margin: 1.2rem 0; }
-.beside table { font-size: .9rem; width: auto; }
-.beside td { max-width: 24rem; min-width: 4rem; }
-.beside td:first-child { min-width: 0; white-space: nowrap; }
-.warning { background: var(--warn); border-radius: .5rem; padding: .6rem .9rem; }
-a { color: inherit; text-decoration-thickness: 1px; text-underline-offset: .2em; }
-:focus-visible { outline: 2px solid var(--bar); outline-offset: 2px; }
-.folded { margin: 1.4rem 0; }
-.folded > summary { font-weight: 600; }
-h3 { font-size: 1rem; margin: 1.4rem 0 0; overflow-wrap: anywhere; }
-h3 + p { margin: 0 0 .4rem; opacity: .8; }
-.pair { border-top: 1px solid var(--line); margin: 0; padding: .4rem 0; }
-summary { cursor: pointer; }
-.sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0 1.5rem; }
-.sides > * { min-width: 0; }
-.sides > div { border-left: .2rem solid; margin: .3rem 0; overflow-wrap: anywhere;
-  padding: .5rem 0 .5rem .9rem; }
-.sides > .a { border-color: color-mix(in srgb, var(--a) 55%, transparent); }
-.sides > .b { border-color: color-mix(in srgb, var(--b) 55%, transparent); }
-.sides > p, .sides > details { grid-column: 1 / -1; margin: .3rem 0; opacity: .75; }
-del, ins, mark { border-radius: .2rem; padding: .05rem .1rem; text-decoration: none; }
-mark { color: inherit; display: block; width: fit-content; }
-del, .a mark { background: color-mix(in srgb, var(--a) 24%, transparent); }
-ins, .b mark { background: color-mix(in srgb, var(--b) 24%, transparent); }
-footer { border-top: 1px solid var(--line); font-size: .85rem; margin-top: 2.5rem; opacity: .8; }
-@media (max-width: 40rem) {
-  body { margin-top: 1rem; }
-  .sides { grid-template-columns: 1fr; }
-  th, td { padding-right: .7rem; }
-  th.number { white-space: normal; }
-  td.number:not(:last-child), th.number:not(:last-child) { padding-right: .9rem; }
-  td code { font-size: .75rem; }
-  td.bar { min-width: 5rem; width: 30%; }
-}
-"""
+
+@cache
+def _style() -> str:
+    return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 
 
 def page(
@@ -109,7 +46,7 @@ def page(
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             f"<title>{escape(title)}</title>",
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{above or escape(title)}{small}</h1>",
+            f"<style>{_style()}</style>\n</head>\n<body>\n<main>\n<h1>{above or escape(title)}{small}</h1>",
             *parts,
             "</main>",
             *([f"<footer><p>{escape(footer)}</p></footer>"] if footer else ()),

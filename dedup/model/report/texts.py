@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTEXT",
     "Region",
+    "alike",
     "count",
     "inline",
     "regions",
@@ -50,6 +51,11 @@ class Region(NamedTuple):
 def count(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: "1 document", "2,000 documents"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def alike(similarity: float) -> str:
+    """Return an estimated similarity of two texts in words; 100 % only where it is 1."""
+    return f"{int(100 * similarity)} % of the word triples alike"
 
 
 def running(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Batches from outside, in slices, so that other clients have their turn in between."""
+"""Batches in slices of a few milliseconds: in between it is the other clients' turn."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from dedup.core.numbers import Array
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.values import Neighbour
 from dedup.service.core.operations import Commands
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yield items; after each few milliseconds others have their turn."""
+    """Yield items; every few milliseconds the event loop runs other clients' tasks."""
     deadline = perf_counter() + SLICE_SECONDS
     for item in items:
         yield item
@@ -30,12 +30,12 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 
 async def probe_in_slices(
     commands: Commands,
-    detector: Detector | None,
+    detector: EmbeddedDetector | None,
     values: Array,
     sketches: Sequence[bytes],
     recipe: str,
 ) -> dict[int, list[Neighbour]]:
-    """Do what commands.probe_many() does. The bound on neighbours holds for the whole."""
+    """Do what commands.probe_many() does, in slices. The limit on neighbours is for the whole batch."""
     commands.check_batch(len(values))
     found: dict[int, list[Neighbour]] = {}
     count = 0

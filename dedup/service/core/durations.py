@@ -1,4 +1,4 @@
-"""How long commands took, counted in buckets: a histogram that costs a fraction of a microsecond."""
+"""A histogram of how long commands took; a note costs a fraction of a microsecond."""
 
 from bisect import bisect_left
 
@@ -11,13 +11,13 @@ BOUNDS = (
 
 
 class Durations:
-    """Durations in seconds. counts has one more entry than BOUNDS, for all that is longer."""
+    """Durations in seconds, counted by bucket; the last count is of all beyond the last bound."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.sum = 0.0
 
     def note(self, seconds: float, commands: int) -> None:
-        """Count commands that took so long, together where there are several."""
+        """Count commands that took this long, several of them together."""
         self.counts[bisect_left(BOUNDS, seconds)] += commands
         self.sum += seconds

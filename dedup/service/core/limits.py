@@ -13,9 +13,21 @@ from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
 
-__all__ = ["USUAL_LIMITS", "Address", "Config", "Limits", "check_config", "parse_address"]
+__all__ = [
+    "LOCAL_NAMES",
+    "REASON_PATTERN",
+    "TOKEN_PATTERN",
+    "USUAL_LIMITS",
+    "Address",
+    "Config",
+    "Limits",
+    "check_config",
+    "parse_address",
+]
 
-_LOCAL_NAMES = ("localhost", "localhost.")
+LOCAL_NAMES = ("localhost", "localhost.")
+TOKEN_PATTERN = "[A-Za-z0-9-]{16,64}"  # noqa: S105  (of a reservation, made by the client)
+REASON_PATTERN = "[a-z][a-z_]{0,31}"  # why a page is exempt
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -31,7 +43,7 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host in _LOCAL_NAMES:
+        if self.host in LOCAL_NAMES:
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -47,14 +59,14 @@ class Limits(msgspec.Struct, frozen=True):
     namespaces: int = 256
     policies: int = 64  # of a namespace: distances, scopes and minimum features asked for
     command_bytes: int = 1 << 20  # one RESP command
-    greeting_bytes: int = 1 << 12  # what a connection may send before it has shown the token
+    greeting_bytes: int = 1 << 12  # what a connection may send before the token
     body_bytes: int = 4 << 20  # one HTTP request
     batch: int = 10_000  # values of an MPROBE, items of an HTTP request
     neighbours: int = 10_000  # documents near the values of one batch
     key_bytes: int = 1 << 13  # a document key
     unanswered: int = 4096  # commands of one connection that wait for Kafka
-    output_bytes: int = 1 << 20  # answers not yet read, before a connection is not read any more
-    greeting_seconds: float = 10.0  # until the token was shown, or the TLS handshake done
+    output_bytes: int = 1 << 20  # unread answers, beyond which no commands are taken
+    greeting_seconds: float = 10.0  # for the TLS handshake, and for showing the token
     command_seconds: float = 30.0  # from a command's first byte to its last
     unread_seconds: float = 30.0  # answers that are not being read
     idle_seconds: float = 900.0  # without a command
@@ -73,8 +85,8 @@ class Config(msgspec.Struct, frozen=True):
     reservation_seconds  how long a page may be in flight
     token                what a client must show; None: nothing
     kafka                the log that the stores follow; None: the service stands alone
-    partitions           which of the log's are held, "0-3,6" say; None: all
-    rebuild              empty the stores first, and make them anew from the log
+    partitions           those of the log that this service holds, "0-3,6" say; None: all
+    rebuild              empty the stores first, and rebuild them from the log
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
 
@@ -108,7 +120,7 @@ def parse_address(text: str) -> Address:
 
 
 def check_config(config: Config) -> Config:
-    """Return the config, or raise UsageError for what must not be run."""
+    """Return the config. Raises UsageError for one that must not be run."""
     for option, address in (("--listen", config.listen), ("--http", config.http)):
         if address is not None and not address.is_loopback and config.token is None:
             raise UsageError(
@@ -124,7 +136,7 @@ def check_config(config: Config) -> Config:
             raise UsageError("--partitions are those of a log: give them with --kafka")
         check_partitions(config.partitions)
     if config.rebuild and config.kafka is None:
-        raise UsageError("--rebuild makes the stores anew from a log: give it with --kafka")
+        raise UsageError("--rebuild rebuilds the stores from a log: give it with --kafka")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
     for file in (config.tls_cert, config.tls_key):

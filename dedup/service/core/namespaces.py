@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from dedup.detector import EmbeddedDetector as Detector
-from dedup.detector import open_embedded
+from dedup.detector import EmbeddedDetector, open_embedded
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Options, Scope
 from dedup.model.recipes import recipe_of
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.wire.shards import Share
 
@@ -40,12 +39,12 @@ USUAL = Asked()
 
 
 class _Namespace:
-    """An open namespace: its detector, and those of other policies, the last used last."""
+    """An open namespace: its detector, and those of other policies in the order of their last use."""
 
-    def __init__(self, detector: Detector, greatest: int) -> None:
+    def __init__(self, detector: EmbeddedDetector, greatest: int) -> None:
         self.detector = detector
-        self.greatest = greatest  # the distance that its store finds
-        self.asked: OrderedDict[Asked, Detector] = OrderedDict()
+        self.greatest = greatest  # the greatest distance that its store finds
+        self.asked: OrderedDict[Asked, EmbeddedDetector] = OrderedDict()
 
 
 class Namespaces:
@@ -61,10 +60,10 @@ class Namespaces:
         clock: Callable[[], float] = time.monotonic,
         share: Share | None = None,
     ) -> None:
-        """Distance is the greatest that may be asked for, in bits; None: the recipe's.
+        """Distance is the greatest that clients may ask for, in bits; None: the recipe's.
 
-        share is what this service holds of a log, known before the stores are opened; None: there
-        is no log.
+        share is the partitions of the log that this service holds, known before the stores are
+        opened; None: there is no log.
         """
         self.path = path
         self.share = share
@@ -73,9 +72,9 @@ class Namespaces:
         self._limits = limits
         self._clock = clock
         self._open: dict[str, _Namespace] = {}
-        self.closed = 0  # detectors: those that were handed out before may be among them
+        self.closed = 0  # how many detectors were closed: callers that cache some look again
 
-    def __iter__(self) -> Iterator[tuple[str, Detector]]:
+    def __iter__(self) -> Iterator[tuple[str, EmbeddedDetector]]:
         """Yield each open namespace and its detector."""
         for name, namespace in list(self._open.items()):
             yield name, namespace.detector
@@ -84,9 +83,9 @@ class Namespaces:
         return len(self._open)
 
     def open_all(self) -> None:
-        """Open the namespaces that are there. Raises what dedup.open() raises.
+        """Open every namespace of the folder. Raises what dedup.open() raises.
 
-        Raises UsageError if they are more than allowed.
+        Raises UsageError if there are more than allowed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         found = sorted(p.parent.name for p in self.path.glob("*/documents.mdb"))
@@ -98,17 +97,17 @@ class Namespaces:
         for name in found:
             self._opened(name, None)
 
-    def get(self, name: str) -> Detector | None:
+    def get(self, name: str) -> EmbeddedDetector | None:
         """Return the detector of a namespace, or None if there is no such namespace."""
         namespace = self._open.get(name)
         return None if namespace is None else namespace.detector
 
     def detector(
         self, name: str, asked: Asked = USUAL, recipe: str | None = None
-    ) -> Detector | None:
-        """Return the detector of a namespace for what is asked.
+    ) -> EmbeddedDetector | None:
+        """Return the detector of a namespace with the policy that is asked for.
 
-        With a recipe, a namespace that is missing is made, of that recipe; else None is returned.
+        With a recipe, a missing namespace is created with it; without one, None is returned.
         Raises Refused (DISTANCE, LIMIT) and what dedup.open() raises.
         """
         namespace = self._open.get(name)
@@ -132,7 +131,7 @@ class Namespaces:
     def close(self) -> None:
         """Close every namespace: flushed, with a snapshot where one is due.
 
-        All are closed, whatever happens; then the first error is raised.
+        All are closed, even after an error; then the first error is raised.
         """
         errors: list[Exception] = []
         for namespace in self._open.values():
@@ -147,7 +146,7 @@ class Namespaces:
 
     def _made(self, name: str, recipe: str, asked: Asked) -> _Namespace:
         check_namespace(name)
-        # what is refused leaves no folder behind
+        # checked before anything is created
         usual = recipe_of(recipe).distance
         _check_distance(asked, usual if self._distance is None else self._distance)
         if len(self._open) >= self._limits.namespaces:
@@ -168,7 +167,7 @@ class Namespaces:
         namespace = self._open[name] = _Namespace(detector, greatest)
         return namespace
 
-    def _for_asked(self, name: str, namespace: _Namespace, asked: Asked) -> Detector:
+    def _for_asked(self, name: str, namespace: _Namespace, asked: Asked) -> EmbeddedDetector:
         greatest, usual = namespace.greatest, namespace.detector.policy.distance
         _check_distance(asked, greatest)
         return self._detector(
@@ -180,7 +179,7 @@ class Namespaces:
             reservation_seconds=asked.reservation_seconds or self._reservation_seconds,
         )
 
-    def _detector(self, name: str, **asked: Any) -> Detector:
+    def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
         return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
 

@@ -5,7 +5,7 @@
     forget, document, info
 
 The rules kept here: of a reservation a client keeps the token only, the service has the rest; an
-insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and OSErrors (errors.py).
+insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and OSErrors (error_codes.py).
 """
 
 from asyncio import Future
@@ -15,22 +15,22 @@ from importlib.metadata import version
 from typing import Any
 
 from dedup.core.numbers import Numbers
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.recipes import same_recipe
 from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
-from dedup.service.core.errors import Refused
-from dedup.service.core.inserts import Inserts
+from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
+from dedup.service.core.store_inserts import Inserts
 from dedup.wire.shards import partition_of
 
 __all__ = ["Commands"]
 
-TOKEN_LENGTH = 64  # of those that clients make
-ANY_FEATURES = 2**32 - 1  # what a probe, which does not say, is taken to have
+TOKEN_LENGTH = 64  # the greatest, of tokens that clients make
+ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
 class Commands:
@@ -43,9 +43,9 @@ class Commands:
         self.inserts = inserts
         self.limits = limits
         self.version = version("crawl-dedup")
-        self.not_ready: str | None = "the stores are being opened"  # why, until it is
+        self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
-        self.counts: Counter[str] = Counter()  # verdicts by status, and what else happened
+        self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
 
     def check_ready(self) -> None:
@@ -54,7 +54,7 @@ class Commands:
             raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
 
     def check_key(self, key: str) -> str:
-        """Return a document key that is short enough to be kept."""
+        """Return a document key. Raises Refused (LIMIT) for one that is empty or too long."""
         if not key or len(key) > self.limits.key_bytes:
             raise Refused("LIMIT", f"a key has 1 to {self.limits.key_bytes} bytes")
         return key
@@ -74,8 +74,8 @@ class Commands:
 
     def detector(
         self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
-    ) -> Detector | None:
-        """Return what judges pages of a recipe, or None if there is no such namespace.
+    ) -> EmbeddedDetector | None:
+        """Return the detector for pages of a recipe; None if there is no such namespace.
 
         Raises Refused and RecipeMismatch.
         """
@@ -87,7 +87,7 @@ class Commands:
 
     def probe(
         self,
-        detector: Detector | None,
+        detector: EmbeddedDetector | None,
         value: int,
         sketch: bytes,
         recipe: str,
@@ -105,7 +105,7 @@ class Commands:
 
     def probe_many(
         self,
-        detector: Detector | None,
+        detector: EmbeddedDetector | None,
         values: Numbers,
         sketches: Sequence[bytes],
         recipe: str,
@@ -132,10 +132,10 @@ class Commands:
         token: str | None = None,
         home: bool = True,
     ) -> Verdict:
-        """Judge a page and, unless it is a near-duplicate, take its fingerprint.
+        """Judge a page and, unless it is a near-duplicate, reserve its fingerprint.
 
-        With a token of the caller's own, that is the reservation's. home is False where another
-        shard is the home of the key (dedup.wire.shards).
+        token is the reservation's, if the client has made one. home is False if another shard is the
+        home of the key (dedup.wire.shards).
         """
         self.check_key(key)
         detector = self.detector(namespace, page.recipe, asked, make=True)
@@ -156,7 +156,7 @@ class Commands:
     def insert(
         self, namespace: str, key: str, token: str, *, pin: bool = False
     ) -> "Future[None] | None":
-        """Make a reserved page last; with pin, leave that to who asks.
+        """Store a reserved page; with pin, only keep its reservation: the client sends the event.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
         then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
@@ -184,10 +184,10 @@ class Commands:
         return self.inserts.insert(namespace, detector, verdict)
 
     def insert_many(self, namespace: str, pages: Sequence[tuple[str, str]]) -> None:
-        """Make reserved pages last, given by key and token, in one commit: where `inserts` commits.
+        """Store reserved pages, given by key and token, in one commit; only if `inserts` commits.
 
-        Raises what insert() raises for one of them, and more; some may be inserted then. Whoever
-        asks inserts each by itself, which changes nothing for these.
+        Raises what insert() raises for one of them; some may be stored then. The caller then inserts
+        one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
         verdicts = []
@@ -204,7 +204,7 @@ class Commands:
     def release(self, namespace: str, key: str, token: str) -> bool:
         """Give a reservation back; False if it is not held here.
 
-        Its RESERVE may still be under way, on a connection that broke: then it is refused.
+        Its RESERVE may still be under way, on a connection that broke: then that will be refused.
         """
         detector = self._existing(namespace)
         verdict = None if detector is None else detector.held(token)
@@ -220,7 +220,7 @@ class Commands:
         return released
 
     def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
-        """Remove a document; tell whether it was there. Raises Refused (ELSEWHERE)."""
+        """Remove a document; return whether there was one. Raises Refused (ELSEWHERE)."""
         self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is None:
@@ -235,7 +235,7 @@ class Commands:
         return None if detector is None else detector.get(key)
 
     def partitions(self) -> tuple[str, int]:
-        """Return what held() does, once probes may be answered. Raises Refused (NOTREADY)."""
+        """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""
         self.check_ready()
         return self.held()
 
@@ -250,7 +250,7 @@ class Commands:
         return "*" if share.whole else str(share), share.count
 
     def info(self) -> dict[str, Any]:
-        """Return what the service is and holds, flat."""
+        """Return what DEDUP.INFO answers, in flat fields."""
         held, count = self.held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
@@ -272,7 +272,7 @@ class Commands:
         }
 
     def namespace_info(self, namespace: str) -> dict[str, Any]:
-        """Return what Detector.info() says of a namespace; of a missing one, that it is empty."""
+        """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
         return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
 
@@ -288,7 +288,7 @@ class Commands:
                 "ELSEWHERE", f"this key belongs to partition {partition}, which is not held here"
             )
 
-    def _existing(self, namespace: str) -> Detector | None:
+    def _existing(self, namespace: str) -> EmbeddedDetector | None:
         self.check_ready()
         return self.namespaces.detector(namespace)
 

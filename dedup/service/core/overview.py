@@ -3,8 +3,8 @@
     verdicts -> tally -> (a sample every SAMPLE_SECONDS) -> overview -> JSON
 
 The rule kept here: counting costs a verdict less than a microsecond, and memory is bounded whatever
-comes. Of hosts and documents, the half that was seen less often is forgotten whenever there are too
-many: the frequent ones stay, and a count may be too low where one was forgotten before.
+comes. Of hosts and documents, the less frequent half is dropped whenever there are too many: the
+frequent ones stay, and the count of one that was dropped before is too low.
 """
 
 import sys
@@ -81,7 +81,8 @@ class History(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that the dashboard shows; counts are since the start.
 
-    partitions is what is held here of so many: "0-3,6", say, or "*"; the count is 0 without a log.
+    partitions are those of the log that are held here: "0-3,6", say, or "*"; partition_count is how
+    many the log has, 0 without a log.
     distances  near-duplicates by Hamming distance of value; [d] for d bits
     log        of Kafka, where there is one: lag, age of the snapshot, and the like
     """
@@ -103,7 +104,7 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Frequent:
-    """Names and how often each came, in bounded memory (see the module)."""
+    """Names and how often each occurred, in bounded memory (see the module)."""
 
     def __init__(self, most: int) -> None:
         self.counts: dict[Any, list[int]] = {}  # of each name, as many counts as it needs

@@ -1,10 +1,10 @@
-"""Who may speak to the HTTP port, and how much: before anything is done for a request.
+"""Which requests the HTTP port takes, and their bounds: checked before anything is done for them.
 
     connection (number, times) -> Guard: Host -> token -> content type -> size -> the application
 
-The rules kept here: nothing is answered to a request whose Host is not ours, not even on loopback
-(a web page in a browser of this machine could ask under a name of its own); no body is taken that
-does not say it is JSON (a form of a web page could send one).
+The rules kept here: a request for another Host is refused, on loopback too (against DNS rebinding: a
+web page in a browser of this machine could ask under a name of its own); so is a body that is not
+declared as JSON (a form of a web page could send one).
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.core.limits import Limits
-from dedup.service.http.values import Failed, Fault
+from dedup.service.core.limits import LOCAL_NAMES, Limits
+from dedup.service.http.json_types import Failed, Fault
 
 __all__ = ["Guard", "HttpConnections"]
 
@@ -29,7 +29,6 @@ OPEN_TO_ALL = (
     *("/", "/dashboard.css", "/dashboard.js"),  # what it shows is asked for with the token
     *("/livez", "/readyz", "/openapi.json"),
 )
-LOCAL_NAMES = ("localhost", "localhost.")
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -43,7 +42,7 @@ HEADERS = [
 
 
 class Guard:
-    """What every request must be like, before anything is done for it."""
+    """Checks every request before it reaches the application."""
 
     def __init__(
         self, app: ASGIApp, token: str | None, hosts: Iterable[str], limits: Limits
@@ -82,7 +81,7 @@ class Guard:
     def _refused(self, scope: Scope) -> Response | None:
         headers = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+        if len(hosts) != 1 or not self._is_known_host(hosts[0]):
             return _refusal(403, "ERR", "this service has another Host: see --host-name")
         given = dict(headers)
         if self._token is not None and scope["path"] not in OPEN_TO_ALL:
@@ -98,8 +97,8 @@ class Guard:
                 return _refusal(415, "ERR", "the body must be JSON: Content-Type: application/json")
         return None
 
-    def _is_ours(self, host: bytes) -> bool:
-        """Whether a Host is a name of ours or an address: those no web page can take for its own."""
+    def _is_known_host(self, host: bytes) -> bool:
+        """Whether a Host is one of this service's names, or an address: no web page can have these."""
         name = host.decode("latin-1").lower()
         if name.startswith("["):
             name, bracket, _ = name[1:].partition("]")
@@ -120,7 +119,7 @@ class Guard:
         parts, length = [], 0
         while (
             length <= 2 * most
-        ):  # a little too much is read to its end, so that the answer arrives
+        ):  # a body that is a little too long is read to its end, so that the answer arrives
             message = await receive()
             if message["type"] == "http.disconnect":
                 return b"", _refusal(400, "ERR", "the body is cut")
@@ -170,7 +169,7 @@ class HttpConnections:
         return _HttpConnection(self._config, self.state, self)
 
     def end_overdue(self, now: float) -> None:
-        """End the connections whose request or answer takes too long."""
+        """Close the connections whose request or answer takes too long."""
         for connection in list(self.state.connections):
             assert isinstance(connection, _HttpConnection)
             since = connection.since

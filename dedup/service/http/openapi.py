@@ -1,6 +1,6 @@
 """The OpenAPI description of the HTTP port.
 
-The rule kept here: it is made from the types that decode requests and encode answers (values.py), so
+The rule kept here: it is made from the types that decode requests and encode answers (json_types.py), so
 that it is true.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dedup.service.core.overview import Overview
-from dedup.service.http.values import ENDPOINTS, DocumentAnswer, Failed, Health
+from dedup.service.http.json_types import ENDPOINTS, DocumentAnswer, Failed, Health
 
 __all__ = ["openapi"]
 

@@ -1,8 +1,8 @@
 """The HTTP port: JSON for clients without a Redis library, health, metrics, and the dashboard.
 
-    request -> guard.py -> endpoint -> decoded (values.py) -> commands -> JSON
+    request -> guard.py -> endpoint -> decoded (json_types.py) -> commands -> JSON
 
-The rule kept here: the types in values.py say what requests and answers look like.
+The rule kept here: the types in json_types.py say what requests and answers look like.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from starlette.types import ASGIApp
 
 from dedup.model.values import Neighbour
 from dedup.service.core.batches import in_slices, probe_in_slices
-from dedup.service.core.errors import Refused, code, message
+from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview
-from dedup.service.http import values
+from dedup.service.http import json_types
 from dedup.service.http.guard import Guard
-from dedup.service.http.metrics import Metrics
 from dedup.service.http.openapi import openapi
+from dedup.service.http.prometheus import Metrics
 
 __all__ = ["made_app"]
 
@@ -51,21 +51,21 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _fault(error: Exception) -> values.Fault:
-    return values.Fault(code(error), message(error))
+def _fault(error: Exception) -> json_types.Fault:
+    return json_types.Fault(code(error), message(error))
 
 
 def _failure(error: Exception) -> Response:
-    return _json(values.Failed(_fault(error)), STATUS.get(code(error), 400))
+    return _json(json_types.Failed(_fault(error)), STATUS.get(code(error), 400))
 
 
-def _done(result: Any) -> values.Done:
+def _done(result: Any) -> json_types.Done:
     """Encode the result of a command: None, a bool, an exception, or a future of one of them."""
     if isinstance(result, asyncio.Future):
         result = result.exception() or result.result()
     if isinstance(result, Exception):
-        return values.Done(done=False, error=_fault(result))
-    return values.Done(done=result is None or bool(result))
+        return json_types.Done(done=False, error=_fault(result))
+    return json_types.Done(done=result is None or bool(result))
 
 
 class _Endpoints:
@@ -75,7 +75,7 @@ class _Endpoints:
         self,
         commands: Commands,
         metrics: Metrics,
-        health: Callable[[], values.Health],
+        health: Callable[[], json_types.Health],
         overview: Callable[[], Overview],
     ) -> None:
         self._commands = commands
@@ -84,7 +84,8 @@ class _Endpoints:
         self._overview = overview
         self._openapi = msgspec.json.encode(openapi(commands.version))
         self._decoders = {
-            name: msgspec.json.Decoder(request) for name, (request, _) in values.ENDPOINTS.items()
+            name: msgspec.json.Decoder(request)
+            for name, (request, _) in json_types.ENDPOINTS.items()
         }
 
     def post(self, name: str) -> Callable[[Request], Awaitable[Response]]:
@@ -105,9 +106,9 @@ class _Endpoints:
 
         return endpoint
 
-    async def _probe(self, asked: values.ProbeRequest) -> values.ProbeAnswer:
+    async def _probe(self, asked: json_types.ProbeRequest) -> json_types.ProbeAnswer:
         commands, pages = self._commands, asked.pages
-        detector = commands.detector(asked.ns, asked.recipe, values.asked(asked))
+        detector = commands.detector(asked.ns, asked.recipe, json_types.asked(asked))
         answers: list[list[Neighbour]] = [[] for _ in pages]
         pairs = [(int(page.value, 16), bytes.fromhex(page.sketch)) for page in pages]
         if asked.scope == "site" or any(page.domain for page in pages):
@@ -123,20 +124,20 @@ class _Endpoints:
                 await probe_in_slices(commands, detector, array, sketches, asked.recipe)
             ).items():
                 answers[i] = near
-        return values.ProbeAnswer(
-            [[values.near(each) for each in found[: asked.count]] for found in answers]
+        return json_types.ProbeAnswer(
+            [[json_types.near(each) for each in found[: asked.count]] for found in answers]
         )
 
-    async def _reserve(self, asked: values.ReserveRequest) -> values.ReserveAnswer:
-        results: list[values.Judged] = []
-        judgement = values.asked(asked)
+    async def _reserve(self, asked: json_types.ReserveRequest) -> json_types.ReserveAnswer:
+        results: list[json_types.Judged] = []
+        judgement = json_types.asked(asked)
         self._commands.check_ready()
         async for page in in_slices(asked.pages):
             try:
                 verdict = self._commands.reserve(
                     asked.ns,
                     page.key,
-                    values.fingerprint(page, asked.recipe),
+                    json_types.fingerprint(page, asked.recipe),
                     page.domain,
                     judgement,
                     exempt=page.exempt,
@@ -144,28 +145,28 @@ class _Endpoints:
                     token=page.token,
                     home=page.home,
                 )
-                results.append(values.judged(verdict))
+                results.append(json_types.judged(verdict))
             except Exception as error:
                 if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
                     raise
-                results.append(values.Judged(error=_fault(error)))
-        return values.ReserveAnswer(results)
+                results.append(json_types.Judged(error=_fault(error)))
+        return json_types.ReserveAnswer(results)
 
-    async def _insert(self, asked: values.InsertRequest) -> values.DoneAnswer:
+    async def _insert(self, asked: json_types.InsertRequest) -> json_types.DoneAnswer:
         return await self._each(
             asked.items,
             lambda held: self._commands.insert(asked.ns, held.key, held.token, pin=asked.pin),
         )
 
-    async def _release(self, asked: values.ReleaseRequest) -> values.DoneAnswer:
+    async def _release(self, asked: json_types.ReleaseRequest) -> json_types.DoneAnswer:
         return await self._each(
             asked.items, lambda held: self._commands.release(asked.ns, held.key, held.token)
         )
 
-    async def _forget(self, asked: values.ForgetRequest) -> values.DoneAnswer:
+    async def _forget(self, asked: json_types.ForgetRequest) -> json_types.DoneAnswer:
         return await self._each(asked.keys, lambda key: self._commands.forget(asked.ns, key))
 
-    async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> values.DoneAnswer:
+    async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> json_types.DoneAnswer:
         """Carry out a command for each item, in order; then wait for those that take time."""
         self._commands.check_ready()
         results: list[Any] = []
@@ -177,7 +178,7 @@ class _Endpoints:
         coming = [result for result in results if isinstance(result, asyncio.Future)]
         if coming:
             await asyncio.wait(coming)
-        return values.DoneAnswer([_done(result) for result in results])
+        return json_types.DoneAnswer([_done(result) for result in results])
 
     async def documents(self, request: Request) -> Response:
         """Answer with a stored document."""
@@ -190,12 +191,14 @@ class _Endpoints:
         except Exception as error:
             return _failure(error)
         if found is None:
-            return _json(values.Failed(values.Fault("ERR", "there is no such document")), 404)
-        return _json(values.document(namespace, found))
+            return _json(
+                json_types.Failed(json_types.Fault("ERR", "there is no such document")), 404
+            )
+        return _json(json_types.document(namespace, found))
 
     async def livez(self, _: Request) -> Response:
         """Say that the process works."""
-        return _json(values.Health("ok"))
+        return _json(json_types.Health("ok"))
 
     async def readyz(self, _: Request) -> Response:
         """Say whether pages are answered for."""
@@ -229,9 +232,9 @@ def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
 def _no_answer(request: Request, error: Exception) -> Response:
     """Answer a request for an unknown path or method, or one that failed by an internal error."""
     if not isinstance(error, HTTPException):
-        return _json(values.Failed(values.Fault("ERR", "internal error, see the log")), 500)
+        return _json(json_types.Failed(json_types.Fault("ERR", "internal error, see the log")), 500)
     text = f"there is no {request.method} {request.url.path}: /openapi.json describes what there is"
-    answer = _json(values.Failed(values.Fault("ERR", text)), error.status_code)
+    answer = _json(json_types.Failed(json_types.Fault("ERR", text)), error.status_code)
     answer.headers.update(error.headers or {})  # Allow
     return answer
 
@@ -239,7 +242,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
 def made_app(
     commands: Commands,
     metrics: Metrics,
-    health: Callable[[], values.Health],
+    health: Callable[[], json_types.Health],
     overview: Callable[[], Overview],
     token: str | None,
     hosts: Iterable[str],
@@ -247,7 +250,9 @@ def made_app(
 ) -> ASGIApp:
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health, overview)
-    routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in values.ENDPOINTS]
+    routes = [
+        Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in json_types.ENDPOINTS
+    ]
     routes += [
         Route("/v1/documents", do.documents),
         Route("/livez", do.livez),

@@ -16,7 +16,7 @@ from typing import Any
 
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
 from dedup.service.log.dead_letters import dead_letters
@@ -94,7 +94,7 @@ class Applying:
     ) -> tuple[dict[int, int], str | None]:
         """Apply {partition: records}; return the next offsets, and what is wrong with a newer event.
 
-        judge says whether late duplicates are looked for, see Detector.apply().
+        judge says whether late duplicates are looked for, see EmbeddedDetector.apply().
         Raises Stopped, and StoreDamaged.
         """
         done = await asyncio.to_thread(sorted_batch, batch, self._applied_by)
@@ -141,7 +141,7 @@ class Applying:
         self.applied.setdefault(name, {}).update(offsets)
         self.touched.add(name)
 
-    def _view(self, name: str, changes: Changes) -> Detector | None:
+    def _view(self, name: str, changes: Changes) -> EmbeddedDetector | None:
         """Return the detector of a namespace, created with its first event's recipe if missing.
 
         None if it cannot be created.
@@ -174,7 +174,7 @@ class Applying:
         return None
 
     async def _apply_until_stored(
-        self, detector: Detector, changes: Changes, offsets: dict[int, int], *, judge: bool
+        self, detector: EmbeddedDetector, changes: Changes, offsets: dict[int, int], *, judge: bool
     ) -> Any:
         backoff = self._backoff()
         while True:

@@ -14,8 +14,8 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log.inserts import LogInserts
 from dedup.service.log.lifecycle import SERVING
+from dedup.service.log.log_inserts import LogInserts
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig, Writer
 
@@ -113,9 +113,7 @@ class Follower:
                 0 if share is None else len(share.partitions),
             ),
         ):
-            gauge = GaugeMetricFamily(name, text)
-            gauge.add_metric((), float(value))
-            yield gauge
+            yield GaugeMetricFamily(name, text, float(value))
         for name, text, offsets in (
             ("dedup_log_applied_offset", "Next offset to be applied", state.offsets),
             ("dedup_log_end_offset", "End of the log, as last heard", state.ends),

@@ -1,4 +1,4 @@
-"""Checks that the stores of a folder are the view of this log, without a gap.
+"""Finds the log, and checks that the stores of a folder are the view of it, without a gap.
 
 The rule kept here: a store with a gap, or older than its manifest, is refused, and nothing is applied
 to it. The log is the truth, so that --rebuild repairs whatever is refused.
@@ -8,11 +8,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.service.log.manifest import MANIFEST, Manifest
-from dedup.wire.kafka import LogLost, Topic
+from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Topic, ensure_topic
+from dedup.wire.kafka.supervision import started
 
-__all__ = ["ADVICE", "check_ends", "check_unknown", "missing"]
+__all__ = ["ADVICE", "check_ends", "check_unknown", "find_log", "missing"]
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,25 @@ ADVICE = (
 )
 
 Applied = Mapping[str, Mapping[int, int]]  # of each namespace, {partition: next offset}
+
+
+async def find_log(
+    config: KafkaConfig, partitions: int, *, create: bool, within_seconds: float | None
+) -> Topic:
+    """Return the log's topic, created with this many partitions if it is missing and create is True.
+
+    Kafka is asked until it answers, or within_seconds have passed. Raises KafkaUnavailable then, and
+    TopicUnfit.
+    """
+
+    async def look() -> Topic:
+        try:
+            return await ensure_topic(config, partitions=partitions, create=create)
+        except KafkaUnavailable as error:
+            raise ConnectionError(str(error)) from error  # which is tried again
+
+    what = f"looking for the topic {config.topic}"
+    return await started(look, what, within_seconds=within_seconds)
 
 
 def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:
@@ -44,7 +64,7 @@ def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:
     return frozenset(gone)
 
 
-def check_unknown(path: Path, views: Iterable[tuple[str, Detector]]) -> None:
+def check_unknown(path: Path, views: Iterable[tuple[str, EmbeddedDetector]]) -> None:
     """Raise LogLost if there are documents; for a folder without a manifest."""
     for name, detector in views:
         if len(detector):

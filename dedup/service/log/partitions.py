@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.events import record_key
 from dedup.wire.shards import Share, partition_of
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def give_up(
     namespace: str,
-    detector: Detector,
+    detector: EmbeddedDetector,
     share: Share,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
@@ -42,7 +42,7 @@ def give_up(
 
 
 def give_up_all(
-    views: Iterable[tuple[str, Detector]],
+    views: Iterable[tuple[str, EmbeddedDetector]],
     path: Path,
     share: Share,
     say: Callable[[str], None],
@@ -65,7 +65,7 @@ def give_up_all(
 
 
 async def clear(
-    views: Iterable[tuple[str, Detector]],
+    views: Iterable[tuple[str, EmbeddedDetector]],
     path: Path,
     share: Share,
     removed: Callable[[str, int], None],

@@ -20,13 +20,12 @@ from typing import Any
 from dedup.model.events import EventNewer
 from dedup.service.log.applying import Applying, Stopped
 from dedup.service.log.checkpoint import Checkpoint, empty_stores
-from dedup.service.log.identity import ADVICE, check_ends, check_unknown, missing
+from dedup.service.log.identity import ADVICE, check_ends, check_unknown, find_log, missing
 from dedup.service.log.lifecycle import CAUGHT_UP, SERVING, STATUS, Lifecycle, Phase
 from dedup.service.log.manifest import Manifest, read_manifest, write_manifest
 from dedup.service.log.partitions import clear, give_up_all
 from dedup.service.log.state import State, Views
-from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, ensure_topic
-from dedup.wire.kafka.supervision import started
+from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic
 from dedup.wire.shards import Share
 
 __all__ = ["Replica"]
@@ -209,17 +208,9 @@ class Replica:
 
     async def _identify(self, within_seconds: float | None = None) -> None:
         """Find the log, and check that it is the one of the stores. Raises KafkaUnavailable."""
-
-        async def look() -> Topic:
-            try:
-                return await ensure_topic(
-                    self._config, partitions=self._partitions, create=self._create
-                )
-            except KafkaUnavailable as error:
-                raise ConnectionError(str(error)) from error  # which is tried again
-
-        what = f"looking for the topic {self._config.topic}"
-        topic = await started(look, what, within_seconds=within_seconds)
+        topic = await find_log(
+            self._config, self._partitions, create=self._create, within_seconds=within_seconds
+        )
         manifest = self._checkpoint.manifest
         self.share = self._share_of(topic.partitions)
         if manifest is None:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 
 __all__ = ["State", "Views"]
 
@@ -13,13 +13,13 @@ __all__ = ["State", "Views"]
 class Views(Protocol):
     """The namespaces of a service: the views that the log is applied to. For the event loop's thread."""
 
-    def get(self, name: str) -> Detector | None:
+    def get(self, name: str) -> EmbeddedDetector | None:
         """Return the detector of a namespace, or None if there is none."""
 
-    def detector(self, name: str, *, recipe: str) -> Detector | None:
+    def detector(self, name: str, *, recipe: str) -> EmbeddedDetector | None:
         """Return the detector of a namespace, created with this recipe if it is missing."""
 
-    def __iter__(self) -> Iterator[tuple[str, Detector]]:
+    def __iter__(self) -> Iterator[tuple[str, EmbeddedDetector]]:
         """Yield each open namespace and its detector."""
 
 

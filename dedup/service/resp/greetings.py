@@ -4,10 +4,10 @@ The rule kept here: until the client has shown the token, only AUTH, HELLO and Q
 """
 
 from dedup.model.errors import UsageError
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.resp import protocol
+from dedup.service.resp.client_session import Command, Session, check_arity, shown
 from dedup.service.resp.protocol import NIL, OK, bulk, integer
-from dedup.service.resp.session import Command, Session, check_arity, shown
 
 __all__ = ["BEFORE_AUTH", "GREETINGS"]
 

@@ -39,6 +39,11 @@ class Incoming:
     partial_since   since when a command is not whole; None: there is none
     """
 
+    __slots__ = (
+        "_feed", "_limits", "_read_bytes", "_tail", "has_rest", "next", "partial_since",
+        "unparsed_bytes", "whole",
+    )  # fmt: skip
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         reader = hiredis.Reader(notEnoughData=MISSING)
@@ -51,16 +56,29 @@ class Incoming:
         self._tail = b"\n"
         self._read_bytes = 0  # of the last read
 
-    def feed(self, data: bytes, *, trusted: bool) -> bool:
+    def feed(self, data: bytes, trusted: bool) -> bool:
         """Take some bytes; return whether they begin a command. Raises NotResp."""
         seen = self._tail + data
-        if _has_long_array(seen) if trusted else _LONG_GREETING.search(seen):
+        if not trusted:
+            is_long = _LONG_GREETING.search(seen)
+        elif (
+            _MAY_BE_LONG.search(seen)
+            or b">" in seen
+            or b"~" in seen
+            or b"%" in seen
+            or b"|" in seen
+        ):
+            is_long = _LONG_ARRAY.search(seen)
+        else:
+            is_long = None
+        if is_long:
             raise NotResp("an array of this many elements is not allowed")
         self._tail = seen[-_TAIL:]
         length = self._read_bytes = len(data)
-        self.unparsed_bytes += length
         self._feed(data)
-        return self.unparsed_bytes == length
+        before = self.unparsed_bytes
+        self.unparsed_bytes = before + length
+        return not before
 
     def check_rest(self, now: float, *, trusted: bool) -> None:
         """Note how much of the next command is there, and since when. Raises NotResp."""
@@ -76,11 +94,3 @@ class Incoming:
             if self.unparsed_bytes > (limits.command_bytes if trusted else limits.greeting_bytes):
                 raise NotResp("a command of this many bytes is not allowed")
         self.whole = False
-
-
-def _has_long_array(data: bytes) -> bool:
-    if not _MAY_BE_LONG.search(data) and not (
-        b">" in data or b"~" in data or b"%" in data or b"|" in data
-    ):
-        return False
-    return _LONG_ARRAY.search(data) is not None

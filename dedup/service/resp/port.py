@@ -10,7 +10,7 @@ from typing import Protocol
 from dedup.service.core.durations import Durations
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
-from dedup.service.resp.session import Plans
+from dedup.service.resp.client_session import Plans
 
 __all__ = ["Port"]
 

@@ -17,6 +17,7 @@ import numpy as np
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
 from dedup.model.values import SKETCH_BYTES, Neighbour, PageFingerprint
+from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
@@ -28,8 +29,8 @@ NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
 LONGEST_RESERVATION_SECONDS = 86_400.0  # a client's wish is cut to it
 
-_TOKEN = re.compile(rb"[A-Za-z0-9-]{16,64}")
-_REASON = re.compile(rb"[a-z][a-z_]{0,31}")
+_TOKEN = re.compile(TOKEN_PATTERN.encode())
+_REASON = re.compile(REASON_PATTERN.encode())
 _BREAKS = re.compile(r"[\r\n]+")
 
 

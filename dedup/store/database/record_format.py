@@ -36,7 +36,7 @@ __all__ = [
     "wrote",
 ]
 
-FORMAT = 2  # 1: check and links in place of sketch and identity
+FORMAT = 2  # 1 held check and links in place of sketch and identity, of recipes that are retired
 
 Pair = tuple[int, int]  # (document id, value): what a table holds of a document
 
@@ -167,14 +167,14 @@ def decode_state(record: bytes) -> State:
         raise ValueError("the state is no list")
     version = fields[0]
     if version != FORMAT:
-        # Opening never rewrites a store of another format: migrate with export and import.
+        # Opening never rewrites a store of another format.
         newer = isinstance(version, int) and version > FORMAT
         advice = (
             "upgrade crawl-dedup; or migrate it as text, with `dedup store export` of the release "
             "that wrote it and `dedup store import` of this one"
             if newer
-            else "migrate it as text, with `dedup store export` of the release that wrote it and "
-            "`dedup store import` of this one"
+            else "its fingerprints are of a retired recipe and cannot be converted; use a new path "
+            "or namespace; the old store stays as it is, for the release that made it"
         )
         raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
     return _decode_state(body)

@@ -112,10 +112,10 @@ class _Walk:
         trees = self._names(main)
         keys_sum = records_sum = 0
         for nodes in self._leaves(trees["keys"], "keys", words=2):
-            self._demand(nodes.size == 8, "keys: an id of another length than 8")
+            self._require(nodes.size == 8, "keys: an id of another length than 8")
             keys_sum += int(key_sums(*(self._words(nodes.at + 8 * i) for i in range(3))))
         for nodes in self._leaves(trees["documents"], "documents", words=1):
-            self._demand(nodes.size > 8, "documents: a record is too short")
+            self._require(nodes.size > 8, "documents: a record is too short")
             starts = self._starts(nodes)
             records_sum ^= int(np.bitwise_xor.reduce(self._words(starts)))
         for name in ("removed", "meta"):
@@ -187,15 +187,15 @@ class _Walk:
         lists = [np.empty(0, np.uint64)]
         for nodes in self._leaves(tree, "free pages", words=1, big_endian=False):
             freeing = self._words(nodes.at, big_endian=False)
-            self._demand(freeing <= newest, "free pages: a transaction's number is too high")
+            self._require(freeing <= newest, "free pages: a transaction's number is too high")
             for at, size in zip(self._starts(nodes).tolist(), nodes.size.tolist(), strict=True):
                 words = self._data[at : at + size // 8 * 8].view("<u8")
                 if not len(words) or int(words[0]) != len(words[1:][: int(words[0])]):
                     raise ValueError("free pages: a list is cut")
                 lists.append(words[1 : 1 + int(words[0])])
-                self._demand(lists[-1][1:] < lists[-1][:-1], "free pages: a list is out of order")
+                self._require(lists[-1][1:] < lists[-1][:-1], "free pages: a list is out of order")
         freed = np.concatenate(lists)
-        self._demand((freed > 1) & (freed <= last_page), "free pages: a number is out of range")
+        self._require((freed > 1) & (freed <= last_page), "free pages: a number is out of range")
         return freed
 
     def _account(self, freed: Numbers, last_page: int) -> None:
@@ -230,7 +230,7 @@ class _Walk:
             nodes, owners, firsts = self._nodes(pages, BRANCH, name)
             keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
             if words:
-                self._demand(firsts | (nodes.key == 8 * words), f"{name}: a key's length")
+                self._require(firsts | (nodes.key == 8 * words), f"{name}: a key's length")
             # The first key of a branch page is not written: the page's own bound holds.
             lows = [np.where(firsts, low[owners], k) for low, k in zip(lows, keys, strict=True)]
             pages = nodes.size
@@ -244,17 +244,17 @@ class _Walk:
             entries += len(nodes.at)
             overflows -= self._visits
             if words:
-                self._demand(nodes.key == 8 * words, f"{name}: a key's length")
+                self._require(nodes.key == 8 * words, f"{name}: a key's length")
                 keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
                 bound = [low[part][owners] for low in lows]
-                self._demand(~_less(keys, bound), f"{name}: a key stands on a wrong page")
+                self._require(~_less(keys, bound), f"{name}: a key stands on a wrong page")
                 before = last or [k[:1] ^ k[:1] for k in keys]
                 shifted = [np.concatenate([b, k[:-1]]) for b, k in zip(before, keys, strict=True)]
                 rising = _less(shifted, keys)
                 below = ~firsts | _less(shifted, bound)
                 if last is None:
                     rising[0] = below[0] = True
-                self._demand(rising & below, f"{name}: the keys do not rise")
+                self._require(rising & below, f"{name}: the keys do not rise")
                 last = [k[-1:] for k in keys]
             yield nodes
             overflows += self._visits
@@ -273,14 +273,14 @@ class _Walk:
         half = base // 2
         flags, lower, upper = (self._u16[half + i] for i in (5, 6, 7))
         fits = (flags == kind) & (lower > HEADER) & (lower <= upper) & (upper <= self._page)
-        self._demand(fits & (lower % 2 == 0), f"{name}: a page's header")
+        self._require(fits & (lower % 2 == 0), f"{name}: a page's header")
         counts = (lower.astype(np.int64) - HEADER) // 2
         owners = np.repeat(np.arange(len(pages)), counts)
         begins = np.cumsum(counts) - counts
         within = np.arange(len(owners)) - begins[owners]
         pointer = self._u16[half[owners] + within.astype(np.uint64) + HEADER // 2]
         inside = (pointer >= upper[owners]) & (pointer.astype(np.uint64) + NODE <= self._page)
-        self._demand(inside & (pointer % 2 == 0), f"{name}: a node lies outside its page")
+        self._require(inside & (pointer % 2 == 0), f"{name}: a node lies outside its page")
         at = base[owners] + pointer
         head = self._words(at, big_endian=False)
         flags, key = head >> np.uint64(32) & np.uint64(0xFFFF), head >> np.uint64(48)
@@ -290,7 +290,7 @@ class _Walk:
             held = key
         else:
             held = key + np.where(flags & BIG, np.uint64(8), size)
-        self._demand(pointer + NODE + held <= self._page, f"{name}: a node leaves its page")
+        self._require(pointer + NODE + held <= self._page, f"{name}: a node leaves its page")
         return _Nodes(at + NODE, key, size, flags), owners, within == 0
 
     def _starts(self, nodes: _Nodes) -> Numbers:
@@ -304,7 +304,7 @@ class _Walk:
             needed = (nodes.size[big] + HEADER + self._page - 1) // self._page
             held = self._u32[half // 2 + 3]
             kind = self._u16[half + 5] == OVERFLOW
-            self._demand(kind & (held == needed), "overflow: a page's header")
+            self._require(kind & (held == needed), "overflow: a page's header")
             for page, pages in zip(first.tolist(), held.tolist(), strict=True):
                 if page + pages > self._pages:
                     raise ValueError("overflow: it is cut")
@@ -314,9 +314,9 @@ class _Walk:
         return starts
 
     def _visit(self, pages: Numbers, name: str) -> None:
-        self._demand((pages > 1) & (pages < self._pages), f"{name}: a page lies beyond the end")
+        self._require((pages > 1) & (pages < self._pages), f"{name}: a page lies beyond the end")
         own = self._u64[pages * self._page // 8]
-        self._demand(own == pages, f"{name}: a page bears another number than its own")
+        self._require(own == pages, f"{name}: a page bears another number than its own")
         self._reach(pages)
 
     def _reach(self, pages: Numbers) -> None:
@@ -331,7 +331,7 @@ class _Walk:
         return word.byteswap() if big_endian else word
 
     @staticmethod
-    def _demand(held: npt.NDArray[np.bool_], reason: str) -> None:
+    def _require(held: npt.NDArray[np.bool_], reason: str) -> None:
         if not held.all():
             raise ValueError(reason)
 

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
+from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
 from dedup.wire.client.circuit_breaker import CircuitBreaker
-from dedup.wire.client.commands import PARTITIONS, error_of
-from dedup.wire.client.connection import Connection, ReplyError
+from dedup.wire.client.command_codec import PARTITIONS, error_of
+from dedup.wire.client.pipelined_connection import Connection, ReplyError
 from dedup.wire.client.request import packed
 from dedup.wire.client.routing import OLDER, holding_of
 
@@ -59,7 +60,7 @@ class Endpoint:
         self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
         self._refusals = CircuitBreaker()
         self._loop = asyncio.get_running_loop()
-        self._said = False  # that it is away
+        self._once = SayOnce()
         self._task = self._loop.create_task(self._keep())
 
     def may_be_asked(self) -> bool:
@@ -134,8 +135,7 @@ class Endpoint:
                 self.tried.set()
                 self._changed()
                 self._send_undelivered()
-                if self._said:
-                    self._said = False
+                if self._once.ended("away"):
                     logger.info("the table service %s answers again", self.address)
                 since = self._loop.time()
                 self.trouble = await connection.lost
@@ -155,8 +155,7 @@ class Endpoint:
 
     def _say(self, text: str) -> None:
         """Say that the service is away, once until it is back."""
-        if not self._said:
-            self._said = True
+        if self._once.is_new("away"):
             logger.warning("the table service %s", text)
 
     async def _connect(self) -> Connection:

@@ -16,7 +16,7 @@ from typing import Any
 import hiredis
 
 from dedup.model.values import Neighbour, PageFingerprint, Verdict
-from dedup.wire.client.commands import PROBE_COUNT, Command, NoToken, verdict_of
+from dedup.wire.client.command_codec import PROBE_COUNT, Command, NoToken, verdict_of
 from dedup.wire.client.routing import NO_SERVICE, Holding, Route
 from dedup.wire.shards import merged
 

@@ -3,12 +3,11 @@
     start -> (assigned) -> poll, poll, ... -> commit -> (revoked: the owner finishes) -> stop
 
 The rules kept here:
-  - Offsets are committed by the owner alone, when the records before them are done with.
-  - When partitions go to another member, the owner is asked to finish, and `epoch` has changed
-    before anything else happens: records of an older epoch are not the owner's any more, and whoever
-    has their partitions now reads them again.
-  - Nothing waits for a broker without a bound; a reader that stands still while there is something
-    to read is seen (`is_stalled`), so that its owner can make a new one.
+  - Only the owner commits offsets, once the records before them are processed.
+  - When partitions go to another member, `epoch` changes first, then the owner is asked to finish:
+    records of an older epoch are not the owner's any more, and the new member reads them again.
+  - Nothing waits for a broker without a bound; is_stalled() tells a member that makes no progress
+    although there are records to read, so that its owner can replace it.
 """
 
 import asyncio
@@ -36,8 +35,8 @@ Places = dict[tuple[str, int], int]
 
 CALL_SECONDS = 5.0  # a commit, or a question to the broker
 STOP_SECONDS = 10.0
-SESSION_SECONDS = 10.0  # a member that died is noticed after so long
-POLL_SECONDS = 86_400.0  # stalls are the owner's to see: a member that waits keeps its partitions
+SESSION_SECONDS = 10.0  # without a heartbeat, until the group takes a member for dead
+POLL_SECONDS = 86_400.0  # the owner detects stalls itself: a waiting member keeps its partitions
 REBALANCE_SECONDS = 60.0
 FETCH_BYTES = 16 << 20
 PARTITION_BYTES = 2 << 20
@@ -59,10 +58,10 @@ class Member:
         """Make a member.
 
         config      where the brokers are, and the topic
-        instance    name of a static member: restarted within session_seconds it has its partitions
-                    again at once, without a rebalance
+        instance    name of a static member: restarted within session_seconds it gets its partitions
+                    back at once, without a rebalance
         earliest    where a group without offsets begins: at the first record, or after the last one
-        finish      called when partitions are taken away; the owner finishes or gives up, in time
+        finish      called when partitions are taken away: the owner finishes its batch, or drops it
         """
         self.topic = config.topic
         self.epoch = 0
@@ -90,17 +89,17 @@ class Member:
         self._read = time.monotonic()
 
     async def poll(self, seconds: float, records: int) -> list[Any]:
-        """Return at most so many records, in order within a partition; [] after so many seconds.
+        """Return at most this many records, in order within a partition; [] after the timeout.
 
-        They are of the epoch that stands when this returns. Raises KafkaError; after
-        CorruptRecordException, a record that cannot be read, only a new member goes on: this one
-        may have lost its place.
+        They belong to the epoch at the time of the return. Raises KafkaError; after
+        CorruptRecordException, a record that cannot be read, this member may have lost its position:
+        replace it.
         """
         try:
             found = await self._consumer.getmany(
                 timeout_ms=round(seconds * 1000), max_records=records
             )
-        except UnicodeDecodeError as error:  # a header's name, to aiokafka's C code
+        except UnicodeDecodeError as error:  # of a header's name, in aiokafka's C code
             raise CorruptRecordException(f"a header's name is no UTF-8 ({error})") from error
         if found:
             self._read = time.monotonic()
@@ -173,7 +172,7 @@ class Member:
             self._consumer.seek(wanted, offset)
 
     def ends_seen(self) -> Places:
-        """Return the end offset of each partition as the last fetch told it. Asks nobody."""
+        """Return the end offset of each partition as the last fetch told it; no request is sent."""
         found = {}
         for place in self._consumer.assignment():
             end = self._consumer.last_stable_offset(place)
@@ -182,7 +181,7 @@ class Member:
         return found
 
     async def is_stalled(self, seconds: float) -> bool:
-        """Whether nothing was read for so long although the broker has something to read.
+        """Whether nothing was read for this long although there are records to read.
 
         Raises KafkaError or TimeoutError if the broker does not answer.
         """

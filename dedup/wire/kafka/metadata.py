@@ -1,8 +1,8 @@
-"""Who a topic is: Kafka's metadata request, version 12, which aiokafka 0.14 does not have.
+"""The identity of a topic: Kafka's metadata request, version 12, which aiokafka 0.14 does not have.
 
-Only from version 10 on does an answer carry the topic id, the one thing that tells a topic from
-another of the same name that was made after the first was deleted (KIP-516). The layout is that of
-Kafka's protocol guide.
+Only from version 10 on do answers carry the topic id, which alone distinguishes a topic from one of
+the same name that was created after the first was deleted (KIP-516). The layout is that of Kafka's
+protocol guide.
 """
 
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""Bounded starts and stops of aiokafka's clients, and the errors of the door to Kafka.
+"""Bounded starts and stops of aiokafka's clients, and the errors that callers see.
 
 The rule kept here: a start is retried with growing pauses until it works or its time is over; a stop
 or a commit is given up after its time, whatever the broker does.

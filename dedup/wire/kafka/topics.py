@@ -1,7 +1,7 @@
-"""Topics: made as the log needs them, or checked; and who they are.
+"""Topics: created as the log needs them, or checked; and their identity.
 
-The rule kept here: nothing is read or written before the topic is known to keep what it is given. A
-topic that deletes by age would forget documents in silence, so it is refused.
+The rule kept here: nothing is read or written before the topic is known to keep its records. A topic
+that deletes by age would silently lose documents, so it is refused.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dedup.wire.kafka.supervision import KafkaUnavailable, TopicUnfit, ended
 
 __all__ = ["Topic", "describe_topic", "ensure_topic"]
 
-PARTITIONS = 8  # of a new log; they stay as many for ever, as keys are spread by their number
+PARTITIONS = 8  # of a new log; their number cannot change later: it decides where a key is
 BROKER_DEFAULT = -1  # of the replication factor
 READY_SECONDS = 15.0
 MISSING_SECONDS = 5.0
@@ -24,11 +24,11 @@ _UNKNOWN_TOPIC, _TOPIC_EXISTS, _AUTHORIZATION = 3, 36, frozenset({29, 30, 31})
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """Which topic this is.
+    """The identity of a topic.
 
     cluster_id  of the Kafka cluster
-    topic_id    32 hex digits; a topic deleted and made again has another. "" where the broker is
-                older than Kafka 2.8 and has none
+    topic_id    32 hex digits; a topic that was deleted and created again has another. "" of a broker
+                older than Kafka 2.8, which has none
     partitions  their number
     leaders     how many of them have a leader now
     """
@@ -43,8 +43,8 @@ class Topic(msgspec.Struct, frozen=True):
 async def describe_topic(config: KafkaConfig, name: str | None = None) -> Topic | None:
     """Return what the cluster says of a topic (default: the log's); None if there is none.
 
-    A broker that comes back may not know its topics yet: it has to say so for MISSING_SECONDS.
-    Raises KafkaUnavailable, and TopicUnfit if it may not be seen.
+    A broker that has just started may not know its topics yet: a topic is missing only after
+    MISSING_SECONDS. Raises KafkaUnavailable, and TopicUnfit if this user may not see it.
     """
     name = name or config.topic
     until = time.monotonic() + MISSING_SECONDS
@@ -66,9 +66,9 @@ async def ensure_topic(
     replication: int | None = None,
     settings: dict[str, str] | None = None,
 ) -> Topic:
-    """Return a topic (default: the log's), made if it is missing and that is allowed.
+    """Return a topic (default: the log's), created if it is missing and create is True.
 
-    partitions, replication and settings (topic configuration) are for a topic that is made. One
+    partitions, replication and settings (topic configuration) are for a topic that is created. One
     that exists is checked: a log (compact=True) must have cleanup.policy compact.
 
     Raises KafkaUnavailable, and TopicUnfit saying what to do.
@@ -89,7 +89,7 @@ async def ensure_topic(
 
 
 class _Admin:
-    """aiokafka's admin client: started, bounded, its errors in our words."""
+    """aiokafka's admin client with a time limit; what it fails by is KafkaUnavailable."""
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
@@ -167,7 +167,7 @@ async def _create(
     from aiokafka.errors import for_code
 
     new = NewTopic(name, partitions, 1, topic_configs=configs)
-    new.replication_factor = replication or BROKER_DEFAULT  # which its constructor refuses
+    new.replication_factor = replication or BROKER_DEFAULT  # a value that its constructor refuses
     answer = await admin.create_topics([new])
     for _, code, *message in answer.topic_errors:
         if code in _AUTHORIZATION:
@@ -175,7 +175,7 @@ async def _create(
                 f"Kafka has no topic {name!r} and does not let this user make it: "
                 + _advice(name, partitions, compact)
             )
-        if code not in {0, _TOPIC_EXISTS}:  # another process may have been faster
+        if code not in {0, _TOPIC_EXISTS}:  # another process may have created it
             raise TopicUnfit(
                 f"Kafka did not make the topic {name!r}: {for_code(code).__name__} "
                 f"({message[0] if message else ''})"
@@ -192,9 +192,9 @@ async def _check(admin: Any, name: str) -> None:
         code, _message, _type, _name, entries = answer.resources[0][:5]
         if code != _UNKNOWN_TOPIC or time.monotonic() > until:
             break
-        await asyncio.sleep(0.1)  # just made: not every broker knows
+        await asyncio.sleep(0.1)  # just created: not every broker knows it
     if code in _AUTHORIZATION:
-        return  # not ours to see; docs/operations.md tells to look at it
+        return  # this user may not see it; docs/operations.md tells the operator to check it
     policies = [entry[1] for entry in entries if entry[0] == "cleanup.policy"]
     if policies and "compact" not in policies[0].split(","):
         raise TopicUnfit(

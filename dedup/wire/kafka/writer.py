@@ -1,9 +1,9 @@
-"""Records out. Every record is acknowledged by all replicas in sync, or its sender gets an error.
+"""Writes records. Each is acknowledged by all in-sync replicas, or its sender gets an error.
 
-The rule kept here: send() returns only after Kafka's acknowledgement. An error says "not known to
-be written": the record may be there all the same, so whoever sends it again must not mind it twice
-(insert events do not: the last record of a key counts). A producer that failed is replaced before
-the next record, because an idempotent one that lost its sequence never works again.
+The rule kept here: send() returns only after Kafka's acknowledgement. An error means "not known to
+be written": the record may be in the log all the same, so a sender that repeats it must be idempotent
+(insert events are: the last record of a key counts). A producer that failed is replaced before the
+next record, because an idempotent one that lost its sequence never works again.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Outgoing(NamedTuple):
 
 
 class Writer:
-    """A producer with sound defaults: idempotent, acks=all, batches of 256 KB, zstd.
+    """A producer: idempotent, acks=all, batches of 256 KB, zstd.
 
     An async context manager: start() on the way in, stop() on the way out.
     """
@@ -47,7 +47,7 @@ class Writer:
         self._linger_ms = linger_ms
         self._compression = compression
         self._producer: Any = None
-        self._suspect: Any = None  # the producer that failed last
+        self._failed: Any = None  # the producer that failed last
         self._lock = asyncio.Lock()
         self._room = asyncio.Semaphore(UNACKNOWLEDGED)
         self._waiting = 0
@@ -65,7 +65,7 @@ class Writer:
         return self._waiting
 
     async def start(self, *, within_seconds: float | None = None) -> None:
-        """Connect, as often as it takes. Raises KafkaUnavailable when the time is over."""
+        """Connect, with retries. Raises KafkaUnavailable when the time is over."""
         async with self._lock:
             if self._producer is None:
                 self._producer = await started(
@@ -93,7 +93,7 @@ class Writer:
         Raises KafkaUnavailable if one was not acknowledged; which of the others are written is not
         known then.
         """
-        producer = await self._sound()
+        producer = await self._working_producer()
         futures: list[asyncio.Future[Any]] = []
         try:
             for record in records:
@@ -108,9 +108,9 @@ class Writer:
                         headers=list(record.headers),
                     )
                 except BaseException:
-                    self._gone(None)
+                    self._release(None)
                     raise
-                future.add_done_callback(self._gone)
+                future.add_done_callback(self._release)
                 futures.append(future)
             done = await asyncio.wait_for(
                 asyncio.gather(*futures), self._config.request_timeout_seconds * 2
@@ -118,32 +118,32 @@ class Writer:
         except Exception as error:
             for future in futures:
                 if future.done() and not future.cancelled():
-                    future.exception()  # was told with the first
-            if not _is_the_records_own(error):
-                self._suspect = producer
+                    future.exception()  # reported with the first
+            if not _is_due_to_the_record(error):
+                self._failed = producer
             raise KafkaUnavailable(
                 f"Kafka did not acknowledge a record: {type(error).__name__}: {error}"
             ) from error
         return [(each.partition, each.offset) for each in done]
 
     async def stop(self, seconds: float = STOP_SECONDS) -> bool:
-        """Send what is left and close, within so many seconds; tell whether all was sent."""
+        """Send what is left and close, within this many seconds; return whether all was sent."""
         async with self._lock:
             producer, self._producer = self._producer, None
-            return producer is None or await _let_go(producer, "closing the producer", seconds)
+            return producer is None or await _stopped(producer, "closing the producer", seconds)
 
-    def _gone(self, _future: object) -> None:
+    def _release(self, _future: object) -> None:
         self._waiting -= 1
         self._room.release()
 
-    async def _sound(self) -> Any:
+    async def _working_producer(self) -> Any:
         """Return a producer that may work: a new one if the last one failed."""
-        if self._producer is not None and self._producer is not self._suspect:
+        if self._producer is not None and self._producer is not self._failed:
             return self._producer
         async with self._lock:
-            if self._producer is not None and self._producer is self._suspect:
-                failed, self._producer, self._suspect = self._producer, None, None
-                await _let_go(failed, "closing a producer that failed", 1.0)
+            if self._producer is not None and self._producer is self._failed:
+                failed, self._producer, self._failed = self._producer, None, None
+                await _stopped(failed, "closing a producer that failed", 1.0)
             if self._producer is None:
                 try:
                     self._producer = await self._made()
@@ -168,13 +168,13 @@ class Writer:
         try:
             await asyncio.wait_for(producer.start(), self._config.request_timeout_seconds * 2)
         except BaseException:
-            await _let_go(producer, "closing a producer that did not start", 1.0)
+            await _stopped(producer, "closing a producer that did not start", 1.0)
             raise
         return producer
 
 
-async def _let_go(producer: Any, what: str, seconds: float) -> bool:
-    """Stop a producer; one that does not end is taken apart: its task and its connections."""
+async def _stopped(producer: Any, what: str, seconds: float) -> bool:
+    """Stop a producer; if that does not end in time, close its task and its connections."""
     if await ended(producer.stop(), what, seconds):
         return True
     await ended(producer._sender.close(), what, 1.0)  # noqa: SLF001 - stop() was cut short before it
@@ -182,7 +182,7 @@ async def _let_go(producer: Any, what: str, seconds: float) -> bool:
     return False
 
 
-def _is_the_records_own(error: Exception) -> bool:
+def _is_due_to_the_record(error: Exception) -> bool:
     from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
 
     return isinstance(error, MessageSizeTooLargeError | RecordTooLargeError)

@@ -69,10 +69,10 @@ def run(
         replica = "dedup.service.log.replica"
         with (
             mock.patch(f"{replica}.asyncio.to_thread", here),
-            mock.patch(f"{replica}.ensure_topic", world.log.topic),
+            mock.patch("dedup.service.log.identity.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
             mock.patch("dedup.store.removal.BATCH", 1),
-            mock.patch("dedup.store.removal.LEAVING_BATCH", 1),
+            mock.patch("dedup.store.removal.SMALL_BATCH", 1),
             mock.patch("dedup.detector.detector.give_up", give_up(world, removal.give_up)),
             broken(mutation),
         ):

@@ -8,10 +8,10 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.model.values import PageFingerprint, Verdict
-from dedup.service.core.inserts import Inserts, StoreInserts
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.log.inserts import LogInserts
+from dedup.service.core.store_inserts import Inserts, StoreInserts
+from dedup.service.log.log_inserts import LogInserts
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share

@@ -12,7 +12,7 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.model.values import Verdict
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.core.namespaces import Asked
 from dedup.service.core.operations import Commands
 from dedup.wire.shards import Share, merged

@@ -9,14 +9,15 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sketches import sketch
+
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
 from simulation.log import Log
 from simulation.promises import Promises
 from simulation.services import Service
 from simulation.sharded import ShardSpider, move_partitions
 from simulation.spiders import Spider, forget_some
-
-RECIPE = "words-0-3"
 
 
 class Page(NamedTuple):
@@ -55,10 +56,10 @@ class World:
     def _pages(self) -> list[Page]:
         rng, pages = self.rng, []
         for group in range(rng.randrange(1, 5)):
-            value, check = rng.getrandbits(64), rng.getrandbits(64)
+            value, bits = rng.getrandbits(64), rng.getrandbits(256)
             for _ in range(rng.randrange(1, 5)):
-                near = value ^ 1 << rng.randrange(64), check ^ 1 << rng.randrange(64)
-                page = PageFingerprint(*near, 0, 300, 0, RECIPE)
+                near = value ^ 1 << rng.randrange(64), sketch(bits ^ 1 << rng.randrange(256))
+                page = PageFingerprint(*near, 0, 300, NEWEST)
                 pages.append(Page(f"http://s/{len(pages)}", group, page))
         return pages
 

@@ -9,7 +9,7 @@ import oracle
 
 import dedup.core.fingerprint
 import dedup.model.events
-import dedup.service.resp.connection
+import dedup.service.resp.resp_connection
 import dedup.store.database.documents
 import dedup.store.database.file
 import dedup.store.database.record_format

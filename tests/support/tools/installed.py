@@ -19,12 +19,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 NAME = "a folder with späces"
 NEEDED_BY_TESTS = ("tests", "docs", "examples")  # of the sdist; dedup itself comes from the wheel
-ABOUT_THE_TREE = ("test_house.py", "test_packaging.py")  # they look at sources, not at the package
+ABOUT_THE_TREE = (
+    "tests/house/test_house.py",
+    "tests/house/test_packaging.py",
+)  # they look at sources, not at the package
 
 
 def run(*command: object, cwd: Path | None = None) -> str:
@@ -80,6 +84,12 @@ def every_python() -> list[str]:
     return found
 
 
+def test_tools() -> list[str]:
+    """Return what pyproject.toml's group "test" names; the groups it includes are the checkout's."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    return [tool for tool in groups["test"] if isinstance(tool, str)]
+
+
 def environment_program(folder: Path, name: str) -> Path:
     """Return the path of a program in a virtual environment."""
     return folder / ("Scripts" if os.name == "nt" else "bin") / name
@@ -102,15 +112,13 @@ def main() -> int:
         for name in NEEDED_BY_TESTS:
             (tree / name).rename(top / "run" / name)
         (tree / "pyproject.toml").rename(top / "run" / "pyproject.toml")
-        ignored = [f"--ignore=tests/{name}" for name in ABOUT_THE_TREE]
+        ignored = [f"--ignore={name}" for name in ABOUT_THE_TREE]
         pythons = every_python() if options.every_python else options.python or [sys.executable]
         for i, python in enumerate(pythons):
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)
             program = environment_program(environment, "python")
-            # the test group's tools that the tests import; the others belong to the checkout
-            tools = ["pytest>=8.3", "hypothesis>=6.120"]
-            run(program, "-m", "pip", "install", "-q", f"{wheel}[all]", *tools)
+            run(program, "-m", "pip", "install", "-q", f"{wheel}[all]", *test_tools())
             version = run(program, "-VV").strip()
             sys.stdout.write(f"== {version}\n")
             sys.stdout.flush()

@@ -16,10 +16,13 @@ from pathlib import Path
 
 from broker import any_broker
 from logs import log_config
+from sketches import sketch
 
 from dedup.model.events import encode
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.lifecycle import SERVING
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
@@ -29,8 +32,8 @@ def events(count: int, namespaces: int) -> Iterator[Outgoing]:
     rng = random.Random(1)
     for i in range(count):
         site = f"example{i % 977}.com"
-        words = [rng.getrandbits(64) for _ in range(3)]
-        page = PageFingerprint(*words, 300, 40, "words-0-3")
+        value, bits, identity = (rng.getrandbits(size) for size in (64, 256, 64))
+        page = PageFingerprint(value, sketch(bits), identity, 300, NEWEST)
         url = f"https://www.{site}/articles/2026/{i}/title-of-the-page.html"
         yield Outgoing(*encode(f"n{i % namespaces}", Document(url, page, site, 1.7e9 + i)))
 
@@ -54,8 +57,7 @@ async def follow(config: KafkaConfig, path: Path, what: str, count: int, **optio
     await replica.prepare()
     views.open_all()
     run = asyncio.ensure_future(replica.run())
-    while not replica.ready:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+    await replica.reached(*SERVING)
     seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     replica.stop()
     await run

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from itertools import islice, starmap
 from pathlib import Path
 
+from sketches import sketch
+
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store, verify_store
 from dedup.store.transfer import export_lines, import_lines, survey
-
-RECIPE = "words-0-3"
 
 
 @contextlib.contextmanager
@@ -30,7 +31,7 @@ def timed(step: str) -> Iterator[None]:
 
 
 def document(i: int, value: int) -> Document:
-    page = PageFingerprint(value, i, i, 300, 12, RECIPE)
+    page = PageFingerprint(value, sketch(i), i, 300, NEWEST)
     return Document(f"http://example.com/some/path/{i}", page, "example.com", 1.7e9 + i)
 
 

@@ -1,6 +1,6 @@
 """The folder of a table of segments: its files, written, listed, opened and deleted.
 
-    pairs -> write -> segment (a file) -> take: the manifest lists it -> delete what is listed no longer
+    pairs -> write -> segment (a file) -> commit: the manifest lists it -> delete what is listed no longer
     open  -> manifest -> every file it lists, verified
 
 The rules kept here:
@@ -125,7 +125,7 @@ class Folder:
         self._next += 1
         return f"{what}-{self._next - 1:08d}.ndd"
 
-    def take(self, segments: Sequence[Segment], removed: Pairs, note: int) -> Manifest:
+    def commit(self, segments: Sequence[Segment], removed: Pairs, note: int) -> Manifest:
         """Make these the table, in one step; return the manifest before, whose files are still there.
 
         Raises OSError; then the table on disk is what it was.

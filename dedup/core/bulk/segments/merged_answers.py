@@ -1,9 +1,9 @@
-"""One answer of what several places found.
+"""One answer from those of the table in memory and of the segments.
 
-    table's, segments' -> without what is removed -> together: in order, cut at the limit
+    answers -> less what is removed -> merged: in order, cut at the limit
 
-The rule kept here: places share no pair, so nothing is found twice, and the order (distance, document,
-value) is that of one table.
+The rule kept here: a pair is in one of them only, so nothing is found twice, and the order (distance,
+document, value) is that of one table.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ from dedup.core.matches import Found, Matches
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 
-__all__ = ["alive", "in_order", "together", "without"]
+__all__ = ["found_less_removed", "in_order", "matches_less_removed", "merged"]
 
 
-def alive(matches: Matches, removed: Table) -> Matches:
+def matches_less_removed(matches: Matches, removed: Table) -> Matches:
     """Return the matches of one probe, less what is removed."""
     values, documents = zip(*((m.value, m.document) for m in matches), strict=True)
     dead = removed.has(array_of(values), array_of(documents))
@@ -29,8 +29,8 @@ def in_order(matches: Matches) -> None:
     matches.sort(key=lambda match: (match.distance, match.document, match.value))
 
 
-def without(found: Found, removed: Table) -> Found:
-    """Return what was found, less what is removed."""
+def found_less_removed(found: Found, removed: Table) -> Found:
+    """Return an answer to many probes, less what is removed."""
     matches = found.matches
     values, documents = matches["value"], matches["document"]
     kept = ~removed.has(np.ascontiguousarray(values), np.ascontiguousarray(documents))
@@ -40,8 +40,8 @@ def without(found: Found, removed: Table) -> Found:
     return Found(offsets, matches[kept], found.cut)
 
 
-def together(parts: list[Found], limit: int) -> Found:
-    """Return what was found in several places as one answer; a limit of 0 is none."""
+def merged(parts: list[Found], limit: int) -> Found:
+    """Return several answers as one; a limit of 0 is none."""
     count, some = len(parts[0].cut), [part for part in parts if len(part.matches)]
     if not some:
         return parts[0]

@@ -28,7 +28,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.core.bulk.segments.folder import Folder
-from dedup.core.bulk.segments.merged_answers import alive, in_order, together, without
+from dedup.core.bulk.segments.merged_answers import (
+    found_less_removed,
+    in_order,
+    matches_less_removed,
+    merged,
+)
 from dedup.core.bulk.segments.segment import Segment
 from dedup.core.bulk.segments.value_pairs import Pairs, held, pair, table_of, take_out
 from dedup.core.integers import max_distance, number
@@ -166,13 +171,13 @@ class SegmentedTable:
                 f"{len(value_array)} values and {len(document_array)} documents were given; "
                 "there must be one document for each value"
             )
-        self._make_way()
+        self._wait_for_disk()
         with self._changing:
             self._must_be_open()
             self._changed = True
             added, older = 0, self._held(value_array, document_array)
             if np.any(older):
-                added = self._bring_back(value_array[older], document_array[older])
+                added = self._restore(value_array[older], document_array[older])
                 value_array, document_array = value_array[~older], document_array[~older]
             added += self._table.insert_many(value_array, document_array)
         if len(self._table) >= self._most:
@@ -192,13 +197,13 @@ class SegmentedTable:
             return gone
 
     def _held(self, values: Array, documents: Array) -> npt.NDArray[np.bool_]:
-        """Return for each pair whether a segment, or the table on its way to one, has it."""
+        """Return for each pair whether a segment, or the table that is being written, has it."""
         there = held(self._segments, values, documents)
         if self._frozen is not None:
             there |= self._frozen.table.has(values, documents)
         return there
 
-    def _bring_back(self, values: Array, documents: Array) -> int:
+    def _restore(self, values: Array, documents: Array) -> int:
         """Make removed pairs count again; return how many there were."""
         with self._lock.writing:
             dead = self._removed.has(values, documents)
@@ -217,7 +222,7 @@ class SegmentedTable:
                 older += matches
                 cut = cut or matches.cut
             if older and len(self._removed):
-                older = alive(older, self._removed)
+                older = matches_less_removed(older, self._removed)
         if older:
             found += older
             in_order(found)
@@ -236,8 +241,8 @@ class SegmentedTable:
             if self._frozen is not None:
                 older.append(self._frozen.table.find(queries, wide))
             if len(self._removed):
-                older = [without(found, self._removed) for found in older]
-        return together([newest, *older], most).probed()
+                older = [found_less_removed(found, self._removed) for found in older]
+        return merged([newest, *older], most).probed()
 
     # -------------------------------------------------------------------------------------- on disk
 
@@ -271,7 +276,7 @@ class SegmentedTable:
                 self._merge(0)
 
     def close(self) -> None:
-        """Flush, and give the folder free. Raises OSError when that fails; the folder is free then, too."""
+        """Flush, and release the folder. Raises OSError when that fails; it is released all the same."""
         with self._changing:
             if self._closed:
                 return
@@ -303,7 +308,7 @@ class SegmentedTable:
         segments = list(self._segments)
         if len(frozen.table):
             segments.append(self._folder.write(*frozen.table.pairs()))
-        before = self._folder.take(segments, frozen.removed, frozen.note)
+        before = self._folder.commit(segments, frozen.removed, frozen.note)
         with self._changing, self._lock.writing:
             self._segments, self._frozen = tuple(segments), None
         self._folder.delete(before)
@@ -324,7 +329,7 @@ class SegmentedTable:
         del values, documents
         elsewhere = ~table_of(dropped).has(*self._folder.removed)
         removed = self._folder.removed[0][elsewhere], self._folder.removed[1][elsewhere]
-        before = self._folder.take(segments, removed, self._folder.manifest.note)
+        before = self._folder.commit(segments, removed, self._folder.manifest.note)
         with self._changing, self._lock.writing:
             self._segments = tuple(segments)
             gone = self._removed.has(*dropped)
@@ -335,7 +340,7 @@ class SegmentedTable:
 
     # ------------------------------------------------------------------------------- in the background
 
-    def _make_way(self) -> None:
+    def _wait_for_disk(self) -> None:
         """Wait for the disk when there is too much in memory; raise what went wrong there."""
         if len(self._table) >= WAITING * self._most:
             self._start()
@@ -360,7 +365,7 @@ class SegmentedTable:
             raise
 
     def _merge_from(self) -> int | None:
-        """Return the first of the segments that had better be one; None when there is nothing to gain."""
+        """Return the first of the segments that are worth merging; None when there is nothing to gain."""
         sizes = [len(segment) for segment in self._segments]
         if len(self._folder.removed[0]) * REMOVED_SHARE > sum(sizes):
             return 0

@@ -20,6 +20,7 @@ import numpy as np
 
 from dedup.core.numbers import Array
 from dedup.core.table import Table
+from dedup.lab.bench.measured_pages import sketch_of
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
@@ -198,12 +199,12 @@ def _probes(table: Table, queries: Array) -> tuple[float, float]:
 def _documents(rng: random.Random, first: int, count: int) -> Iterator[tuple[str, Document]]:
     words = iter(
         np.random.default_rng(rng.getrandbits(64))
-        .integers(0, 2**64, (count, 3), np.uint64)
+        .integers(0, 2**64, (count, 2), np.uint64)
         .tolist()
     )
     for key in keys_of(first, count):
-        value, check, links = next(words)
-        page = PageFingerprint(value, check, links, 300, 40, NEWEST)
+        value, identity = next(words)
+        page = PageFingerprint(value, sketch_of(value), identity, 300, NEWEST)
         yield key, Document(key, page, "example.com", 1.7e9)
 
 

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from dedup.lab.bench.capacity.parts import keys_of, resident
+from dedup.lab.bench.measured_pages import sketch_of
 from dedup.lab.bench.service.one_service import NAMESPACE, Plan, cpu_seconds, fill, serving
 from dedup.model.recipes import NEWEST
 
@@ -133,10 +134,11 @@ class Pages:
         """Return commands of a number of new pages."""
         keys = keys_of(self._next, count)
         self._next += count
-        made = []
+        made: list[tuple[str, ...]] = []
         for key in keys:
-            words = [f"{self._chance.getrandbits(64):016x}" for _ in range(3)]
-            page = (*words, "300", "40", "example.com", "RECIPE", NEWEST)
+            value, identity = (self._chance.getrandbits(64) for _ in range(2))
+            words = (f"{value:016x}", sketch_of(value).hex(), f"{identity:016x}")
+            page = (*words, "300", "example.com", "RECIPE", NEWEST)
             made.append(("DEDUP.RESERVE", NAMESPACE, key, *page))
         return made
 

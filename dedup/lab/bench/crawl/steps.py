@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import dedup.scrapy.session
+import dedup.scrapy.crawl_session
 from dedup.detector import EmbeddedDetector
 from dedup.scrapy.counts import Counts
-from dedup.scrapy.session import Session
+from dedup.scrapy.crawl_session import Session
 
 __all__ = ["STEPS", "Steps"]
 
 # In the order of a page's way: what it does, and which calls are timed.
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "page to fingerprint": ((Session, "_read"),),
-    "document key": ((dedup.scrapy.session, "key_of"),),
+    "document key": ((dedup.scrapy.crawl_session, "key_of"),),
     "probe and reservation": ((EmbeddedDetector, "reserve"),),
     "insert, and the stats": ((EmbeddedDetector, "insert_many"), (Counts, "flush")),
 }

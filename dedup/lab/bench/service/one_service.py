@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from dedup.lab.bench.measured_pages import sketch_of
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
@@ -141,7 +142,7 @@ def fill(folder: Path, plan: Plan) -> list[int]:
                 [
                     Document(
                         f"http://example.com/articles/{first + i}",
-                        PageFingerprint(value, value, 0, 300, 0, NEWEST),
+                        PageFingerprint(value, sketch_of(value), 0, 300, NEWEST),
                         "example.com",
                         0.0,
                     )
@@ -157,7 +158,14 @@ def _queries(values: list[int]) -> list[bytes]:
     made = []
     for i in range(QUERIES):
         value = rng.choice(values) ^ 1 << rng.randrange(64) if i % 8 == 0 else rng.getrandbits(64)
-        words = ["DEDUP.PROBE", NAMESPACE, f"{value:016x}", f"{value:016x}", "RECIPE", NEWEST]
+        words = [
+            "DEDUP.PROBE",
+            NAMESPACE,
+            f"{value:016x}",
+            sketch_of(value).hex(),
+            "RECIPE",
+            NEWEST,
+        ]
         made.append(
             b"*6\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word.encode()) for word in words)
         )

@@ -22,6 +22,7 @@ import msgspec
 
 import dedup
 from dedup.detector import AsyncDetector
+from dedup.lab.bench.measured_pages import sketch_of
 from dedup.lab.bench.samples import Machine, Samples, machine, samples
 from dedup.lab.bench.service.one_service import cpu_seconds, run, serving
 from dedup.lab.demo.broker import Cluster
@@ -183,7 +184,7 @@ def _key(number: int) -> str:
 
 
 def _page(value: int) -> PageFingerprint:
-    return PageFingerprint(value, value, 0, 300, 0, NEWEST)
+    return PageFingerprint(value, sketch_of(value), 0, 300, NEWEST)
 
 
 async def _measured(side: _Side, plan: ShardsPlan, values: list[int], rng: random.Random) -> _Round:

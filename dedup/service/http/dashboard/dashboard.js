@@ -277,7 +277,7 @@ function shownDocument(namespace, found) {
   });
   const when = new Date(1000 * found.inserted_seconds).toISOString().slice(0, 19).replace("T", " ");
   return made("article", [made("h3", found.key),
-    made("p", [made("code", found.value), ` value, ${counted(found.features, "feature")}, ${counted(found.link_count, "link")}; domain ${found.domain || "-"}; inserted ${when} UTC`]),
+    made("p", [made("code", found.value), ` value, ${counted(found.features, "feature")}; domain ${found.domain || "-"}; inserted ${when} UTC`]),
     forget]);
 }
 
@@ -291,9 +291,10 @@ async function lookUp() {
       shown.replaceChildren(made("p", "There is no document with this key in this namespace. A key is the canonical URL that was requested first."));
       return;
     }
-    const value = found ? found.value : what.toLowerCase(), check = found ? found.check : "0".repeat(16);
+    const value = found ? found.value : what.toLowerCase();
+    const sketch = found ? found.sketch : "0".repeat(66), domain = found ? found.domain : "";
     const probed = await ask("/v1/probe", { ns: namespace, recipe: recipes[namespace], distance: Number($("within").value),
-      similarity: 0, count: 50, pages: [{ value, sketch }] });
+      similarity: 0, count: 50, pages: [{ value, sketch, domain }] });
     const near = probed.results[0].filter((n) => !found || n.key !== found.key);
     const parts = found ? [shownDocument(namespace, found)] : [];
     const within = counted(Number($("within").value), "bit"), many = probed.results[0].length === 50 ? "; there may be more" : "";

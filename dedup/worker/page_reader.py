@@ -16,7 +16,7 @@ from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint
 from dedup.worker.adapters import Page
-from dedup.worker.batch import Reading
+from dedup.worker.page_batch import Reading
 from dedup.worker.records import Record
 
 __all__ = ["Reader"]

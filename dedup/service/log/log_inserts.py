@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.events import encode, record_key
 from dedup.model.values import Document, Verdict
@@ -32,7 +32,7 @@ class LogInserts:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def insert(
-        self, namespace: str, detector: Detector, verdict: Verdict
+        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict
     ) -> "asyncio.Future[None] | None":
         """Produce the event; the future is done when Kafka has it.
 
@@ -46,13 +46,15 @@ class LogInserts:
         key, value = encode(namespace, document)
         return self._task(self._insert(detector, verdict, key, value))
 
-    def pin(self, namespace: str, detector: Detector, verdict: Verdict) -> None:  # noqa: ARG002
+    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
         """Keep the reservation until the event comes, which the client produces itself."""
         self._check(verdict)
         assert verdict.token is not None
         detector.pin(verdict.token)
 
-    def forget(self, namespace: str, detector: Detector, key: str) -> "asyncio.Future[bool] | bool":
+    def forget(
+        self, namespace: str, detector: EmbeddedDetector, key: str
+    ) -> "asyncio.Future[bool] | bool":
         """Produce a tombstone; tell whether the document is there as far as this view knows.
 
         Raises KafkaUnavailable before the log is identified.
@@ -83,7 +85,9 @@ class LogInserts:
                 "than that of the stores: nothing is written until that is checked"
             )
 
-    async def _insert(self, detector: Detector, verdict: Verdict, key: bytes, value: bytes) -> None:
+    async def _insert(
+        self, detector: EmbeddedDetector, verdict: Verdict, key: bytes, value: bytes
+    ) -> None:
         await self._writer.send(key, value)
         assert verdict.token is not None
         detector.pin(verdict.token)  # the event will come: until now the reservation could expire

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-NATIVE = Path(__file__).parent.parent / "native"
+NATIVE = Path(__file__).parents[2] / "native"
 
 # From the ground up. Folders on one floor never include from each other.
 FLOORS = (

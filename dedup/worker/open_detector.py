@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-import dedup.detector
-from dedup.detector import AsyncDetector
+from dedup.core.backoff import Backoff
+from dedup.detector import AsyncDetector, open_embedded
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import ServiceUnavailable
 from dedup.worker.options import Config
@@ -28,15 +28,14 @@ async def open_detector(config: Config, fault: Callable[[str, Exception], None])
     """
     if config.service is None:
         assert config.path is not None
-        return AsyncEmbeddedDetector(dedup.detector.open_embedded(config.path, config.detector))
+        return AsyncEmbeddedDetector(open_embedded(config.path, config.detector))
     from dedup.detector.remote import open_remote
 
     options = msgspec.structs.replace(config.detector, timeout_seconds=TIMEOUT_SECONDS)
-    pause = FIRST_RETRY_SECONDS
+    backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
     while True:
         try:
             return await open_remote(config.service, options)
         except ServiceUnavailable as error:
             fault("connect", error)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+            await asyncio.sleep(backoff.next())

@@ -24,7 +24,7 @@ from dedup.scrapy.counts import Counts
 from dedup.scrapy.pending_updates import PendingUpdates
 from dedup.scrapy.settings import Config
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.commands import is_unjudged
+from dedup.wire.client.command_codec import is_unjudged
 from dedup.wire.client.services import Services
 
 if TYPE_CHECKING:

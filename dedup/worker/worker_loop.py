@@ -31,15 +31,15 @@ from dedup.model.errors import DedupError
 from dedup.wire.kafka.group import Member
 from dedup.wire.kafka.supervision import KafkaUnavailable
 from dedup.worker.adapters import adapter
-from dedup.worker.batch import Batch, Reading
-from dedup.worker.metrics import Health, Metrics
-from dedup.worker.opening import open_detector
+from dedup.worker.open_detector import open_detector
 from dedup.worker.options import Config
 from dedup.worker.outputs import OutputTopics, ensure_topics
+from dedup.worker.page_batch import Batch, Reading
+from dedup.worker.page_reader import Reader
 from dedup.worker.pipeline import Events, Pipeline
 from dedup.worker.progress import Progress
-from dedup.worker.reader import Reader
 from dedup.worker.records import Record, record_of
+from dedup.worker.worker_metrics import Health, Metrics
 
 __all__ = ["Worker"]
 

@@ -10,11 +10,9 @@ from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour
 from dedup.model.verdict_forms import to_reply
 from dedup.service.core.batches import PROBES, probe_in_slices
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.resp import protocol
-from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
-from dedup.service.resp.protocol import NIL, OK, bulk, integer
-from dedup.service.resp.session import (
+from dedup.service.resp.client_session import (
     INSERT,
     PROBE,
     Command,
@@ -24,6 +22,8 @@ from dedup.service.resp.session import (
     check_arity,
     shown,
 )
+from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
+from dedup.service.resp.protocol import NIL, OK, bulk, integer
 
 __all__ = ["INSERT", "PROBE", "probe", "run", "run_together"]
 

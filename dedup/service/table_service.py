@@ -1,7 +1,7 @@
-"""A running service: opens the stores, listens, and stops in order.
+"""The table service as a process: opens the stores, listens, and stops in order.
 
-    bind -> listen (NOTREADY) -> open the stores in a thread (-> read the log) -> ready -> SIGTERM
-         -> take no more, answer what came -> close the stores, with snapshots -> done
+    bind -> listen (NOTREADY) -> open the stores in a thread (-> catch up with the log) -> ready
+         -> SIGTERM -> take no more, answer what came -> close the stores, with snapshots
 
 The rule kept here: whatever was acknowledged is in the stores before they are closed.
 """
@@ -17,17 +17,17 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dedup.service.core.inserts import StoreInserts
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
+from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
-from dedup.service.http.metrics import Metrics
+from dedup.service.http.json_types import Health
+from dedup.service.http.prometheus import Metrics
 from dedup.service.http.server import made_app
-from dedup.service.http.values import Health
-from dedup.service.resp.connection import Connection
 from dedup.service.resp.port import Port
+from dedup.service.resp.resp_connection import Connection
 
 if TYPE_CHECKING:
     from dedup.service.log.follow import Follower
@@ -36,12 +36,12 @@ __all__ = ["Service", "run"]
 
 log = logging.getLogger(__name__)
 
-WATCH_SECONDS = 0.5  # between two looks at the connections' times
+WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 BACKLOG = 1024
 
 
 class Service:
-    """Everything a service is made of; run() makes and runs one."""
+    """All parts of one service; run() below makes and runs one."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -71,11 +71,11 @@ class Service:
         self.http_connections = HttpConnections(app, config.limits)
         self.stop = asyncio.Event()
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
-        self._following = False  # the log: from then on that says whether this is ready
+        self._following = False  # the log: from then on the follower decides about readiness
         self._failed: BaseException | None = None
 
     def health(self) -> Health:
-        """Return whether probes are answered, and if not, why."""
+        """Return whether pages are answered for, and if not, why."""
         reason = self.commands.not_ready
         if reason is not None:
             return Health("not_ready", reason)
@@ -83,37 +83,35 @@ class Service:
         return Health("stale", stale) if stale else Health("ok")
 
     async def run(self, listening: Callable[[Address, Address | None], None]) -> None:
-        """Serve until told to stop. listening is called with the real addresses.
+        """Serve until SIGTERM or SIGINT. listening() is called with the addresses that were bound.
 
-        Raises OSError if an address cannot be had, and what opening the stores raises.
+        Raises OSError if an address cannot be bound, and what opening the stores raises.
         """
         config, loop = self.config, asyncio.get_running_loop()
         context = _tls(config)
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, self.stop.set)
-        resp = bound(config.listen)
-        server = await loop.create_server(
-            lambda: Connection(self.port),
-            sock=resp,
-            ssl=context,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
-        )
-        servers = [server]
-        web = None
-        if config.http is not None:
-            web = bound(config.http)
-            servers.append(
-                await loop.create_server(
-                    self.http_connections,
-                    sock=web,
-                    ssl=context,
-                    backlog=BACKLOG,
-                    ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
-                )
+
+        async def listen(
+            address: Address, protocol: Callable[[], asyncio.BaseProtocol]
+        ) -> tuple[asyncio.Server, Address]:
+            sock = bound(address)
+            server = await loop.create_server(
+                protocol,
+                sock=sock,
+                ssl=context,
+                backlog=BACKLOG,
+                ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
             )
-        listening(address_of(resp), None if web is None else address_of(web))
+            return server, address_of(sock)
+
+        server, resp = await listen(config.listen, lambda: Connection(self.port))
+        servers, http = [server], None
+        if config.http is not None:
+            server, http = await listen(config.http, self.http_connections)
+            servers.append(server)
+        listening(resp, http)
         watch = asyncio.create_task(self._watch())
         opening = asyncio.create_task(self._open())
         try:
@@ -136,7 +134,7 @@ class Service:
         log.info("stopped: every acknowledged insert is on disk")
 
     async def _open(self) -> None:
-        """Open the stores, and catch up with the log if there is one; then answer."""
+        """Open the stores, and catch up with the log if there is one; then the service is ready."""
         began = time.monotonic()
         try:
             if self.follower is not None:
@@ -174,7 +172,7 @@ class Service:
                 self.commands.not_ready = self.follower.not_ready
 
     def _sample(self, now: float) -> None:
-        """Note the counts that the dashboard draws over time."""
+        """Sample the counts that the dashboard draws over time."""
         counts, asked = self.commands.counts, self.port.asked
         self.commands.tally.sample(
             now,
@@ -282,7 +280,7 @@ def _loop_factory() -> Callable[[], Any] | None:
 
 
 def _allow_connections(config: Config) -> None:
-    """Raise the soft limit on open files as far as the connections need and the system lets it."""
+    """Raise the soft limit on open files to what the connections need, or to the system's limit."""
     try:
         import resource
     except ImportError:  # Windows

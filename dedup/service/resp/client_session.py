@@ -9,9 +9,9 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from dedup.detector import EmbeddedDetector as Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.service.core.errors import Refused
+from dedup.service.core.error_codes import Refused
 from dedup.service.core.operations import Commands
 from dedup.service.resp import protocol
 
@@ -33,7 +33,7 @@ class Later(NamedTuple):
 class Plan(NamedTuple):
     """A probe's namespace and options, parsed."""
 
-    detector: Detector
+    detector: EmbeddedDetector
     recipe: str
     domain: str | None
     most: int | None

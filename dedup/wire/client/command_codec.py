@@ -64,8 +64,8 @@ class Commands:
         distances: Command = ()
         if options.distance is not None or options.similarity == "paper":
             distances += (b"DISTANCE", self._policy.distance)
-        if options.similarity is not None:
-            distances += (b"SIMILARITY", f"{self._policy.similarity:.4f}")
+        if options.similarity not in {None, "careful"}:  # which a service takes for itself
+            distances += (b"SIMILARITY", f"{self._policy.similarity}")
         self._probe_options = distances
         asked = distances
         if options.scope == "site":

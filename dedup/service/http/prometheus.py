@@ -1,4 +1,4 @@
-"""Figures for Prometheus, read off plain counters when they are asked for.
+"""Metrics for Prometheus, read from plain counters when they are scraped.
 
 docs/operations.md lists them. Counting costs a command a few tens of nanoseconds this way.
 """
@@ -24,42 +24,35 @@ __all__ = ["Metrics"]
 
 
 class Metrics(Collector):
-    """The figures of one service."""
+    """The metrics of one service."""
 
     media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
 
     def __init__(self, commands: Commands, port: Port) -> None:
         self._commands = commands
         self._port = port
-        self.more: list[Callable[[], Iterable[Metric]]] = []  # of other parts
+        self.more: list[Callable[[], Iterable[Metric]]] = []  # of other parts of the service
         self._started = time.time()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return the figures as they are now."""
+        """Return the metrics as they are now."""
         return generate_latest(self._registry)
 
     def describe(self) -> list[Metric]:
-        """Nothing: what is collected says what it is."""
+        """Return nothing: the names are not checked beforehand."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Yield every figure."""
+        """Yield every metric."""
         commands, port = self._commands, self._port
-        ready = GaugeMetricFamily("dedup_ready", "1 if probes are answered")
-        ready.add_metric((), float(commands.not_ready is None))
-        yield ready
-        started = GaugeMetricFamily("dedup_start_time_seconds", "Unix time of the start")
-        started.add_metric((), self._started)
-        yield started
         usage = os.times()
-        cpu = CounterMetricFamily("dedup_cpu_seconds", "CPU time of the process")
-        cpu.add_metric((), usage.user + usage.system)
-        yield cpu
-        open_now = GaugeMetricFamily("dedup_connections", "Connections on the RESP port")
-        open_now.add_metric((), len(port.open))
-        yield open_now
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        yield gauge("dedup_ready", "1 if probes are answered", float(commands.not_ready is None))
+        yield gauge("dedup_start_time_seconds", "Unix time of the start", self._started)
+        yield counter("dedup_cpu_seconds", "CPU time of the process", usage.user + usage.system)
+        yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
         yield _counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
         asked = {name.decode(): count for name, count in port.asked.items()}
         yield _counters("dedup_commands", "RESP commands", "command", asked)
@@ -84,18 +77,13 @@ class Metrics(Collector):
 
     def _namespaces(self) -> Iterable[Metric]:
         families = {
-            "documents": GaugeMetricFamily(
-                "dedup_documents", "Documents stored", labels=("namespace",)
-            ),
-            "in_flight": GaugeMetricFamily(
-                "dedup_in_flight", "Pages reserved", labels=("namespace",)
-            ),
-            "table_bytes": GaugeMetricFamily(
-                "dedup_table_bytes", "Memory of the table", labels=("namespace",)
-            ),
-            "documents_file_bytes": GaugeMetricFamily(
-                "dedup_documents_file_bytes", "Size of documents.mdb", labels=("namespace",)
-            ),
+            field: GaugeMetricFamily(f"dedup_{field}", text, labels=("namespace",))
+            for field, text in (
+                ("documents", "Documents stored"),
+                ("in_flight", "Pages reserved"),
+                ("table_bytes", "Memory of the table"),
+                ("documents_file_bytes", "Size of documents.mdb"),
+            )
         }
         for name, detector in self._commands.namespaces:
             info = detector.info()

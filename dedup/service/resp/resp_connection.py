@@ -1,6 +1,6 @@
 """A connection to the RESP port: bytes become commands, and the answers go back in their order.
 
-    bytes -> incoming.py -> batches of equal commands | single ones -> answers.py -> bytes
+    bytes -> incoming.py -> batches of equal commands | single ones -> answer_queue.py -> bytes
 
 The rules kept here:
   - Nothing is taken from a connection without a bound: the length of a command, its elements, the
@@ -21,14 +21,14 @@ from typing import Any
 import hiredis
 
 from dedup.model.errors import DedupError
-from dedup.service.core.errors import code, message
+from dedup.service.core.error_codes import code, message
 from dedup.service.core.logs import log_now_and_then
 from dedup.service.resp import protocol
-from dedup.service.resp.answers import Answers
-from dedup.service.resp.commands import PROBE, probe, run, run_together
+from dedup.service.resp.answer_queue import Answers
+from dedup.service.resp.client_session import Later, Session
 from dedup.service.resp.incoming import MISSING, Incoming, NotResp
 from dedup.service.resp.port import Port
-from dedup.service.resp.session import Later, Session
+from dedup.service.resp.resp_commands import PROBE, probe, run, run_together
 
 __all__ = ["Connection"]
 
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         began = self._heard = monotonic()
         incoming, trusted = self._incoming, self._session.trusted
         try:
-            is_first = incoming.feed(data, trusted=trusted)
+            is_first = incoming.feed(data, trusted)
         except NotResp as fault:
             self._refuse(str(fault))
             return
@@ -119,7 +119,13 @@ class Connection(asyncio.Protocol):
                 command = incoming.next()
             except hiredis.HiredisError:
                 command = None
-            if _is_probe(command) and trusted and not incoming.has_rest():
+            if (
+                trusted
+                and type(command) is list
+                and len(command) > 5
+                and command[0] == PROBE
+                and not incoming.has_rest()
+            ):
                 try:
                     answer = probe(self._session.plans, command)
                 except Exception:
@@ -331,7 +337,3 @@ class Connection(asyncio.Protocol):
         self._closed_since = monotonic()
         self._answers.close()
         self._transport.abort()
-
-
-def _is_probe(command: Any) -> bool:
-    return type(command) is list and len(command) > 5 and command[0] == PROBE

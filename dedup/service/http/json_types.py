@@ -19,6 +19,7 @@ from dedup.model.values import (
     hex_fingerprint,
 )
 from dedup.model.verdict_forms import to_reply
+from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["ENDPOINTS"]
@@ -28,10 +29,10 @@ ITEMS = 10_000  # of a batch; Limits.batch is at most that
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="A fingerprint: 16 hex digits.")]
 Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
 Key = Annotated[str, Meta(min_length=1, max_length=8192, description="A document key.")]
-Token = Annotated[str, Meta(max_length=256, description="What reserve answered.")]
+Token = Annotated[str, Meta(max_length=256, description="The token that reserve answered.")]
 ChosenToken = Annotated[
     str,
-    Meta(pattern="^[A-Za-z0-9-]{16,64}$", description="The reservation's token, made by who asks."),
+    Meta(pattern=f"^{TOKEN_PATTERN}$", description="The reservation's token, made by the client."),
 ]
 RecipeId = Annotated[str, Meta(max_length=64, description="The recipe of the fingerprints.")]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -65,7 +66,7 @@ class ProbeRequest(_In, frozen=True):
 
 
 class ReservedPage(_In, frozen=True):
-    """A page to be judged, and who it is."""
+    """A page to be judged, and its document key."""
 
     key: Key
     value: Hex
@@ -73,14 +74,14 @@ class ReservedPage(_In, frozen=True):
     identity: Hex
     features: Whole
     domain: Annotated[str, Meta(max_length=256)] = ""
-    exempt: Annotated[str, Meta(pattern="^[a-z][a-z_]{0,31}$")] | None = None
+    exempt: Annotated[str, Meta(pattern=f"^{REASON_PATTERN}$")] | None = None
     guard: bool = True
     token: ChosenToken | None = None
     home: bool = True
 
 
 class ReserveRequest(_In, frozen=True):
-    """Pages to be judged, of one namespace and recipe, in their order."""
+    """Pages to be judged in this order, of one namespace and recipe."""
 
     ns: Namespace
     recipe: RecipeId
@@ -151,7 +152,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A verdict, without the fields that it has not; or an error."""
+    """A verdict, without the fields that do not apply; or an error."""
 
     status: Status | None = None
     token: str | None = None
@@ -170,14 +171,14 @@ class ReserveAnswer(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether it was done: inserted; released; forgotten. If not by an error, there was nothing."""
+    """Whether it was inserted, released or forgotten; if not, and without an error, there was nothing."""
 
     done: bool
     error: Fault | None = None
 
 
 class DoneAnswer(msgspec.Struct, frozen=True):
-    """What became of each."""
+    """The result of each."""
 
     results: list[Done]
 
@@ -197,20 +198,20 @@ class DocumentAnswer(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the service does its work; if not, or not quite, why."""
+    """Whether the service is ready; the reason says why not, or why answers may be stale."""
 
     status: Literal["ok", "not_ready", "stale"]
     reason: str = ""
 
 
 def asked(request: ProbeRequest | ReserveRequest) -> Asked:
-    """Return what a request asks of the judgement."""
+    """Return the policy that a request asks for."""
     features = request.features if isinstance(request, ReserveRequest) else None
     return Asked(request.distance, request.similarity, features, request.scope)
 
 
 def near(neighbour: Neighbour) -> Near:
-    """Return a neighbour as it goes out."""
+    """Return a neighbour as it is encoded."""
     return Near(neighbour.key, neighbour.distance, neighbour.similarity)
 
 
@@ -226,12 +227,12 @@ def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
 
 
 def judged(verdict: Verdict) -> Judged:
-    """Return a verdict as it goes out."""
+    """Return a verdict as it is encoded."""
     return Judged(*to_reply(verdict))
 
 
 def document(namespace: str, found: Document) -> DocumentAnswer:
-    """Return a document as it goes out."""
+    """Return a document as it is encoded."""
     page = found.page
     return DocumentAnswer(
         namespace,

@@ -22,6 +22,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
+from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
@@ -29,7 +30,6 @@ from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
-from dedup.scrapy.embedded import EmbeddedMemory
 from dedup.scrapy.responses import exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
@@ -58,6 +58,8 @@ class Session:
         self.config = config
         self.counts = Counts(crawler, self._schedule_commit)
         self.journal = None if config.report is None else _new_journal()
+        if not config.service:  # before the first page, which would pay for it
+            import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
@@ -118,16 +120,15 @@ class Session:
             self._commit_all()  # the original's stored text is about to be replaced
             with meter:
                 verdict = await detector.reserve(page, key, url=url, guard=guard)
-        pause, waited = _FIRST_WAIT_SECONDS, 0.0
+        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
         while verdict.status == "pending":
             self._commit_all()
             with meter:
                 verdict = await detector.reserve(page, key, url=url, guard=guard)
             if verdict.status != "pending" or waited >= self.config.wait_seconds:
                 break
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause := pauses.next())
             waited += pause
-            pause = min(2 * pause, _LONGEST_WAIT_SECONDS)
         with meter:
             if verdict.status == "pending":
                 verdict = await detector.reserve(
@@ -170,10 +171,12 @@ class Session:
     def _open(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
-                from dedup.scrapy.remote import ServiceMemory
+                from dedup.scrapy.service_memory import ServiceMemory
 
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
+                from dedup.scrapy.embedded import EmbeddedMemory
+
                 self._memory = EmbeddedMemory(self.config, self.counts)
         return self._memory.open(name)
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from typing import Any, Protocol
 
-from dedup.service.resp.session import Later
+from dedup.service.resp.client_session import Later
 
 __all__ = ["Answers"]
 

@@ -1,0 +1,239 @@
+"""Whole sites: how many pages with content of their own a crawl of them would lose.
+
+    pages -> fingerprints -> a crawl in the order of the file -> each drop beside the page kept -> figures
+
+    NAME.jsonl               url, html: a page a line, in the order of the crawl
+    NAME.truth.jsonl[.zst]   url, text: the content of each of them, as a person marked it
+
+The rule kept here: the detector judges as it does in a crawl; a drop is judged against the page that
+it was dropped for, by their contents alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from dedup.core.fingerprint import distance
+from dedup.core.fingerprint import similarity as estimated
+from dedup.detector import EmbeddedDetector
+from dedup.lab.evaluate.contents import Twin, contents_of, similarity, twins
+from dedup.lab.evaluate.evaluation import SIMILARITIES, at_similarity
+from dedup.lab.evaluate.labels import Numbers
+from dedup.lab.evaluate.mistakes import Mistake, read_mistaken
+from dedup.lab.evaluate.page_files import Page, Prints, Progress, measure, read_records
+from dedup.model.errors import DedupError, UsageError
+from dedup.model.names import document_key
+from dedup.model.policy import Policy
+from dedup.model.recipes import Recipe
+from dedup.model.values import Verdict
+from dedup.scan.accepted_layer import Layer
+
+__all__ = ["Corpus", "CorpusFigures", "CorpusPoint", "all_figures", "corpora_in", "evaluate_corpus"]
+
+SAME = 0.8  # a drop of this content similarity and more is right
+OWN = 0.5  # below it the page has content of its own, and the drop is wrong
+_TRUTH = (".truth.jsonl", ".truth.jsonl.zst")
+
+
+class CorpusPoint(msgspec.Struct, frozen=True):
+    """What a crawl of a corpus came to at one similarity, asked of pages of one site.
+
+    drops  pages dropped; right, wrong: of similarity SAME and more, under OWN
+    twins  pages with an earlier, kept page of similarity TWIN and more; found: those dropped
+    """
+
+    similarity: float
+    drops: int
+    right: int
+    wrong: int
+    twins: int
+    found: int
+
+    @property
+    def precision(self) -> float | None:
+        """The share of the drops that are right."""
+        return self.right / self.drops if self.drops else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of the twins that were dropped."""
+        return self.found / self.twins if self.twins else None
+
+
+class CorpusFigures(msgspec.Struct, frozen=True):
+    """What measuring a corpus came to.
+
+    exempt  by reason: pages kept, and how many of them had an earlier, kept twin
+    curve   the same crawl at each of SIMILARITIES
+    """
+
+    corpus: str
+    pages: int
+    figures: CorpusPoint
+    exempt: dict[str, tuple[int, int]]
+    curve: list[CorpusPoint]
+
+
+class _Truth(msgspec.Struct, frozen=True):
+    url: str
+    text: str
+
+
+class _Record(msgspec.Struct, frozen=True):
+    url: str
+    html: str
+
+
+class _Pair(NamedTuple):
+    content: float
+    page: int
+    kept: int
+
+
+class _Crawl(NamedTuple):
+    point: CorpusPoint
+    drops: list[_Pair]
+    missed: list[_Pair]
+    exempt: dict[str, tuple[int, int]]
+
+
+class Corpus(NamedTuple):
+    """A site whose pages and truth lie in a folder."""
+
+    name: str
+    file: Path
+    truth: Path
+
+    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+        """Yield the pages, their URL as their id. Raises DedupError naming a line, OSError."""
+        for _, record in read_records(self.file, _Record, progress):
+            yield Page(record.url, record.html, record.url)
+
+    def texts(self, urls: Sequence[str]) -> Iterator[str]:
+        """Yield the content of each page. Raises DedupError if they are of other pages."""
+        number = 0
+        for number, truth in read_records(self.truth, _Truth):
+            if number > len(urls) or truth.url != urls[number - 1]:
+                raise DedupError(f"{self.truth}: line {number}: {truth.url} is not that page's URL")
+            yield truth.text
+        if number != len(urls):
+            raise DedupError(f"{self.truth} has {number} lines, {self.file} {len(urls)} pages")
+
+
+def corpora_in(folder: Path) -> list[Corpus]:
+    """Return the corpora of a folder by name. Raises UsageError if there are none."""
+    found = [
+        Corpus(file.name.removesuffix(ending), folder / file.name.replace(ending, ".jsonl"), file)
+        for ending in _TRUTH
+        for file in folder.glob(f"*{ending}")
+    ]
+    found = sorted(corpus for corpus in found if corpus.file.is_file())
+    if not found:
+        raise UsageError(f"{folder} holds no corpus: no NAME.jsonl with its NAME.truth.jsonl.zst")
+    return found
+
+
+def evaluate_corpus(
+    corpus: Corpus,
+    recipe: Recipe,
+    policy: Policy,
+    *,
+    identity: bool,
+    errors: int = 0,
+    progress: Progress | None = None,
+) -> tuple[CorpusFigures, list[Mistake]]:
+    """Return what a crawl of a corpus comes to, its `errors` worst drops and as many missed twins."""
+    prints = measure(corpus.pages(progress), recipe)
+    contents = contents_of(corpus.texts(prints.ids))
+    alike = twins(contents)
+
+    def crawl(asked: Policy, at: float) -> _Crawl:
+        verdicts = _verdicts(prints, asked, identity=identity)
+        return _judged(verdicts, contents, alike, at)
+
+    done = crawl(policy, policy.similarity)
+    curve = [crawl(at_similarity(policy, recipe, s), s).point for s in SIMILARITIES]
+    figures = CorpusFigures(corpus.name, len(prints), done.point, done.exempt, curve)
+    return figures, _mistakes(corpus, prints, done, errors) if errors else []
+
+
+def all_figures(several: Sequence[CorpusFigures]) -> CorpusPoint:
+    """Return the sums over corpora."""
+    points = [one.figures for one in several]
+    names = ("drops", "right", "wrong", "twins", "found")
+    sums = {name: sum(getattr(point, name) for point in points) for name in names}
+    return CorpusPoint(points[0].similarity, **sums)
+
+
+def _verdicts(prints: Prints, policy: Policy, *, identity: bool) -> list[Verdict]:
+    """Judge the pages in their order, each of them inserted at once."""
+    policy = msgspec.structs.replace(policy, reservation_seconds=float("inf"))
+    detector = EmbeddedDetector.over(Layer(policy.distance), prints.recipe, policy)
+    verdicts = []
+    for number, url in enumerate(prints.ids):
+        verdict = detector.reserve(
+            prints.page(number), document_key(url), domain=prints.domains[number], guard=identity
+        )
+        if verdict.token is not None:
+            detector.insert(verdict)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _judged(
+    verdicts: list[Verdict], contents: list[Numbers], alike: list[list[Twin]], at: float
+) -> _Crawl:
+    first: dict[str, int] = {}
+    for number, verdict in enumerate(verdicts):
+        first.setdefault(verdict.key, number)
+    dropped = {
+        number: first[verdict.of]
+        for number, verdict in enumerate(verdicts)
+        if verdict.status == "near_duplicate" and verdict.of is not None
+    }
+    drops = [_Pair(similarity(contents[p], contents[kept]), p, kept) for p, kept in dropped.items()]
+    had_twin, missed, missed_for = 0, [], []
+    for number, verdict in enumerate(verdicts):
+        kept = [(-content, other) for other, content in alike[number] if other not in dropped]
+        if kept and verdict.status != "refetch":
+            had_twin += 1
+            if number not in dropped:
+                missed.append(_Pair(-min(kept)[0], number, min(kept)[1]))
+                missed_for.append(verdict.reason)
+    reasons = [verdict.reason for verdict in verdicts if verdict.reason]
+    exempt = {r: (reasons.count(r), missed_for.count(r)) for r in sorted(set(reasons))}
+    point = CorpusPoint(
+        at,
+        len(drops),
+        sum(drop.content >= SAME for drop in drops),
+        sum(drop.content < OWN for drop in drops),
+        had_twin,
+        had_twin - len(missed),
+    )
+    return _Crawl(point, sorted(drops), missed, exempt)
+
+
+def _mistakes(corpus: Corpus, prints: Prints, done: _Crawl, most: int) -> list[Mistake]:
+    """Return the worst drops that are not right, and missed twins, with what was read of them."""
+    wrong = [drop for drop in done.drops if drop.content < SAME][:most]
+    missed = done.missed[:: max(1, len(done.missed) // most)][:most]
+    wanted = {number for pair in (*wrong, *missed) for number in (pair.page, pair.kept)}
+    read = read_mistaken(prints, None, corpus.pages(), wanted)
+    found = []
+    for what, pairs in (("wrong", wrong), ("missed", missed)):
+        for content, page, kept in pairs:
+            a, b = prints.page(kept), prints.page(page)
+            found.append(
+                Mistake(
+                    "wrong" if what == "wrong" else "missed",
+                    corpus.name,
+                    distance(a.value, b.value),
+                    estimated(a, b),
+                    content,
+                    read[kept],
+                    read[page],
+                )
+            )
+    return found
