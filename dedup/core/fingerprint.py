@@ -39,7 +39,8 @@ class PageReading(NamedTuple):
     JSON; words the visible words, and words_read those of them that are behind the fingerprint.
     links, if asked for, are the distinct hashes of where its main content and its pagination lead, 8
     bytes for each, little-endian: without session and tracking parameters, and none to the page itself
-    (native/src/reader/links.c). They are no part of the fingerprint.
+    (native/src/reader/links.c); address is the hash that such a link would have. They are no part of
+    the fingerprint.
     """
 
     fingerprint: PageFingerprint
@@ -48,6 +49,7 @@ class PageReading(NamedTuple):
     words: int
     words_read: int
     links: bytes = b""
+    address: bytes = b""
 
 
 class Block(NamedTuple):
@@ -95,11 +97,11 @@ def read_page(
     reader = _readers.take()
     try:
         page = _read(reader, html, encoding, url, known, links)
-        targets = _targets(reader) if links else b""
+        targets = _targets(reader) if links else _NO_TARGETS
     finally:
         _readers.give_back(reader)
     return PageReading(
-        _page(page, known), page.text_bytes, page.data_bytes, page.words, page.words_read, targets
+        _page(page, known), page.text_bytes, page.data_bytes, page.words, page.words_read, *targets
     )
 
 
@@ -262,11 +264,15 @@ def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe, links:
     return page
 
 
-def _targets(reader: Any) -> bytes:
-    """Return where the reader's last page leads, as PageReading.links."""
-    targets, n = ffi.new("uint64_t const **"), ffi.new("size_t *")
-    lib.ndd_reader_links(reader, targets, n)
-    return little_endian(bytes(ffi.buffer(targets[0], 8 * n[0]))) if n[0] else b""
+def _targets(reader: Any) -> tuple[bytes, bytes]:
+    """Return where the reader's last page leads, and what leads to it: PageReading's last two."""
+    targets, n, own = ffi.new("uint64_t const **"), ffi.new("size_t *"), ffi.new("uint64_t *")
+    lib.ndd_reader_links(reader, targets, n, own)
+    links = little_endian(bytes(ffi.buffer(targets[0], 8 * n[0]))) if n[0] else b""
+    return links, own[0].to_bytes(8, "little")
+
+
+_NO_TARGETS = b"", b""
 
 
 def _page(page: Any, recipe: Recipe) -> PageFingerprint:

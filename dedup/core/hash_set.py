@@ -29,7 +29,8 @@ class HashSet:
     def missing(self, hashes: bytes) -> int:
         """Return how many of the hashes are not in the set."""
         native, n = _native(hashes)
-        return lib.ndd_hash_set_missing(self._set, native, n)
+        missing: int = lib.ndd_hash_set_missing(self._set, native, n)
+        return missing
 
     def add(self, hashes: bytes) -> None:
         """Add hashes; those that are there become young again. Raises MemoryError."""

@@ -20,6 +20,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
+from scrapy.utils.job import job_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.core.backoff import Backoff
@@ -30,6 +31,7 @@ from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
+from dedup.scrapy.link_memory import Credit, LinkMemory, links_file
 from dedup.scrapy.responses import exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
@@ -63,7 +65,9 @@ class Session:
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
-        self._in_flight: dict[str, tuple[Namespace, Verdict]] = {}
+        self._in_flight: dict[str, tuple[Namespace, Verdict, bytes]] = {}  # with its links
+        self._links: dict[Namespace, LinkMemory] = {}  # if new_links is in force
+        self.credit = Credit()
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._name = config.namespace
@@ -90,6 +94,11 @@ class Session:
         Waits for a near-duplicate that is in flight, at most DEDUP_WAIT_SECONDS, and for a table
         service, at most DEDUP_TIMEOUT_SECONDS each time it is asked.
         """
+        verdict = await self._judged(request, response)
+        self.credit.came_back(request, verdict)
+        return verdict
+
+    async def _judged(self, request: Request, response: Response) -> Verdict | None:
         if self._discarded:
             self.release_discarded()
         meter, counts = self.counts.meter, self.counts
@@ -114,9 +123,9 @@ class Session:
             exempt = "start" if is_start(request) and "start" in self.config.exempt else None
             verdict = await detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
             if verdict.of is None:  # as for most pages
-                self._note(namespace, request, response, verdict)
+                self._note(namespace, request, response, verdict, reading)
                 return verdict
-        if _waits_for_insert(verdict.of):
+        if verdict.token is None and _waits_for_insert(verdict.of):
             self._commit_all()  # the original's stored text is about to be replaced
             with meter:
                 verdict = await detector.reserve(page, key, url=url, guard=guard)
@@ -134,8 +143,44 @@ class Session:
                 verdict = await detector.reserve(
                     page, key, url=url, exempt="in_flight", guard=guard
                 )
-            self._note(namespace, request, response, verdict)
+            verdict = await self._on_credit(namespace, request, verdict, reading, url)
+            self._note(namespace, request, response, verdict, reading)
         return verdict
+
+    async def _on_credit(
+        self,
+        namespace: "Namespace",
+        request: Request,
+        verdict: Verdict,
+        reading: PageReading,
+        url: str,
+    ) -> Verdict:
+        """Keep a near-duplicate that leads on, drop what is like a page whose credit is closed."""
+        if verdict.of is None or verdict.reason == "in_flight":
+            return verdict
+        closed = self.credit.closed(verdict.of)
+        if verdict.reason == "other_title":
+            if not closed:
+                self.credit.kept(verdict.key, verdict.of)
+                return verdict
+            namespace.release(verdict)
+            return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
+        links = self._links.get(namespace)
+        if closed or links is None:
+            return verdict
+        if not links.leads_on(reading.links) and not self.credit.leads_to(request, verdict.of):
+            return verdict
+        self.credit.kept(verdict.key, verdict.of)
+        kept = await namespace.detector.reserve(
+            verdict.page, verdict.key, url=url, exempt="new_links"
+        )
+        return msgspec.structs.replace(
+            kept,
+            of=verdict.of,
+            distance=verdict.distance,
+            similarity=verdict.similarity,
+            identity=verdict.identity,
+        )
 
     def _page(self, reading: PageReading) -> PageFingerprint:
         """Return what is judged of a page; without "unread" in force all of it was read."""
@@ -169,6 +214,37 @@ class Session:
         return namespace
 
     def _open(self, name: str) -> "Namespace":
+        namespace = self._open_store(name)
+        if "new_links" in self.config.exempt:
+            self._links[namespace] = self._known_links(name)
+        return namespace
+
+    def _known_links(self, name: str) -> LinkMemory:
+        """Return the links that a crawl with a JOBDIR knew when it was stopped, or none."""
+        links, folder = LinkMemory(), job_dir(self.crawler.settings)
+        if folder is None:
+            return links
+        path = links_file(folder, name)
+        try:
+            if not links.load(path):
+                logger.warning("%s is damaged: the links in it are forgotten", path)
+        except OSError as error:
+            self.counts.fault(error, f"the links in {path} are forgotten")
+        return links
+
+    def _save_links(self) -> None:
+        folder = job_dir(self.crawler.settings)
+        names = {namespace: name for name, namespace in self._namespaces.items()}
+        for namespace, links in self._links.items():
+            if folder is None:
+                break
+            try:
+                links.save(links_file(folder, names[namespace]))
+            except OSError as error:
+                self.counts.fault(error, "the links of this crawl are forgotten when it resumes")
+        self._links.clear()
+
+    def _open_store(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
                 from dedup.scrapy.service_memory import ServiceMemory
@@ -181,16 +257,28 @@ class Session:
         return self._memory.open(name)
 
     def _read(self, recipe: Recipe, response: Response) -> PageReading:
+        links = "new_links" in self.config.exempt
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=response.url, recipe=recipe)
-        return read_page(response.body, encoding="utf-8", url=response.url, recipe=recipe)
+            return read_page(response.text, url=response.url, recipe=recipe, links=links)
+        return read_page(
+            response.body, encoding="utf-8", url=response.url, recipe=recipe, links=links
+        )
 
     def _note(
-        self, namespace: "Namespace", request: Request, response: Response, verdict: Verdict
+        self,
+        namespace: "Namespace",
+        request: Request,
+        response: Response,
+        verdict: Verdict,
+        reading: PageReading,
     ) -> None:
-        if verdict.token is not None:
-            self._in_flight[verdict.token] = (namespace, verdict)
+        links = reading.links + reading.address
+        if verdict.token is None:
+            if verdict.status == "exempt" and namespace in self._links:
+                self._links[namespace].learn(links)  # short, unread: no more is heard of it
+        else:
+            self._in_flight[verdict.token] = (namespace, verdict, links)
             finalize(request, self._discarded.append, verdict.token).atexit = False
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
@@ -209,12 +297,14 @@ class Session:
 
     def end(self, token: str | None, *, accepted: bool) -> None:
         """Insert, soon, or release the page in flight with this token; later calls do nothing."""
-        namespace, verdict = self._in_flight.pop(token or "", (None, None))
+        namespace, verdict, links = self._in_flight.pop(token or "", (None, None, b""))
         if namespace is None or verdict is None:
             return
         if not accepted:
             namespace.release(verdict)
             return
+        if namespace in self._links:
+            self._links[namespace].learn(links)
         parsed = self._parsed.setdefault(namespace, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
@@ -277,6 +367,7 @@ class Session:
         for token in [*self._in_flight]:
             self.end(token, accepted=False)
         self.commit()
+        self._save_links()
         remembered = await self._close_memory()
         self._namespaces.clear()
         self.commit()

@@ -31,6 +31,7 @@ EXEMPTIONS = (
     "short",
     "too_large",
     "data_page",
+    "new_links",
     "other_title",
     "unread",
     "no_callback",

@@ -151,8 +151,9 @@ void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n)
 
 /* The distinct hashes of the targets of the last page's links, in their order, none if they were not asked
  * for: those of its main content and of its pagination, without session and tracking parameters, and none to
- * the page itself (native/src/reader/links.c). The memory is the reader's and holds until its next page. */
-void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n);
+ * the page itself (native/src/reader/links.c). *own is the hash that such a link would have, 0 without an
+ * address. The memory is the reader's and holds until its next page. */
+void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n, uint64_t *own);
 
 /* ---------------------------------------------------------------------------------- hash set */
 

@@ -8,7 +8,7 @@
 static ndd_reader *reader;
 static const ndd_key public_recipe = {0, 0};
 
-struct targets { size_t n; uint64_t at[64]; };
+struct targets { size_t n; uint64_t own, at[64]; };
 
 static struct targets targets_at(const char *url, const char *html) {
     struct targets found;
@@ -21,7 +21,7 @@ static struct targets targets_at(const char *url, const char *html) {
     memcpy(address, url, length);
     ndd_reader_keep_links(reader, address, length);
     CHECK(ndd_read_html(reader, exact, n, NULL, 0, public_recipe, &page) == NDD_OK);
-    ndd_reader_links(reader, &links, &found.n);
+    ndd_reader_links(reader, &links, &found.n, &found.own);
     CHECK(found.n <= 64);
     if (found.n > 0) memcpy(found.at, links, found.n * sizeof *links);
     free(exact);
@@ -60,6 +60,7 @@ static void test_targets(void) {
 
 /* A page that links to itself leads nowhere; nor does a button that shares its address. */
 static void test_own_address(void) {
+    CHECK(targets("").own == targets_at("https://h.example/", "<a href=/docs/x?id=7>").at[0]);
     CHECK(target("x?id=7") == 0 && target("?id=7") == 0 && target(HERE "#comments") == 0 && target("x?id=8") != 0);
     CHECK(same("/login?next=/docs/x", "/login") && same("/login?next=%2Fdocs%2fx%3Fid%3d7", "/login"));
     CHECK(same("https://s.example/?u=https%3A%2F%2Fh.example%2Fdocs%2Fx%3Fid%3D7&amp;t=1", "https://s.example/?t=1"));
@@ -93,7 +94,8 @@ static void test_paging(void) {
 static size_t gathered(void) {
     const uint64_t *links;
     size_t n;
-    ndd_reader_links(reader, &links, &n);
+    uint64_t own;
+    ndd_reader_links(reader, &links, &n, &own);
     return n;
 }
 
@@ -112,9 +114,10 @@ static void test_calls(void) {
     uint64_t open = target("/a");
     const uint64_t *links;
     size_t n;
+    uint64_t own;
     ndd_reader_keep_links(reader, here, strlen(HERE));
     CHECK(ndd_read_html(reader, (const uint8_t *)"<a href=/a>", 11, NULL, 0, secret, &page) == NDD_OK);
-    ndd_reader_links(reader, &links, &n);
+    ndd_reader_links(reader, &links, &n, &own);
     CHECK(n == 1 && links[0] != open);
 }
 

@@ -235,9 +235,10 @@ static int counts(const struct ndd_reader *reader, uint32_t context, uint32_t ne
 }
 
 void links_settle(struct ndd_reader *reader, uint32_t needed) {
-    if (reader->links.n == 0) return;
+    if (reader->address == NULL) return;
     struct address page;
     take_apart(reader, &page);
+    reader->own_target = page.hash;
     size_t room = 64;
     int shift = 64 - 6;
     for (; room < 2 * reader->links.n; room *= 2) shift--;
@@ -266,7 +267,8 @@ void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n)
     reader->address_length = n;
 }
 
-void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n) {
+void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n, uint64_t *own) {
+    *own = reader->own_target;
     *links = reader->targets.at;
     *n = reader->targets.n;
 }

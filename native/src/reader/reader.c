@@ -39,6 +39,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->tokens.n = reader->blocks.n = 0;
     reader->links.n = reader->targets.n = 0;
     reader->open = 0;
+    reader->own_target = 0;
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;

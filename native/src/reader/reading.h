@@ -78,6 +78,7 @@ struct ndd_reader {
     uint32_t open;      /* marks of contexts that do not count on this page (hidden.c, wrappers.c) */
     const uint8_t *address; /* the page's URL, if its links are asked for */
     size_t address_length;
+    uint64_t own_target;    /* the hash of a link to it */
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
     uint32_t canonical;
