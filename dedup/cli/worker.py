@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dedup.cli.common_options import json_option, policy_options
+from dedup.cli.common_options import identity_option, json_option, policy_options
 from dedup.cli.log_lines import set_up_logs
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ log = logging.getLogger("dedup.worker")
 )
 @click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
 @policy_options
+@identity_option
 @click.option(
     "--max-bytes",
     type=click.IntRange(1, 1 << 31),

@@ -32,7 +32,8 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
                          which the first one that answers is asked
     namespace            pages of one namespace are compared with each other; "default" by default
     distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
-    total_distance       greatest sum of the distances of value and check, 0 to 128 bits
+    similarity           least similarity of two texts, 0 to 1; "careful", which is the recipe's and the
+                         default, or "paper": k = 3, and the simhash alone decides
     min_features         pages with fewer features are exempt; the recipe's by default
     scope                "global", or "site": only pages of the same registrable domain match
     secret               keys the recipe; a store made with a secret is opened without it for

@@ -14,7 +14,14 @@ from scrapy.utils.project import inside_project, project_data_dir
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
-from dedup.model.policy import RESERVATION_SECONDS, TIMEOUT_SECONDS, Options, Scope, Similarity
+from dedup.model.policy import (
+    RESERVATION_SECONDS,
+    TIMEOUT_SECONDS,
+    Options,
+    Preset,
+    Scope,
+    Similarity,
+)
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
@@ -106,7 +113,7 @@ def _similarity(settings: BaseSettings) -> Similarity | None:
     value = settings.get("DEDUP_SIMILARITY")
     if value is None:
         return None
-    if value in {"careful", "paper"}:
+    if value in get_args(Preset):
         return cast("Similarity", value)
     try:
         share = -1.0 if isinstance(value, bool) else float(value)

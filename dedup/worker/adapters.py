@@ -69,7 +69,7 @@ class Page(msgspec.Struct, frozen=True):
     """A page as a record carries it.
 
     key       the document key
-    url       where the answer came from; links are relative to it, and it gives the domain
+    url       where the answer came from; a canonical URL is relative to it, and it gives the domain
     content   HTML, or plain text where is_text; bytes are in `encoding`, or as the page declares
     encoding  the label that came with bytes, or None
     exempt    the reason for which the page is not judged, or None

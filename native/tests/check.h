@@ -13,6 +13,13 @@
         }                                                                                  \
     } while (0)
 
+/* How much a test does: the first in `make test`, the second in `make test-native-long`. */
+#ifdef NDD_QUICK
+#define SIZED(quick, full) (quick)
+#else
+#define SIZED(quick, full) (full)
+#endif
+
 /* xorshift64*: numbers that look random and are the same everywhere. */
 static inline unsigned long long random_bits(unsigned long long *state) {
     *state ^= *state >> 12;

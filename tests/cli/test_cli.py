@@ -16,9 +16,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
+from sketches import sketch
 
 from dedup import fingerprint, fingerprint_text, near_duplicate, recipe_of
 from dedup.cli import _COMMANDS, main, terminal
+from dedup.core.fingerprint import similarity
+from dedup.model.recipes import NEWEST
 from dedup.model.report.differences import differences
 from dedup.model.report.texts import running
 from dedup.model.values import Document, PageFingerprint
@@ -70,7 +73,7 @@ def pages(tmp_path):
 def fill(path, namespace: str = "default", count: int = 3) -> None:
     with Store.open(path, namespace) as store:
         for i in range(count):
-            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, 7, 9, 300, 12, store.recipe)
+            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, sketch(), 9, 300, store.recipe)
             store.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
 
 
@@ -134,15 +137,15 @@ def test_an_unknown_command_gets_the_list():
 # ------------------------------------------------------------------------------------- fingerprint
 
 
-def test_fingerprint_prints_value_check_features_path(pages):
-    """A line is `%016x %016x %d %s`, in the order of the files."""
+def test_fingerprint_prints_value_features_path(pages):
+    """A line is `%016x %d %s`, in the order of the files."""
     paths = [pages / "a.html", pages / "other.html"]
     result = call("fingerprint", *paths)
     assert result.exit_code == 0
     expected = ""
     for path in paths:
         page = fingerprint(path.read_bytes())
-        expected += f"{page.value:016x} {page.check:016x} {page.features} {path}\n"
+        expected += f"{page.value:016x} {page.features} {path}\n"
     assert result.stdout == expected
 
 
@@ -152,22 +155,22 @@ def test_fingerprint_reads_stdin(pages, args):
     data = (pages / "a.html").read_bytes()
     page = fingerprint(data)
     result = call("fingerprint", *args, data=data)
-    assert result.stdout == f"{page.value:016x} {page.check:016x} {page.features} -\n"
+    assert result.stdout == f"{page.value:016x} {page.features} -\n"
 
 
 def test_fingerprint_json(pages):
-    """`--json` gives one object a line with all fields, fingerprints as 16 hex digits."""
+    """`--json` gives one object a line with all fields, numbers and sketch in hex digits."""
     path = pages / "a.html"
     page = fingerprint(path.read_bytes())
     (line,) = call("fingerprint", "--json", path).stdout.splitlines()
     assert json.loads(line) == {
         "path": str(path),
         "value": f"{page.value:016x}",
-        "check": f"{page.check:016x}",
-        "links": f"{page.links:016x}",
+        "sketch": page.sketch.hex(),
+        "identity": f"{page.identity:016x}",
         "features": page.features,
-        "link_count": page.link_count,
         "recipe": page.recipe,
+        "unread": False,
     }
 
 
@@ -192,20 +195,20 @@ def test_fingerprint_text():
         ("größer <b>words</b>".encode("utf-16"), ()),
     ):
         result = call("fingerprint", "--text", *options, data=data)
-        assert result.stdout.split()[:2] == [f"{page.value:016x}", f"{page.check:016x}"]
+        assert result.stdout.split()[:2] == [f"{page.value:016x}", str(page.features)]
     assert call("fingerprint", "--text", "--url", "http://example.com/", data="x").exit_code == 2
 
 
 def test_fingerprint_encoding_and_url():
-    """`--encoding` decodes the page, `--url` makes links relative to its folder."""
-    data = "<p>größer als zuvor <a href=/shop/1>x</a>".encode("latin-1")
+    """`--encoding` decodes the page, `--url` completes a canonical URL."""
+    data = "<link rel=canonical href=1><p>größer als zuvor".encode("latin-1")
     result = call(
         "fingerprint", "--json", "--encoding", "latin-1", "--url", "http://e.com/shop/", data=data
     )
     page = fingerprint(data, encoding="latin-1", url="http://e.com/shop/")
     seen = json.loads(result.stdout)
-    assert (seen["value"], seen["links"]) == (f"{page.value:016x}", f"{page.links:016x}")
-    assert page.links != fingerprint(data, encoding="latin-1").links
+    assert (seen["value"], seen["identity"]) == (f"{page.value:016x}", f"{page.identity:016x}")
+    assert page.identity != fingerprint(data, encoding="latin-1").identity
 
 
 def test_an_unknown_encoding_is_a_usage_error():
@@ -244,14 +247,15 @@ def test_odd_file_names_come_out_as_they_went_in(pages):
 
 
 def test_compare_near_duplicates(pages):
-    """Two versions of a page: near-duplicate, both distances, and the words that changed."""
+    """Two versions of a page: near-duplicate, distance, similarity, and the words that changed."""
     result = call("compare", pages / "a.html", pages / "b.html")
     assert result.exit_code == 0
-    assert "verdict: near-duplicate (both distances are within" in result.stdout
+    assert "verdict: near-duplicate (similarity: " in result.stdout
     assert "differ in 1 place, " in result.stdout
     assert "word99 [-word100-] {+changed words+} word101" in result.stdout
     a, b = (fingerprint((pages / name).read_bytes()) for name in ("a.html", "b.html"))
-    assert f"distance of value  {(a.value ^ b.value).bit_count():3} bits" in result.stdout
+    assert f"distance of value     {(a.value ^ b.value).bit_count()} bits " in result.stdout
+    assert f"word triples alike    {int(100 * similarity(a, b))} % " in result.stdout
 
 
 def test_compare_names_the_rule(pages):
@@ -259,42 +263,60 @@ def test_compare_names_the_rule(pages):
     short = call("compare", pages / "a.html", pages / "short.html").stdout
     assert "verdict: not near-duplicate (short page: B has 4 features, judged are pages" in short
     other = call("compare", pages / "a.html", pages / "other.html").stdout
-    assert re.search(r"not near-duplicate \(value distance: \d+ bits, more than \d+\)", other)
+    assert re.search(r"not near-duplicate \(distance: \d+ bits, more than \d+\)", other)
 
 
-def test_compare_names_the_total_distance(tmp_path):
-    """The same words in another order have the same value; the total distance keeps them apart."""
+def test_compare_names_the_similarity(tmp_path):
+    """The same words in another order have the same value; the similarity keeps them apart."""
     shuffled = WORDS.copy()
     random.Random(1).shuffle(shuffled)
     for name, words in (("a", WORDS), ("b", shuffled)):
         (tmp_path / name).write_text(html(words))
     seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
-    assert (seen["distance"], seen["near_duplicate"], seen["rule"]) == (0, False, "total_distance")
+    assert (seen["distance"], seen["near_duplicate"], seen["rule"]) == (0, False, "similarity")
 
 
 def test_compare_json_agrees_with_the_library(pages):
-    """The JSON of each pair carries near_duplicate()'s answer, and a rule exactly when it is no."""
+    """The JSON of each pair carries near_duplicate()'s answer, the similarity, and the rule."""
     names = ["a.html", "b.html", "other.html", "short.html"]
     for a in names:
         for b in names:
             seen = json.loads(call("compare", "--json", pages / a, pages / b).stdout)
             one, two = (fingerprint((pages / name).read_bytes()) for name in (a, b))
             assert seen["near_duplicate"] is near_duplicate(one, two)
-            assert (seen["rule"] is None) is seen["near_duplicate"]
-            assert seen["total_distance"] == seen["distance"] + seen["check_distance"]
+            assert seen["rule"] in ("short", "distance", "similarity")
+            assert seen["similarity"] == similarity(one, two)
             assert seen["a"]["value"] == f"{one.value:016x}"
             assert len(seen["differences"]) == seen["difference_count"] <= 10
             assert (seen["difference_count"] == 0) is (a == b)
 
 
-def test_compare_tells_of_the_listing_guard(tmp_path):
-    """Alike text with new links is near-duplicate, and the listing guard is named beside it."""
-    for name, folder in (("a", "page1"), ("b", "page2")):
-        links = "".join(f"<a href=/{folder}/{name}{i * i}>{w}</a> " for i, w in enumerate(WORDS))
-        (tmp_path / name).write_text(f"<body><p>{' '.join(WORDS)}</p><p>{links}</p></body>")
+def test_compare_tells_what_pages_say_of_themselves(tmp_path):
+    """Alike text under another title is near-duplicate, and that a crawl keeps it is said beside it."""
+    for name, words in (("a", WORDS), ("b", ["new", *WORDS[1:]])):
+        (tmp_path / name).write_text(f"<title>page {name}</title><p>{' '.join(words)}</p>")
     result = call("compare", tmp_path / "a", tmp_path / "b")
     assert "verdict: near-duplicate" in result.stdout
-    assert re.search(r"listing guard: .* keeps B, whose \d+ links are new", result.stdout)
+    assert "the titles differ: on one site a crawl keeps B as another page" in result.stdout
+    seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
+    assert (seen["identity"], seen["title"], seen["canonical"]) == ("other", "other", "unknown")
+    apart = call("compare", "--two-sites", tmp_path / "a", tmp_path / "b").stdout
+    assert "near-duplicates from 75.0%, on two sites" in apart
+    assert "the titles differ" not in apart
+
+
+def test_compare_judges_short_pages_of_one_site_only(tmp_path):
+    """Pages of few words are compared where both are said to be of one site; unread ones never."""
+    (tmp_path / "few").write_text(html(WORDS[:12]))
+    (tmp_path / "menu").write_text(f"<nav>{' '.join(WORDS)}</nav><p>{' '.join(WORDS[:15])}")
+    seen = {
+        option: json.loads(call("compare", "--json", *[tmp_path / "few"] * 2, *option).stdout)
+        for option in ((), ("--one-site",), ("--two-sites",))
+    }
+    assert [one["near_duplicate"] for one in seen.values()] == [False, True, False]
+    assert [one["rule"] for one in seen.values()] == ["short", "similarity", "short"]
+    unread = call("compare", *[tmp_path / "menu"] * 2).stdout
+    assert "not near-duplicate (unread: too little of A and B was read" in unread
 
 
 def test_compare_shows_ten_differences_or_all(tmp_path):
@@ -519,7 +541,7 @@ def test_store_info(tmp_path):
     assert result.exit_code == 0
     head, row = result.stdout.splitlines()
     assert head.split()[:3] == ["namespace", "documents", "recipe"]
-    assert row.split()[:3] == ["spider", "3", "words-0-3"]
+    assert row.split()[:3] == ["spider", "3", NEWEST]
     (seen,) = json.loads(call("store", "info", "--json", tmp_path / "spider").stdout)["stores"]
     assert (seen["namespace"], seen["documents"], seen["tail_documents"]) == ("spider", 3, 3)
     assert seen["path"] == str(tmp_path / "spider")

@@ -108,7 +108,7 @@ class Seen(HTMLParser):
 
 
 def test_the_html_page_shows_everything(pages, tmp_path):
-    """Verdict, both distances, the words that differ and those that are the same, nothing loaded."""
+    """Verdict, distance and similarity, the words that differ and those that are the same, nothing loaded."""
     result = call(*pages, "--html", tmp_path / "page.html")
     assert result.exit_code == 0
     text = (tmp_path / "page.html").read_text()
@@ -119,9 +119,10 @@ def test_the_html_page_shows_everything(pages, tmp_path):
     assert "".join(seen.inside["h1"]).startswith("verdict: near-duplicate")
     cells = seen.inside["td"]
     found = json.loads(call(*pages, "--json").stdout)
-    for name, field in (("value", "distance"), ("check", "check_distance")):
-        assert cells[cells.index(f"distance of {name}") + 1] == str(found[field])
-    assert cells[cells.index("both together") + 1] == str(found["total_distance"])
+    assert cells[cells.index("distance of value") + 1] == "1 bit"
+    assert found["distance"] == 1
+    assert cells[cells.index("word triples alike") + 1] == f"{int(100 * found['similarity'])} %"
+    assert cells[cells.index("title") + 1] == found["title"] == "unknown"
     assert found["a"]["value"] in cells
     assert seen.inside["del"] == ["word50"]
     assert seen.inside["ins"] == ["fresh", "script alert"]

@@ -64,7 +64,7 @@ def listed(found):
 
 
 @pytest.mark.usefixtures("little")
-@pytest.mark.parametrize("k", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("k", [0, 1, 3, *[pytest.param(k, marks=pytest.mark.long) for k in (2, 5)]])
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_are_those_found_in_memory(kind, k):
     """Pairs of twelve times what fits are those of find_all(), in its order, whatever the data."""

@@ -718,11 +718,12 @@ def test_a_writer_that_comes_back_lets_waiting_readers_in_first() -> None:
 # ------------------------------------------------------------------------- all pairs and clusters
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", DISTANCES)
 def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
     """find_all gives each pair within k once, sorted, and (x, x) for a value that is repeated."""
-    values = KINDS[kind](np.random.default_rng(k), 400)
+    values = KINDS[kind](np.random.default_rng(k), sized(quick=150, full=400))
     values[:20] = values[20:40]
     values[0] = values[1] = values[2]
     found = find_all(values, k)

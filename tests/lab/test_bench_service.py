@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from dedup.cli import main
 from dedup.lab.bench.service.sharded_service import ShardsPlan, bench_shards
+
+pytestmark = pytest.mark.long
 
 
 def test_it_measures_a_real_service():

@@ -62,7 +62,7 @@ def test_every_preset_is_measured_in_every_setting() -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-@pytest.mark.parametrize("k", [1, 3, 6])
+@pytest.mark.parametrize("k", [3, *[pytest.param(k, marks=pytest.mark.long) for k in (1, 6)]])
 def test_a_peer_finds_what_a_plain_search_finds(peer: Entry, k: int) -> None:
     """Every peer is set up so that it is exact, beside the first of ours."""
     if not peer.installed():
@@ -87,6 +87,7 @@ def test_mistakes_are_counted() -> None:
     assert (running.checked, running.mistakes) == (4, 3)
 
 
+@pytest.mark.long
 def test_wrong_answers_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table says how many answers were wrong."""
     monkeypatch.setattr(

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sketches import sketch
 
 from dedup.cli import main
 from dedup.cli.terminal import Bar
@@ -34,8 +35,8 @@ def call(*args: object) -> Result:
     return CliRunner().invoke(main, ["store", "report", *map(str, args)], prog_name="dedup")
 
 
-def document(key, value, domain="example.com", check=0, links=0, features=100, link_count=0):
-    page = PageFingerprint(value, check, links, features, link_count, RECIPE.id)
+def document(key, value, domain="example.com", sketch_bits=0, features=100, title=0):
+    page = PageFingerprint(value, sketch(sketch_bits), title << 32, features, RECIPE.id)
     return Document(key, page, domain, 1.0)
 
 
@@ -45,10 +46,10 @@ def folder(tmp_path):
     rng = random.Random(1)
     hot = 0x0F0F_0F0F_0F0F_0F0F
     documents = [
-        document("hot 1", hot, links=0, link_count=20),
-        document("hot 2", hot, links=2**21 - 1, link_count=20),
-        document("hot 3", hot, links=2**21 - 1, link_count=3),
-        document("hot 4", hot, check=2**30 - 1, domain="other.org"),
+        document("hot 1", hot, title=1),
+        document("hot 2", hot, sketch_bits=2**4 - 1, title=2),
+        document("hot 3", hot, sketch_bits=2**4 - 1, title=1),
+        document("hot 4", hot, sketch_bits=2**90 - 1, domain="other.org"),
         document("near 1", hot ^ 0b11, features=RECIPE.min_features - 1),
         document("near 2", hot ^ 0b1111100, domain=""),
         document("second 1", 2**63),
@@ -134,7 +135,7 @@ def test_hot_values_are_explained(folder):
     first, second = report.hot
     assert first.keys == ["hot 1", "hot 2", "hot 3"]
     assert first.domains == {"example.com": 3, "other.org": 1}
-    assert (first.short, first.apart, first.new_links, first.alike) == (0, 1, 1, 1)
+    assert (first.short, first.apart, first.other, first.alike) == (0, 1, 1, 1)
     assert (second.alike, second.keys) == (1, ["second 1", "second 2"])
 
 
@@ -144,7 +145,7 @@ def test_dense_places_are_those_with_others_around(folder):
     assert [(p.value, p.documents, p.values) for p in report.dense] == [("0f0f0f0f0f0f0f0f", 6, 3)]
     place = report.dense[0]
     assert place.features == (RECIPE.min_features - 1, 100)
-    assert (place.short, place.apart, place.new_links, place.alike) == (1, 1, 1, 2)
+    assert (place.short, place.apart, place.other, place.alike) == (1, 1, 1, 2)
     assert report.crowded == 8
     narrow = report_store(folder, k=2).dense[0]
     assert (narrow.documents, narrow.values) == (5, 2)
@@ -181,7 +182,7 @@ def test_the_command_prints_tables_and_json(folder):
             assert re.search(rf"^ *{shared} +{63 - shared} +{count} ", shown, re.MULTILINE)
     assert "0f0f0f0f0f0f0f0f: 4 documents, 100 features\n" in shown
     assert "0f0f0f0f0f0f0f0f: 6 documents of 3 values, " in shown
-    assert "  beside the oldest: 1 too far from it, 1 with new links, 1 alike\n" in shown
+    assert "  beside the oldest: 1 too far from it, 1 other pages by title, 1 alike\n" in shown
     assert "\nand 5 more\n" in shown
 
 

@@ -52,13 +52,14 @@ def run(*args: object, **options: object) -> subprocess.CompletedProcess:
 
 def test_the_pages_hold_every_case():
     """What the other tests compare holds every status and reason."""
-    seen = {(row[2], row[3]) for row in judged(PAGES)}
+    seen = {(row[2], row[3]) for row in judged(PAGES, identity=True)}
     assert seen == {
         ("unique", ""),
         ("near_duplicate", ""),
         ("refetch", ""),
         ("exempt", "short"),
-        ("exempt", "new_links"),
+        ("exempt", "unread"),
+        ("exempt", "other_title"),
     }
 
 
@@ -68,19 +69,19 @@ def test_the_pages_hold_every_case():
 @settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_every_verdict_is_that_of_a_plain_slow_judge(tmp_path_factory, data):
-    """Any pages in any order, any distances, scope and guard: the verdicts of a linear scan."""
+    """Any pages in any order, any rule, scope and say of titles: the verdicts of a linear scan."""
     pages = mixed(data.draw(st.integers(1, 60)), data.draw(st.integers(0, 10**6)))
     options = {
-        "guard": data.draw(st.booleans()),
+        "identity": data.draw(st.booleans()),
         "scope": data.draw(st.sampled_from(("global", "site"))),
         "distance": data.draw(st.integers(0, 15)),
-        "min_features": data.draw(st.sampled_from((20, 60))),
+        "min_features": data.draw(st.sampled_from((8, 14, 60))),
+        "similarity": data.draw(st.sampled_from((None, 0.0, 0.6, 0.9, 1.0))),
     }
-    total = data.draw(st.integers(0, 40))
     folder = tmp_path_factory.mktemp("scan")
     file = write_lines(folder / "pages.jsonl", pages)
-    found = scanned(folder, file, total_distance=total, **options)
-    assert found == judged(pages, total=total, **options)
+    found = scanned(folder, file, **options)
+    assert found == judged(pages, **options)
 
 
 @pytest.mark.parametrize("name", ["p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz"])

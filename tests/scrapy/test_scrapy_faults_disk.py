@@ -85,6 +85,7 @@ atexit.register(shutil.copytree, {path!r}, {copy!r})
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_mount(), reason="neither root nor a user namespace: no disk to fill")
 def test_promise_1_nothing_is_lost_on_a_small_disk(tmp_path):
     """A disk of 80 KiB with the store on it, no space left (ENOSPC) soon: pages are kept."""
@@ -127,6 +128,7 @@ def test_promise_1_nothing_is_lost_on_a_read_only_disk(tmp_path, there):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_two_crawls_of_one_store_at_once(tmp_path):
     """The second one goes without, says who holds the store, and names `dedup serve`."""
     second_ended = threading.Event()

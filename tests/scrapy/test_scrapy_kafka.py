@@ -117,6 +117,7 @@ def test_a_crawl_through_kafka_drops_what_an_embedded_one_drops(tmp_path, kafka,
         assert len(outbox) == 0
 
 
+@pytest.mark.long
 def test_two_services_of_one_log_remember_what_either_was_told(tmp_path, kafka, topic):
     """A second service, started on nothing, drops the copy of a page that a spider of the first kept."""
     copies = {"/": hub("/copy"), "/copy": article(2, frame="copy")}
@@ -129,6 +130,7 @@ def test_two_services_of_one_log_remember_what_either_was_told(tmp_path, kafka, 
     assert second.dropped["/copy"]["of"] == first.url + "/c"
 
 
+@pytest.mark.long
 def test_an_item_that_failed_forgets_its_page_through_kafka(tmp_path, kafka, topic):
     """The page of an item that a pipeline failed on is on the log as a tombstone, after its event."""
     setup = """
@@ -209,6 +211,7 @@ def test_promise_6_what_was_accepted_survives_a_kill_of_the_spider(tmp_path, one
         assert left <= documents(log_of(bootstrap, topic))
 
 
+@pytest.mark.long
 def test_a_service_that_does_not_read_the_log_is_said(tmp_path, kafka, topic):
     """DEDUP_KAFKA with a service without --kafka: the events are kept, and the fault is counted."""
     with Serving(tmp_path / "service") as service:

@@ -269,6 +269,7 @@ def test_sitemap_spider(tmp_path):
     assert crawl.stat("near_duplicate") == 1
 
 
+@pytest.mark.long
 def test_http_cache(tmp_path):
     """A second crawl from the HTTP cache parses what the first did: refetches, nothing else gone."""
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}

@@ -208,6 +208,7 @@ def test_a_wrong_token_shows_nothing(browser, service):
     assert page.locator("#facts div").count() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_the_screen(browser, service, width, scheme):
@@ -220,6 +221,7 @@ def test_it_fits_the_screen(browser, service, width, scheme):
     kept(page, f"dashboard-{width}-{scheme}")
 
 
+@pytest.mark.long
 def test_everything_is_reached_by_keyboard(browser, service):
     """Tab goes from the links of the tables to the form and its button."""
     page = opened(browser, service)
@@ -233,6 +235,7 @@ def test_everything_is_reached_by_keyboard(browser, service):
     assert {"what", "where", "within", "Look up", EVIL} <= reached
 
 
+@pytest.mark.long
 def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     """What is in focus is still there, and in focus, after the figures were asked for again."""
     page = opened(browser, service)
@@ -247,6 +250,7 @@ def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     assert page.evaluate("document.activeElement.id") == "found"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_from_what_is_behind_them(browser, service, scheme):
     """Every text has a contrast of 4.5 or more (WCAG 2.2, 1.4.3), every control a name."""
@@ -297,6 +301,7 @@ def report(tmp_path_factory):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_report_fits_the_screen_and_is_read_easily(browser, report, width, scheme):

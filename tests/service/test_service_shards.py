@@ -71,6 +71,7 @@ def inserted(at: redis.Redis, key: str) -> str:
         return str(error)
 
 
+@pytest.mark.long
 def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
     """Whole, then 0-1 and 2, then whole again: no document is lost, and each is at its holder alone."""
     config = log_config(kafka)

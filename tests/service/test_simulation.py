@@ -68,7 +68,7 @@ def test_the_simulation_finds_what_is_wrong(folder, mutation, wrong):
         ("both decide", "wait for each other"),
         ("nobody decides", "is unique, beside"),
         ("accepted pages do not count", "is unique, beside"),
-        ("release early", "is unique, beside"),
+        pytest.param("release early", "is unique, beside", marks=pytest.mark.long),
         ("do not ask the home", "which accepted it"),
         ("take the first answer", "is unique, beside"),
         ("keep the offset", "was acknowledged and is not at"),

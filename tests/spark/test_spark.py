@@ -78,7 +78,7 @@ def rows_of(verdicts):
     return rows
 
 
-@pytest.mark.parametrize("options", [{}, {"scope": "site", "guard": False}, {"distance": 3}])
+@pytest.mark.parametrize("options", [{}, {"scope": "site", "identity": True}, {"distance": 3}])
 def test_verdicts_are_those_of_a_plain_slow_judge(spark, options):
     """Mixed pages, some recrawled, some short: the verdicts of a linear scan."""
     pages = mixed(150, 9)

@@ -6,8 +6,11 @@ from collections.abc import Callable
 import pytest
 from damage import FILES, Harm, counted, heads, outcomes, sampled, small_store, wrong
 from seeds import seed_of
+from sizes import sized
 
-SAMPLES = 150
+pytestmark = pytest.mark.sized
+
+SAMPLES = sized(quick=40, full=150)
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +29,14 @@ def test_any_byte_that_steers_is_refused_or_harmless(folder, tell: Callable[[str
     harms = [
         harm
         for harm in harms
-        if harm.file != FILES[0] or harm.place < 2 * 4096 or chance.random() < 1 / 3
+        if harm.file != FILES[0]
+        or harm.place < 2 * 4096
+        or chance.random() < 1 / sized(quick=20, full=3)
     ]
     found = outcomes(folder, harms)
     tell(f"damaged heads, DAMAGE_SEED={seed}: {counted(found)}")
     assert wrong(harms, found) == [], seed
-    assert counted(found)["refused"] > 100
+    assert counted(found)["refused"] > sized(quick=20, full=100)
 
 
 def test_any_byte_is_refused_or_harmless(folder, tell: Callable[[str], None]):
@@ -44,6 +49,7 @@ def test_any_byte_is_refused_or_harmless(folder, tell: Callable[[str], None]):
     assert wrong(harms, found) == [], seed
 
 
+@pytest.mark.long
 def test_damage_that_changed_an_answer_once_is_refused(folder):
     """The bytes that once brought an older state back, ended the process, or filled the disk.
 

@@ -30,17 +30,26 @@ RUNS = 5
 
 
 class Measure(NamedTuple):
-    """A number, the most that it may be, and what to look at when it is more."""
+    """A number, what it is to reach, and what to look at when it is more.
+
+    held  where the reach is not met yet: the most that the number may be meanwhile. It only goes down.
+    """
 
     name: str
     number: int
     limit: int
     found: tuple[str, ...] = ()
+    held: int = 0
+
+    @property
+    def reached(self) -> bool:
+        """Whether the number is within its reach."""
+        return self.number <= self.limit
 
     @property
     def holds(self) -> bool:
-        """Whether the number is within its limit."""
-        return self.number <= self.limit
+        """Whether the number is no more than it may be."""
+        return self.number <= max(self.limit, self.held)
 
 
 # ------------------------------------------------------------------------------------ the modules
@@ -176,10 +185,10 @@ def _add_on() -> Iterator[Measure]:
     trace = _module("house_trace")
     if trace is not None:
         closure, page = trace.closure(), trace.page_trace()
-        yield Measure("modules that a crawl with the add-on loads", closure.modules, 45)
+        yield Measure("modules that a crawl with the add-on loads", closure.modules, 45, held=55)
         yield Measure("lines of these modules", closure.lines, 7_500)
-        yield Measure("calls of one page, request to insert", page.calls, 100)
-        yield Measure("files of these calls", page.files, 15)
+        yield Measure("calls of one page, request to insert", page.calls, 100, held=125)
+        yield Measure("files of these calls", page.files, 15, held=27)
 
 
 def _size() -> Measure:
@@ -190,7 +199,7 @@ def _size() -> Measure:
         room = name.split(".")[1] if "." in name else "dedup"
         rooms[room] = rooms.get(room, 0) + count
     found = tuple(f"{room}: {count:,}" for room, count in sorted(rooms.items()))
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found)
+    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 27_700)
 
 
 def _module(name: str) -> ModuleType | None:
@@ -227,9 +236,9 @@ def help_seconds() -> float:
 def _print(say: Callable[[str], None] = print) -> bool:
     found = measures()
     for measure in found:
-        end = "" if measure.holds else "  <-- over"
+        end = "" if measure.reached else f"  <-- over (held at {measure.held:,})"
         say(f"{measure.name:<45}{measure.number:>8,}   at most {measure.limit:,}{end}")
-        for line in () if measure.holds else measure.found:
+        for line in () if measure.reached else measure.found:
             say(f"    {line}")
     seconds = help_seconds()
     say(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import oracle
 import pyarrow as pa
 import zstandard
 from pyarrow import parquet
@@ -26,19 +27,21 @@ class Page(NamedTuple):
     html: str
 
 
-def page(url: str, seed: object, changed: int = 0, links: int = 0, words: int = 120) -> Page:
+def page(
+    url: str, seed: object, changed: int = 0, menu: int = 0, words: int = 120, title: str = ""
+) -> Page:
     """A page of so many words; of one seed they are alike but for the changed ones."""
     rng = random.Random(f"{seed}")
     text = rng.sample(WORDS, words)
     text[:changed] = [f"x{url}{i}" for i in range(changed)]
-    anchors = "".join(
-        f'<p>more of it <a href="/l/{url[-6:]}/{i}">n{i}</a></p>' for i in range(links)
-    )
-    return Page(url, f"<html><body><p>{' '.join(text)}</p>{anchors}</body></html>")
+    head = f"<title>{title}</title>" * bool(title)
+    around = f"<nav>{' '.join(f'n{i}' for i in range(menu))}</nav>" * bool(menu)
+    return Page(url, f"<html>{head}<body>{around}<p>{' '.join(text)}</p></body></html>")
 
 
 def mixed(count: int, seed: int = 1) -> list[Page]:
-    """Pages of which about half are near-duplicates of an earlier one; some are recrawled, some short."""
+    """Pages of which about half are near-duplicates of an earlier one; some are recrawled, some short
+    or of few words, some of menus in the main; of a topic not all bear one title."""
     rng = random.Random(seed)
     pages: list[Page] = []
     for i in range(count):
@@ -48,56 +51,86 @@ def mixed(count: int, seed: int = 1) -> list[Page]:
             pages.append(rng.choice(pages))
         elif chance < 0.12:
             pages.append(Page(url, "<p>only four words here"))
+        elif chance < 0.15:
+            pages.append(page(url, "menu", words=30, menu=900))
+        elif chance < 0.25:
+            pages.append(page(url, rng.randrange(2), words=rng.choice((12, 15))))
         else:
-            topic, changed = rng.randrange(count // 3 + 1), rng.randrange(4)
-            pages.append(page(url, topic, changed, links=rng.choice((0, 0, 12))))
+            topic, changed = rng.randrange(count // 3 + 1), rng.choice((0, 0, 1, 2, 3, 5))
+            pages.append(page(url, topic, changed, title=rng.choice(("", "One", "Two"))))
     return pages
 
 
 def judged(
     pages: Iterable[Page],
     *,
-    guard: bool = True,
+    identity: bool = False,
     scope: str = "global",
-    distance: int = 7,
-    total: int = 18,
-    min_features: int = 20,
+    distance: int = 8,
+    similarity: float | None = None,
+    min_features: int = 8,
     accepted: dict[str, Any] | None = None,
 ) -> list[tuple]:
-    """Return (key, value, status, reason, of, distance, check_distance, cluster) for each page."""
+    """Return the columns FIELDS for each page."""
     accepted = {} if accepted is None else accepted
     rows = []
     for url, html in pages:
         key, p, domain = document_key(url), fingerprint(html, url=url), registrable_domain(url)
-        near = sorted(
-            ((p.value ^ o.value).bit_count(), (p.check ^ o.check).bit_count(), k, o)
-            for k, (o, where) in accepted.items()
-            if (p.value ^ o.value).bit_count() <= distance
-            and (p.value ^ o.value).bit_count() + (p.check ^ o.check).bit_count() <= total
-            and o.features >= min_features
-            and (scope == "global" or where == domain != "")
-        )
-        new_links = (
-            p.link_count >= 8
-            and p.features <= 24 * p.link_count
-            and all((p.links ^ o.links).bit_count() > 16 for *_, o in near)
-        )
-        status, reason, of = "unique", "", (None, None, None)
-        if p.features < min_features:
+        near = []
+        for other_key, (o, where) in accepted.items():
+            bits, few = (p.value ^ o.value).bit_count(), min(p.features, o.features)
+            same_site = where == domain if where and domain else None
+            least = 0.75 if same_site is False else 0.875
+            least = least if similarity is None else similarity
+            if few < max(20, min_features):
+                short = same_site and few >= min_features
+                least = max(0.9, similarity or 0) if short else 2
+            alike = oracle.similarity(p.sketch, o.sketch)
+            if bits > distance or alike < least or (scope == "site" and not same_site):
+                continue
+            said = told(p.identity, o.identity) if same_site else "unknown"
+            if said == "other" and (bits, alike) == (0, 1):
+                said = "unknown"
+            near.append((-alike, bits, other_key, said))
+        status, reason, of = "unique", "", (None,) * 4
+        counting = [one for one in near if not (identity and one[3] == "other")]
+        if p.unread:
+            status, reason = "exempt", "unread"
+        elif p.features < min_features:
             status, reason = "exempt", "short"
         elif key in accepted:
             status = "refetch"
-        elif near and guard and new_links:
-            status, reason = "exempt", "new_links"
+        elif counting:
+            alike, bits, other_key, said = min(counting)
+            status, of = "near_duplicate", (other_key, bits, -alike, said)
         elif near:
-            status, of = "near_duplicate", (near[0][2], near[0][0], near[0][1])
-        if status != "near_duplicate" and reason != "short":
+            status, reason = "exempt", "other_title"
+        if status != "near_duplicate" and reason not in ("short", "unread"):
             accepted[key] = p, domain
         rows.append((key, f"{p.value:016x}", status, reason, *of, of[0] or key))
     return rows
 
 
-FIELDS = ("key", "value", "status", "reason", "of", "distance", "check_distance", "cluster")
+def told(a: int, b: int) -> str:
+    """Return what two pages say of themselves, by the hashes of title and canonical URL."""
+    halves = [divmod(identity, 2**32) for identity in (a, b)]
+    both = [(x, y) for x, y in zip(*halves, strict=True) if x and y]  # 0: it says nothing
+    if any(a != b for a, b in both):
+        return "other"
+    return "same" if both else "unknown"
+
+
+FIELDS = (
+    "key",
+    "value",
+    "status",
+    "reason",
+    "of",
+    "distance",
+    "similarity",
+    "identity",
+    "cluster",
+)
 
 
 def verdicts(path: Path) -> list[tuple]:

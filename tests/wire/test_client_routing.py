@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import murmur2
+from sketches import sketch
 
 from dedup.model.errors import ServiceUnavailable
 from dedup.model.events import record_key
+from dedup.model.recipes import NEWEST
 from dedup.model.values import Neighbour, PageFingerprint
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import NoToken, error_of
@@ -145,13 +147,15 @@ def test_all_but_the_home_are_told_that_they_are_not():
 @pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
 def test_who_answered_as_another_is_no_home(spare):
     """A near-duplicate is no verdict if the home failed and the spare was not asked as the home."""
-    page = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
+    page = PageFingerprint(1, sketch(2), 3, 300, NEWEST)
     key = next(key for key in KEYS if partition(key) < 8)
     request = Request((b"X", b"TOKEN", "t"), "news", key, to_all=True, token="t")
     shares = (shard("0-7"), shard("0-15"))
     for number in request.targets(routed(*shares)):
         request.data_for(number, shares[number])
-    request.replies = {1: [b"near_duplicate", None, b"http://example.com/of", 1, 2, None]}
+    request.replies = {
+        1: [b"near_duplicate", None, b"http://example.com/of", 1, b"0.9", None, b"same"]
+    }
     if spare:
         route = Route()
         route.add(1, shares[1])
@@ -159,8 +163,10 @@ def test_who_answered_as_another_is_no_home(spare):
         assert request.home == 1
         assert verdict_of_all(request, page, "example.com") is None
     else:
-        request.replies[0] = [b"unique", b"t", None, None, None, None]
-        assert verdict_of_all(request, page, "example.com").status == "near_duplicate"
+        request.replies[0] = [b"unique", b"t", None, None, None, None, None]
+        verdict = verdict_of_all(request, page, "example.com")
+        assert (verdict.status, verdict.distance) == ("near_duplicate", 1)
+        assert (verdict.similarity, verdict.identity) == (0.9, "same")
 
 
 def test_who_was_not_asked_about_a_page_knows_nothing_of_its_token():
@@ -180,21 +186,21 @@ def test_who_may_hold_a_page():
     assert request.holders() == {0: "t", 4: "t"}
 
 
-def near(key: str, distance: int, check: int = 0) -> Neighbour:
-    return Neighbour(key, distance, check, 0, "")
+def near(key: str, distance: int, similarity: float = 1.0) -> Neighbour:
+    return Neighbour(key, distance, similarity, "unknown", "")
 
 
 def test_neighbours_of_several_are_in_order_and_each_once():
-    """By distance, then check distance, then key; a document at two services is one."""
-    answers = [[near("a", 1), near("c", 2)], [near("a", 1), near("b", 1), near("d", 1, 3)], []]
-    assert [found.key for found in neighbours_of_all(answers)] == ["a", "b", "d", "c"]
+    """By similarity, then distance, then key; a document at two services is one."""
+    answers = [[near("a", 1), near("c", 2)], [near("a", 1), near("b", 1), near("d", 0, 0.9)], []]
+    assert [found.key for found in neighbours_of_all(answers)] == ["a", "b", "c", "d"]
 
 
-def test_of_what_several_say_of_one_key_the_nearest_stands():
-    """Services that differ on a document, as one lags behind: the nearest, whoever answered last."""
-    nearer, farther = near("a", 1, 2), near("a", 1, 5)
-    assert neighbours_of_all([[nearer], [near("b", 0), farther]]) == [near("b", 0), nearer]
-    assert neighbours_of_all([[near("b", 0), farther], [nearer]]) == [near("b", 0), nearer]
+def test_of_what_several_say_of_one_key_the_most_similar_stands():
+    """Services that differ on a document, as one lags behind: the most similar, whoever answered last."""
+    more, less = near("a", 1, 0.95), near("a", 1, 0.9)
+    assert neighbours_of_all([[more], [near("b", 0), less]]) == [near("b", 0), more]
+    assert neighbours_of_all([[near("b", 0), less], [more]]) == [near("b", 0), more]
 
 
 def test_facts_of_several_are_added_up():

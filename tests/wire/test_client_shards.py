@@ -225,6 +225,7 @@ def reserved(service: Serving) -> int:
     return int(sum(map(float, found)))
 
 
+@pytest.mark.long
 def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
     """From one service of all to two shards while pages are in flight: found, inserted, not doubled."""
     config = log_of(kafka)

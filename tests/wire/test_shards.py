@@ -10,12 +10,14 @@ from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import murmur2
+from sketches import sketch
 
 from dedup.model.errors import UsageError
+from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.wire.shards import Share, check_partitions, merged, partition_of
 
-PAGE = PageFingerprint(1, 2, 3, 300, 4, "words-0-3")
+PAGE = PageFingerprint(1, sketch(2), 3, 300, NEWEST)
 
 
 @given(st.binary(max_size=200), st.integers(1, 10_000))
@@ -75,18 +77,19 @@ def test_partitions_beyond_the_topic_are_refused_with_its_count():
 # ------------------------------------------------------------------------------------ one verdict
 
 
-def verdict(status, reason="", of=None, distance=None, token="t"):
-    reserved = status in {"unique", "refetch", "exempt"} and reason != "short"
-    check = None if distance is None else 9 - distance
-    return Verdict(
-        status, reason, "key", of, distance, check, PAGE, token if reserved else None, "example.com"
-    )
+def verdict(status, reason="", of=None, similarity=None, distance=1):
+    reserved = status in {"unique", "refetch", "exempt"} and reason not in {"short", "unread"}
+    near = (None, None, None) if of is None else (distance, similarity, "same")
+    return Verdict(status, reason, "key", of, *near, PAGE, "t" if reserved else None, "example.com")
 
 
 UNIQUE, REFETCH = verdict("unique"), verdict("refetch")
-NEAR, NEARER = verdict("near_duplicate", "", "b", 2), verdict("near_duplicate", "", "c", 1)
-PENDING = verdict("pending", "", "d", 0)
-LINKS, EXPIRED, SHORT = (verdict("exempt", why) for why in ("new_links", "expired", "short"))
+NEAR = verdict("near_duplicate", "", "b", 0.9, distance=0)
+NEARER = verdict("near_duplicate", "", "c", 0.95, distance=2)
+PENDING = verdict("pending", "", "d", 1.0)
+OTHER, EXPIRED, SHORT, UNREAD = (
+    verdict("exempt", why) for why in ("other_title", "expired", "short", "unread")
+)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +103,15 @@ LINKS, EXPIRED, SHORT = (verdict("exempt", why) for why in ("new_links", "expire
         ([UNIQUE, REFETCH, UNIQUE], UNIQUE),  # only the home knows
         ([EXPIRED, NEAR, None], EXPIRED),
         ([SHORT, SHORT, SHORT], SHORT),
+        ([UNREAD, UNREAD, None], UNREAD),
         ([None, NEAR, NEAR], None),  # its home may hold the page itself
         ([UNIQUE, NEAR, None], NEAR),
         ([UNIQUE, UNIQUE, None], None),  # who is silent may know a near-duplicate
         ([UNIQUE, PENDING, None], None),
-        ([UNIQUE, LINKS, UNIQUE], LINKS),
-        ([LINKS, NEAR, UNIQUE], NEAR),
+        ([UNIQUE, OTHER, UNIQUE], OTHER),
+        ([OTHER, NEAR, UNIQUE], NEAR),
         ([NEAR, UNIQUE, UNIQUE], NEAR),
-        ([PENDING, LINKS, UNIQUE], PENDING),
+        ([PENDING, OTHER, UNIQUE], PENDING),
     ],
 )
 def test_answers_come_to_one_verdict(answers, expected):
@@ -117,9 +121,9 @@ def test_answers_come_to_one_verdict(answers, expected):
 
 def test_what_is_to_be_inserted_has_the_token_of_its_home():
     """A verdict that another shard gave is reserved at home all the same."""
-    links = msgspec.structs.replace(LINKS, token="theirs")
-    found = merged({3: links, 5: msgspec.structs.replace(UNIQUE, token="ours")}, 5)
-    assert (found.status, found.reason, found.token) == ("exempt", "new_links", "ours")
+    other = msgspec.structs.replace(OTHER, token="theirs")
+    found = merged({3: other, 5: msgspec.structs.replace(UNIQUE, token="ours")}, 5)
+    assert (found.status, found.reason, found.token) == ("exempt", "other_title", "ours")
 
 
 ANSWERS = {
@@ -129,10 +133,11 @@ ANSWERS = {
     "near": NEAR,
     "nearer": NEARER,
     "pending": PENDING,
-    "pending further": verdict("pending", "", "e", 3),
-    "links": LINKS,
+    "pending further": verdict("pending", "", "e", 1.0, distance=3),
+    "other": OTHER,
     "expired": EXPIRED,
     "short": SHORT,
+    "unread": UNREAD,
 }
 
 
@@ -148,7 +153,7 @@ def test_all_answers_that_there_can_be_come_to_what_is_written(count):
             own, given = names[home], set(names)
             if own == "silent":
                 expected = None
-            elif own in {"refetch", "expired", "short"}:
+            elif own in {"refetch", "expired", "short", "unread"}:
                 expected = own
             elif given & {"near", "nearer"}:
                 expected = "nearer" if "nearer" in given else "near"
@@ -157,7 +162,7 @@ def test_all_answers_that_there_can_be_come_to_what_is_written(count):
             elif given & {"pending", "pending further"}:
                 expected = "pending" if "pending" in given else "pending further"
             else:
-                expected = "links" if "links" in given else "unique"
+                expected = "other" if "other" in given else "unique"
             answers = {i: ANSWERS[name] for i, name in enumerate(names)}
             assert said(merged(answers, home)) == expected, (names, home)
             # the order of the answers says nothing

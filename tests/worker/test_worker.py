@@ -26,6 +26,8 @@ from workers import (
     wrongs,
 )
 
+from dedup.model.recipes import recipe_of
+
 COMMITS = 'dedup_worker_events_total{event="commits"}'
 
 
@@ -48,7 +50,9 @@ def test_pages_pass_through_byte_for_byte(topic, tmp_path):
     done = outcome(topic)
     assert [m.header("dedup.status") for m in done.duplicates] == ["near_duplicate"]
     assert done.duplicates[0].header("dedup.of") == pagestream.url(1)
-    assert int(done.duplicates[0].header("dedup.distance")) <= 7
+    assert int(done.duplicates[0].header("dedup.distance")) <= recipe_of().distance
+    assert float(done.duplicates[0].header("dedup.similarity")) >= recipe_of().similarity
+    assert done.duplicates[0].header("dedup.identity") == "same"
     outputs = {message.value: message for message in (*done.unique, *done.duplicates)}
     assert len(outputs) == 4
     for message in given:
@@ -66,6 +70,23 @@ def test_a_stream_is_told_apart(topic, tmp_path):
     done = outcome(topic)
     assert not wrongs(given, done)
     assert (len(done.unique), len(done.duplicates)) == (40, 160)
+
+
+def test_another_page_by_its_title_is_kept_where_asked(topic, tmp_path):
+    """--identity: alike text under another title goes to the unique topic, and says why."""
+    pages = [("Red", "rope in red"), ("Blue", "rope in blue")]
+    topic.fill(
+        Message(title.encode(), json.dumps(
+            {"url": f"http://a.example/{title}",
+             "html": f"<title>{title}</title><p>{pagestream.story(1)} {text}</p>"}
+        ).encode())
+        for title, text in pages
+    )  # fmt: skip
+    finish(topic, "--path", tmp_path, "--identity")
+    done = outcome(topic)
+    assert {m.header("dedup.status") for m in done.unique} == {"unique", "exempt"}
+    assert "other_title" in {m.header("dedup.reason") for m in done.unique}
+    assert not done.duplicates
 
 
 def test_poison_is_a_dead_letter_and_the_rest_goes_on(topic, tmp_path):

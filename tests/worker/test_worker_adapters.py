@@ -48,7 +48,7 @@ def test_plain_json_is_a_url_and_html():
 
 
 def test_scrapy_cluster_is_keyed_by_the_requested_url():
-    """The key comes from `url`, links and domain from `response_url`; the body is text."""
+    """The key comes from `url`, domain and canonical URL by `response_url`; the body is text."""
     found = READ["scrapy-cluster"](firehose())
     assert found == Page(
         "http://example.com/b?a=1&b=2", "http://www.example.com/b?session=7", "<p>Grüße</p>"

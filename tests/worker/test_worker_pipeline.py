@@ -15,6 +15,7 @@ import pytest
 import dedup
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
+from dedup.model.recipes import recipe_of
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.page_batch import Batch, Reading
 from dedup.worker.page_reader import Reader
@@ -120,8 +121,8 @@ class Worker:
         self.now += seconds
         await asyncio.sleep(0)
 
-    async def settle(self, records: Sequence[Record]) -> Batch:
-        batch = Batch(await self.reader.read(records))
+    async def settle(self, records: Sequence[Record], *, guard: bool = False) -> Batch:
+        batch = Batch(await self.reader.read(records), guard=guard)
         await self.pipeline.settle(batch)
         for name, number in batch.counts.items():
             self.count(name, number)
@@ -164,7 +165,9 @@ def test_one_page_of_each_content_is_unique(tmp_path):
         assert output.key not in uniques
         assert header(output, "dedup.of") in originals
         assert header(output, "dedup.status") == "near_duplicate"
-        assert int(header(output, "dedup.distance")) <= 7
+        assert int(header(output, "dedup.distance")) <= recipe_of().distance
+        assert recipe_of().similarity <= float(header(output, "dedup.similarity")) <= 1
+        assert header(output, "dedup.identity") == "same"
 
 
 def test_records_pass_through_as_they_were(tmp_path):
@@ -219,6 +222,30 @@ def test_what_cannot_be_judged_says_why(tmp_path):
         ("exempt", "short"),
         ("exempt", "data_page"),
     ]
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_another_page_by_its_title_is_kept_where_asked(tmp_path, guard):
+    """Alike texts under two titles: without --identity a near-duplicate that says so, else kept."""
+    pages = [("first", "one"), ("second", "two")]
+    records = [
+        Record("p", 0, i, 1, None, json.dumps(
+            {"url": f"http://a.example/{i}",
+             "html": f"<title>The {title}</title><p>{pagestream.story(1)} {word}</p>"}
+        ).encode())
+        for i, (title, word) in enumerate(pages)
+    ]  # fmt: skip
+    topics = Topics(Chance(0))
+    with working(tmp_path, topics) as worker:
+        asyncio.run(worker.settle(records, guard=guard))
+    first, second = topics.written
+    assert header(first, "dedup.status") == "unique"
+    if guard:
+        assert (header(second, "dedup.status"), second.way) == ("exempt", "unique")
+        assert header(second, "dedup.reason") == "other_title"
+    else:
+        assert (header(second, "dedup.status"), second.way) == ("near_duplicate", "duplicates")
+        assert header(second, "dedup.identity") == "other"
 
 
 def test_a_page_in_flight_elsewhere_is_waited_for_then_kept(tmp_path):

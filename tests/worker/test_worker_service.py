@@ -35,6 +35,7 @@ def contents_of(found) -> Counter:
     return Counter(pagestream.content_of(message.key.decode()) for message in found)
 
 
+@pytest.mark.long
 def test_two_workers_drop_what_one_would(topic, service):
     """Whatever worker meets the copies of a content, one of them is unique, and no page comes twice."""
     given = messages(pagestream.stream(150, 6, seed=1))
@@ -97,6 +98,7 @@ def test_a_service_that_is_killed_is_waited_for(topic, service):
     assert not wrongs(given, outcome(topic))
 
 
+@pytest.mark.long
 def test_it_waits_for_a_service_at_its_start(topic, service):
     """Started before the service it says so and is not ready; then it works."""
     topic.fill(messages([(1, 0)]))
