@@ -31,7 +31,7 @@ from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
-from dedup.scrapy.link_memory import Credit, LinkMemory, links_file
+from dedup.scrapy.kept_pages import KeptPages
 from dedup.scrapy.responses import exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
@@ -65,9 +65,8 @@ class Session:
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
-        self._in_flight: dict[str, tuple[Namespace, Verdict, bytes]] = {}  # with its links
-        self._links: dict[Namespace, LinkMemory] = {}  # if new_links is in force
-        self.credit = Credit()
+        self._in_flight: dict[str, tuple[Namespace, Verdict]] = {}
+        self.kept = KeptPages(config, job_dir(crawler.settings), self.counts)
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._name = config.namespace
@@ -95,7 +94,7 @@ class Session:
         service, at most DEDUP_TIMEOUT_SECONDS each time it is asked.
         """
         verdict = await self._judged(request, response)
-        self.credit.came_back(request, verdict)
+        self.kept.credit.came_back(request, verdict)
         return verdict
 
     async def _judged(self, request: Request, response: Response) -> Verdict | None:
@@ -143,44 +142,9 @@ class Session:
                 verdict = await detector.reserve(
                     page, key, url=url, exempt="in_flight", guard=guard
                 )
-            verdict = await self._on_credit(namespace, request, verdict, reading, url)
+            verdict = await self.kept.look_again(namespace, request, verdict, reading, url)
             self._note(namespace, request, response, verdict, reading)
         return verdict
-
-    async def _on_credit(
-        self,
-        namespace: "Namespace",
-        request: Request,
-        verdict: Verdict,
-        reading: PageReading,
-        url: str,
-    ) -> Verdict:
-        """Keep a near-duplicate that leads on, drop what is like a page whose credit is closed."""
-        if verdict.of is None or verdict.reason == "in_flight":
-            return verdict
-        closed = self.credit.closed(verdict.of)
-        if verdict.reason == "other_title":
-            if not closed:
-                self.credit.kept(verdict.key, verdict.of)
-                return verdict
-            namespace.release(verdict)
-            return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
-        links = self._links.get(namespace)
-        if closed or links is None:
-            return verdict
-        if not links.leads_on(reading.links) and not self.credit.leads_to(request, verdict.of):
-            return verdict
-        self.credit.kept(verdict.key, verdict.of)
-        kept = await namespace.detector.reserve(
-            verdict.page, verdict.key, url=url, exempt="new_links"
-        )
-        return msgspec.structs.replace(
-            kept,
-            of=verdict.of,
-            distance=verdict.distance,
-            similarity=verdict.similarity,
-            identity=verdict.identity,
-        )
 
     def _page(self, reading: PageReading) -> PageFingerprint:
         """Return what is judged of a page; without "unread" in force all of it was read."""
@@ -202,6 +166,7 @@ class Session:
         if namespace is None:
             try:
                 namespace = self._namespaces[name] = self._open(name)
+                self.kept.open(namespace, name)
             except Exception as error:
                 self._failed[name] = kind = kind_of(error)
                 self.counts.add(f"error/{kind}")
@@ -214,37 +179,6 @@ class Session:
         return namespace
 
     def _open(self, name: str) -> "Namespace":
-        namespace = self._open_store(name)
-        if "new_links" in self.config.exempt:
-            self._links[namespace] = self._known_links(name)
-        return namespace
-
-    def _known_links(self, name: str) -> LinkMemory:
-        """Return the links that a crawl with a JOBDIR knew when it was stopped, or none."""
-        links, folder = LinkMemory(), job_dir(self.crawler.settings)
-        if folder is None:
-            return links
-        path = links_file(folder, name)
-        try:
-            if not links.load(path):
-                logger.warning("%s is damaged: the links in it are forgotten", path)
-        except OSError as error:
-            self.counts.fault(error, f"the links in {path} are forgotten")
-        return links
-
-    def _save_links(self) -> None:
-        folder = job_dir(self.crawler.settings)
-        names = {namespace: name for name, namespace in self._namespaces.items()}
-        for namespace, links in self._links.items():
-            if folder is None:
-                break
-            try:
-                links.save(links_file(folder, names[namespace]))
-            except OSError as error:
-                self.counts.fault(error, "the links of this crawl are forgotten when it resumes")
-        self._links.clear()
-
-    def _open_store(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
                 from dedup.scrapy.service_memory import ServiceMemory
@@ -257,7 +191,7 @@ class Session:
         return self._memory.open(name)
 
     def _read(self, recipe: Recipe, response: Response) -> PageReading:
-        links = "new_links" in self.config.exempt
+        links = self.kept.reads_links
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
             return read_page(response.text, url=response.url, recipe=recipe, links=links)
@@ -273,12 +207,10 @@ class Session:
         verdict: Verdict,
         reading: PageReading,
     ) -> None:
-        links = reading.links + reading.address
-        if verdict.token is None:
-            if verdict.status == "exempt" and namespace in self._links:
-                self._links[namespace].learn(links)  # short, unread: no more is heard of it
-        else:
-            self._in_flight[verdict.token] = (namespace, verdict, links)
+        if verdict.token is not None or verdict.status == "exempt":
+            self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
+        if verdict.token is not None:
+            self._in_flight[verdict.token] = (namespace, verdict)
             finalize(request, self._discarded.append, verdict.token).atexit = False
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
@@ -297,14 +229,13 @@ class Session:
 
     def end(self, token: str | None, *, accepted: bool) -> None:
         """Insert, soon, or release the page in flight with this token; later calls do nothing."""
-        namespace, verdict, links = self._in_flight.pop(token or "", (None, None, b""))
-        if namespace is None or verdict is None:
+        namespace, verdict = self._in_flight.pop(token or "", (None, None))
+        if namespace is None or verdict is None or token is None:
             return
+        self.kept.links.ended(token, accepted=accepted)
         if not accepted:
             namespace.release(verdict)
             return
-        if namespace in self._links:
-            self._links[namespace].learn(links)
         parsed = self._parsed.setdefault(namespace, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
@@ -367,7 +298,7 @@ class Session:
         for token in [*self._in_flight]:
             self.end(token, accepted=False)
         self.commit()
-        self._save_links()
+        self.kept.links.close()
         remembered = await self._close_memory()
         self._namespaces.clear()
         self.commit()

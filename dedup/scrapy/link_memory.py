@@ -1,53 +1,22 @@
-"""Which pages lead on: the links that accepted pages had, and for how long new ones count.
+"""Which links the accepted pages of a crawl had: a page that leads to another one leads on, and is kept.
 
-    LinkMemory  per namespace: a page that leads to a link not seen before is kept (new_links)
-    Credit      per crawl: kept pages that bring nothing use up the credit of the page they are like
-
-The rule kept here: forgetting keeps pages. A link that is not remembered any more counts as new; an
-original whose account is lost has its full credit.
-
-A page is kept on credit when only its links (new_links) or its own word (other_title) speak for it.
-Pages kept around one original share its credit: kept pages are remembered too, and the next one may be
-more like them. CREDIT of them in a row that brought nothing close it: pages like these are dropped until
-one brings something. So calendars without end, facets and mazes end, while an album goes on. What a page
-brings is an item, of its own or of a page that it leads to, or a unique page that it leads to. What it
-leads to may come much later, so a page that yields requests counts only when the first of these has come
-back; at most WAITING pages are waited for, and others count at once.
-
-Where a kept page leads is looked at on the same credit, whether or not it leads on itself: the last photo
-of an album links to nothing new.
+The rule kept here: forgetting keeps pages. A link that is not remembered any more counts as new.
 """
 
-from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-
-from scrapy import Request
 
 from dedup.core.files import replace_file
 from dedup.core.hash_set import HashSet
-from dedup.model.values import Verdict
 
-__all__ = ["Credit", "LinkMemory", "is_on_credit", "links_file"]
+__all__ = ["CrawlLinks", "LinkMemory"]
 
 # 10 to 12.5 bytes each, so 125 MB at most; Scrapy's own filter takes ten times as much for as many.
 MOST_LINKS = 10_000_000
 
-CREDIT = 10
-WAITING = 100
-ACCOUNTS = 100_000  # pages that have one, 300 bytes each; the oldest go
-
 _MAGIC = b"dedup links 1\n"
 _DIGEST_BYTES = 16
-
-# In the meta of a request that a page kept on credit yielded: the original, and which page it was.
-_ON_CREDIT = "_dedup_on_credit"
-
-
-def is_on_credit(noted: dict[str, Any]) -> bool:
-    """Whether a page was kept on credit, by what meta["dedup"] says of it."""
-    return noted.get("reason") in {"new_links", "other_title"} and noted.get("of") is not None
 
 
 class LinkMemory:
@@ -85,86 +54,75 @@ class LinkMemory:
         return True
 
 
-class _Account:
-    """What the pages kept around one original came to; they and it share it."""
+class CrawlLinks:
+    """The links of a crawl, by namespace; with a JOBDIR they are there again when it resumes.
 
-    __slots__ = ("barren", "waiting")
+    folder  the JOBDIR, or None
+    fault   is told an error, and what it means
+    """
 
-    def __init__(self) -> None:
-        self.barren = 0  # in a row
-        self.waiting: set[str] = set()  # tokens of pages whose requests have not come back
+    def __init__(self, folder: str | None, fault: Callable[[Exception, str], None]) -> None:
+        """Open nothing yet."""
+        self._folder = None if folder is None else Path(folder) / "dedup-links"
+        self._fault = fault
+        self._memories: dict[object, tuple[str, LinkMemory]] = {}
+        self._in_flight: dict[str, tuple[object, bytes]] = {}  # by token
 
+    def open(self, namespace: object, name: str) -> None:
+        """Remember the links of a namespace from now on. Without this it has none, and none is new."""
+        memory = LinkMemory()
+        if self._folder is not None:
+            path = self._folder / name
+            try:
+                if not memory.load(path):
+                    raise ValueError(f"{path} is damaged")
+            except (OSError, ValueError) as error:
+                self._fault(error, "the links of this crawl until now are forgotten")
+        self._memories[namespace] = name, memory
 
-class Credit:
-    """How long pages are kept on credit, by the key of the page they are most like."""
+    def new(self, namespace: object, links: bytes) -> frozenset[bytes]:
+        """Return those links that no accepted page had."""
+        if namespace not in self._memories:
+            return frozenset()
+        memory = self._memories[namespace][1]
+        if not memory.leads_on(links):
+            return frozenset()
+        return frozenset(link for link in _each(links) if memory.leads_on(link))
 
-    def __init__(self) -> None:
-        """Give every page full credit."""
-        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+    def in_flight(self, namespace: object, links: frozenset[bytes]) -> bool:
+        """Whether all of these stand on pages whose callbacks still run."""
+        missing = set(links)
+        for theirs, held in self._in_flight.values():
+            if theirs is namespace:
+                missing.difference_update(_each(held))
+        return not missing
 
-    def closed(self, original: str) -> bool:
-        """Whether pages like this one have brought nothing for too long."""
-        account = self._accounts.get(original)
-        return account is not None and account.barren >= CREDIT
-
-    def kept(self, key: str, original: str) -> None:
-        """Note that a page was kept around an original, or around one that was kept itself."""
-        account = self._accounts.get(original)
-        if account is None:
-            account = self._accounts[original] = _Account()
-        self._accounts[key] = account
-        while len(self._accounts) > ACCOUNTS:
-            self._accounts.popitem(last=False)
-
-    def ended(self, noted: dict[str, Any], *, paid: bool, followed: bool) -> None:
-        """Note how the callback of a page kept on credit ended: with an item, with requests."""
-        account = self._accounts.get(noted["of"])
-        if account is None:
+    def learn(self, namespace: object, links: bytes, token: str | None) -> None:
+        """Remember the links of a page: at once, or, if it has a token, once it was accepted."""
+        if namespace not in self._memories:
             return
-        if paid:
-            account.barren = 0
-        elif followed and len(account.waiting) < WAITING:
-            account.waiting.add(noted["token"])
+        if token is None:
+            self._memories[namespace][1].learn(links)
         else:
-            account.barren += 1
+            self._in_flight[token] = namespace, links
 
-    # -------------------------------------------------- requests that such pages yielded
+    def ended(self, token: str, *, accepted: bool) -> None:
+        """Note that a page is in flight no longer."""
+        namespace, links = self._in_flight.pop(token, (None, b""))
+        if accepted:
+            self.learn(namespace, links, None)
 
-    @staticmethod
-    def mark(request: Request, noted: dict[str, Any] | None) -> None:
-        """Note in a request which page yielded it, if that was kept on credit; else nothing of it."""
-        if noted is not None:
-            request.meta[_ON_CREDIT] = (noted["of"], noted["token"])
-        elif _ON_CREDIT in request.meta:  # copied from another page's
-            del request.meta[_ON_CREDIT]
-
-    def leads_to(self, request: Request, original: str) -> bool:
-        """Whether a page kept around an original led to this one, which is like that, too."""
-        account, _ = self._of(request)
-        return account is not None and account is self._accounts.get(original)
-
-    def came_back(self, request: Request, verdict: Verdict | None = None) -> None:
-        """Note what became of a request: judged, kept without a verdict, or never sent."""
-        account, token = self._of(request)
-        if account is None:
-            return
-        if verdict is not None and verdict.status == "unique":
-            account.barren = 0
-        elif token in account.waiting:
-            account.barren += 1
-        account.waiting.discard(token)
-
-    def paid_for(self, request: Request) -> None:
-        """Note that the page of a request brought an item."""
-        account, _ = self._of(request)
-        if account is not None:
-            account.barren = 0
-
-    def _of(self, request: Request) -> tuple[_Account | None, str]:
-        original, token = request.meta.get(_ON_CREDIT) or ("", "")
-        return self._accounts.get(original), token
+    def close(self) -> None:
+        """Save the links for the next run of the crawl, and forget them."""
+        for name, memory in self._memories.values():
+            if self._folder is None:
+                break
+            try:
+                memory.save(self._folder / name)
+            except OSError as error:
+                self._fault(error, "the links of this crawl are forgotten when it resumes")
+        self._memories.clear()
 
 
-def links_file(job_folder: str, namespace: str) -> Path:
-    """Return where a crawl with a JOBDIR keeps its links."""
-    return Path(job_folder) / "dedup-links" / namespace
+def _each(links: bytes) -> Iterator[bytes]:
+    return (links[at : at + 8] for at in range(0, len(links), 8))

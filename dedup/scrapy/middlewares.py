@@ -18,7 +18,7 @@ from scrapy.http import Response
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import logger
 from dedup.scrapy.crawl_session import Session
-from dedup.scrapy.link_memory import is_on_credit
+from dedup.scrapy.credit import is_on_credit
 from dedup.scrapy.responses import forget_copied, mark_own, own_urls
 
 __all__ = [
@@ -174,7 +174,7 @@ class SpiderMiddleware(CallbackMiddleware):
 
     def request_dropped(self, request: Request) -> None:
         """Note a request that Scrapy filtered: it leads nowhere (Scrapy's signal)."""
-        self.session.credit.came_back(request)
+        self.session.kept.credit.came_back(request)
 
     def spider_idle(self) -> None:
         """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
@@ -222,7 +222,7 @@ class _Output:
 
     def passes(self, yielded: Any) -> bool:
         """Whether what a callback yielded goes on to the engine."""
-        credit = self._session.credit
+        credit = self._session.kept.credit
         if not isinstance(yielded, Request):
             if yielded is not None and not self._paid:
                 self._paid = True
@@ -238,5 +238,7 @@ class _Output:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         accepted = kind is None and not self._asked_again
         if self._on_credit is not None and accepted:
-            self._session.credit.ended(self._on_credit, paid=self._paid, followed=self._followed)
+            self._session.kept.credit.ended(
+                self._on_credit, paid=self._paid, followed=self._followed
+            )
         self._session.end(self._token, accepted=accepted)
