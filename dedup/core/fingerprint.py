@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dedup.core.encodings import as_utf8, guessed_utf8
-from dedup.core.integers import number
+from dedup.core.integers import little_endian, number
 from dedup.core.native import check, ffi, lib
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of
@@ -37,6 +37,10 @@ class PageReading(NamedTuple):
 
     text_bytes counts the bytes of visible words, boilerplate included; data_bytes those of inline
     JSON; words the visible words, and words_read those of them that are behind the fingerprint.
+    links, if asked for, are the distinct hashes of where its main content and its pagination lead, 8
+    bytes for each, little-endian: without session and tracking parameters, and none to the page itself
+    (native/src/reader/links.c); address is the hash that such a link would have. They are no part of
+    the fingerprint.
     """
 
     fingerprint: PageFingerprint
@@ -44,6 +48,8 @@ class PageReading(NamedTuple):
     data_bytes: int
     words: int
     words_read: int
+    links: bytes = b""
+    address: bytes = b""
 
 
 class Block(NamedTuple):
@@ -81,16 +87,21 @@ def read_page(
     encoding: str | None = None,
     url: str | None = None,
     recipe: Recipe | str | None = None,
+    links: bool = False,
 ) -> PageReading:
-    """Do what fingerprint() does, and also tell how much text and inline JSON the page held."""
+    """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
+
+    links says whether to gather where it leads, too.
+    """
     known = keyed_recipe(recipe)
     reader = _readers.take()
     try:
-        page = _read(reader, html, encoding, url, known)
+        page = _read(reader, html, encoding, url, known, links)
+        targets = _targets(reader) if links else _NO_TARGETS
     finally:
         _readers.give_back(reader)
     return PageReading(
-        _page(page, known), page.text_bytes, page.data_bytes, page.words, page.words_read
+        _page(page, known), page.text_bytes, page.data_bytes, page.words, page.words_read, *targets
     )
 
 
@@ -222,26 +233,46 @@ def keyed_recipe(recipe: Recipe | str | None) -> Recipe:
 
 
 def _read(
-    reader: Any, html: bytes | str, encoding: str | None, url: str | None, recipe: Recipe
+    reader: Any,
+    html: bytes | str,
+    encoding: str | None,
+    url: str | None,
+    recipe: Recipe,
+    links: bool = False,
 ) -> Any:
     """Read a page in whatever encoding; twice, where nothing says which and it is not UTF-8."""
     data, settled = as_utf8(html, encoding)
-    page = _read_html(reader, data, url, recipe)
+    page = _read_html(reader, data, url, recipe, links)
     if settled or page.invalid_bytes == 0:
         return page
     guess = guessed_utf8(data)
-    return page if guess is data else _read_html(reader, guess, url, recipe)
+    return page if guess is data else _read_html(reader, guess, url, recipe, links)
 
 
-def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe) -> Any:
+def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe, links: bool) -> Any:
     directory = folder_of(url).encode("utf-8", "surrogatepass") if url else b""
     page = ffi.new("ndd_page *")
+    if links:
+        address = (url or "").encode("utf-8", "surrogatepass")
+        native_address = ffi.from_buffer(address)  # stays until the page was read
+        lib.ndd_reader_keep_links(reader, native_address, len(address))
     status = lib.ndd_read_html(
         reader, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
     )
     if status != lib.NDD_OK:
         check(status, f"a page of {len(data)} bytes")
     return page
+
+
+def _targets(reader: Any) -> tuple[bytes, bytes]:
+    """Return where the reader's last page leads, and what leads to it: PageReading's last two."""
+    targets, n, own = ffi.new("uint64_t const **"), ffi.new("size_t *"), ffi.new("uint64_t *")
+    lib.ndd_reader_links(reader, targets, n, own)
+    links = little_endian(bytes(ffi.buffer(targets[0], 8 * n[0]))) if n[0] else b""
+    return links, own[0].to_bytes(8, "little")
+
+
+_NO_TARGETS = b"", b""
 
 
 def _page(page: Any, recipe: Recipe) -> PageFingerprint:

@@ -4,11 +4,13 @@ The rule kept here: nothing is rounded or wrapped, and a bool is no number. nump
 taken, and numpy is not imported: a page becomes a fingerprint without it.
 """
 
+import sys
+from array import array
 from typing import SupportsIndex
 
 from dedup.model.errors import UsageError
 
-__all__ = ["MAX_DISTANCE", "max_distance", "number"]
+__all__ = ["MAX_DISTANCE", "little_endian", "max_distance", "number"]
 
 MAX_DISTANCE = 15  # the greatest k that tables and searches take, in bits
 
@@ -26,6 +28,15 @@ def number(given: SupportsIndex, name: str) -> int:
             if 0 <= integer < 1 << 64:
                 return integer
     raise UsageError(f"{name} is {given!r}; it must be an int in 0 .. 2**64 - 1")
+
+
+def little_endian(numbers: bytes) -> bytes:
+    """Return 64-bit numbers of this machine as little-endian bytes, or the other way round."""
+    if sys.byteorder == "little":
+        return numbers
+    swapped = array("Q", numbers)
+    swapped.byteswap()
+    return swapped.tobytes()
 
 
 def max_distance(k: SupportsIndex) -> int:

@@ -40,6 +40,7 @@ from dedup.model.values import (
     Status,
     Verdict,
     kept_verdict,
+    matched_verdict,
 )
 from dedup.store import Applied, give_up, give_up_more
 
@@ -168,10 +169,12 @@ class EmbeddedDetector(Detector):
             inserted, in_flight = self._matches(page, domain, key, now, home)
             if not inserted and not in_flight:
                 return self._accept("unique", "", key, page, domain, now, token, home)
+            like = inserted[0] if inserted else None
             if guard:
                 inserted, in_flight = not_other(inserted), not_other(in_flight)
             if not inserted and not in_flight:
-                return self._accept("exempt", "other_title", key, page, domain, now, token, home)
+                kept = self._accept("exempt", "other_title", key, page, domain, now, token, home)
+                return kept if like is None else matched_verdict(kept, like)
         status: Status = "near_duplicate" if inserted else "pending"
         of = (inserted or in_flight)[0]
         return Verdict(

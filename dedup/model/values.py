@@ -20,6 +20,7 @@ __all__ = [
     "hex_fingerprint",
     "identity_of",
     "kept_verdict",
+    "matched_verdict",
 ]
 
 SKETCH_BYTES = 33
@@ -99,7 +100,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
                     near-duplicate is in flight: ask again), or exempt
     reason          why the page is exempt, else ""
     key             the page's document key
-    of              key of the most similar near-duplicate (near_duplicate, pending), else None
+    of              key of the most similar near-duplicate (near_duplicate, pending; and exempt, other_title,
+                    if one is inserted), else None
     distance        its Hamming distance of value in bits, else None
     similarity      the estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1, else None
     identity        "same" or "other": what the two pages say of themselves by title and canonical URL;
@@ -125,6 +127,13 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 def kept_verdict(reason: str, page: PageFingerprint, key: str, domain: str) -> Verdict:
     """Return the verdict on a page that is exempt and holds no reservation."""
     return Verdict("exempt", reason, key, None, None, None, None, page, None, domain)
+
+
+def matched_verdict(verdict: Verdict, of: Neighbour) -> Verdict:
+    """Return a verdict that also says which accepted page is like this one."""
+    return msgspec.structs.replace(
+        verdict, of=of.key, distance=of.distance, similarity=of.similarity, identity=of.identity
+    )
 
 
 def identity_of(a: int, b: int) -> Identity:

@@ -53,6 +53,7 @@ _REASONS = {
     "short": "too few distinct words to be judged",
     "too_large": "larger than DEDUP_MAX_BYTES",
     "data_page": "made of inline data",
+    "new_links": "alike text, but a link that no page had before",
     "other_title": "alike text, but another page by its title or canonical URL",
     "unread": "too little of the page was read",
     "no_callback": "robots.txt, media, the shell",

@@ -20,6 +20,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
+from scrapy.utils.job import job_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.core.backoff import Backoff
@@ -30,6 +31,7 @@ from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
+from dedup.scrapy.kept_pages import KeptPages
 from dedup.scrapy.responses import exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
@@ -64,6 +66,7 @@ class Session:
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
         self._in_flight: dict[str, tuple[Namespace, Verdict]] = {}
+        self.kept = KeptPages(config, job_dir(crawler.settings), self.counts)
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._name = config.namespace
@@ -90,6 +93,11 @@ class Session:
         Waits for a near-duplicate that is in flight, at most DEDUP_WAIT_SECONDS, and for a table
         service, at most DEDUP_TIMEOUT_SECONDS each time it is asked.
         """
+        verdict = await self._judged(request, response)
+        self.kept.credit.came_back(request, verdict)
+        return verdict
+
+    async def _judged(self, request: Request, response: Response) -> Verdict | None:
         if self._discarded:
             self.release_discarded()
         meter, counts = self.counts.meter, self.counts
@@ -114,9 +122,9 @@ class Session:
             exempt = "start" if is_start(request) and "start" in self.config.exempt else None
             verdict = await detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
             if verdict.of is None:  # as for most pages
-                self._note(namespace, request, response, verdict)
+                self._note(namespace, request, response, verdict, reading)
                 return verdict
-        if _waits_for_insert(verdict.of):
+        if verdict.token is None and _waits_for_insert(verdict.of):
             self._commit_all()  # the original's stored text is about to be replaced
             with meter:
                 verdict = await detector.reserve(page, key, url=url, guard=guard)
@@ -134,7 +142,8 @@ class Session:
                 verdict = await detector.reserve(
                     page, key, url=url, exempt="in_flight", guard=guard
                 )
-            self._note(namespace, request, response, verdict)
+            verdict = await self.kept.look_again(namespace, request, verdict, reading, url)
+            self._note(namespace, request, response, verdict, reading)
         return verdict
 
     def _page(self, reading: PageReading) -> PageFingerprint:
@@ -157,6 +166,7 @@ class Session:
         if namespace is None:
             try:
                 namespace = self._namespaces[name] = self._open(name)
+                self.kept.open(namespace, name)
             except Exception as error:
                 self._failed[name] = kind = kind_of(error)
                 self.counts.add(f"error/{kind}")
@@ -181,14 +191,24 @@ class Session:
         return self._memory.open(name)
 
     def _read(self, recipe: Recipe, response: Response) -> PageReading:
+        links = self.kept.reads_links
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=response.url, recipe=recipe)
-        return read_page(response.body, encoding="utf-8", url=response.url, recipe=recipe)
+            return read_page(response.text, url=response.url, recipe=recipe, links=links)
+        return read_page(
+            response.body, encoding="utf-8", url=response.url, recipe=recipe, links=links
+        )
 
     def _note(
-        self, namespace: "Namespace", request: Request, response: Response, verdict: Verdict
+        self,
+        namespace: "Namespace",
+        request: Request,
+        response: Response,
+        verdict: Verdict,
+        reading: PageReading,
     ) -> None:
+        if verdict.token is not None or verdict.status == "exempt":
+            self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
         if verdict.token is not None:
             self._in_flight[verdict.token] = (namespace, verdict)
             finalize(request, self._discarded.append, verdict.token).atexit = False
@@ -210,8 +230,9 @@ class Session:
     def end(self, token: str | None, *, accepted: bool) -> None:
         """Insert, soon, or release the page in flight with this token; later calls do nothing."""
         namespace, verdict = self._in_flight.pop(token or "", (None, None))
-        if namespace is None or verdict is None:
+        if namespace is None or verdict is None or token is None:
             return
+        self.kept.links.ended(token, accepted=accepted)
         if not accepted:
             namespace.release(verdict)
             return
@@ -277,6 +298,7 @@ class Session:
         for token in [*self._in_flight]:
             self.end(token, accepted=False)
         self.commit()
+        self.kept.links.close()
         remembered = await self._close_memory()
         self._namespaces.clear()
         self.commit()

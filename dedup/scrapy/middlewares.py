@@ -18,6 +18,7 @@ from scrapy.http import Response
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import logger
 from dedup.scrapy.crawl_session import Session
+from dedup.scrapy.credit import is_on_credit
 from dedup.scrapy.responses import forget_copied, mark_own, own_urls
 
 __all__ = [
@@ -134,6 +135,7 @@ class SpiderMiddleware(CallbackMiddleware):
         """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
         crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        crawler.signals.connect(middleware.request_dropped, signal=signals.request_dropped)
         crawler.signals.connect(middleware.spider_idle, signal=signals.spider_idle)
         crawler.signals.connect(middleware.spider_closed, signal=signals.spider_closed)
         return middleware
@@ -148,7 +150,7 @@ class SpiderMiddleware(CallbackMiddleware):
         journal = self.session.journal
         with _Output(self.session, response) as output:
             for yielded in result if journal is None else journal.timed(result):
-                if not isinstance(yielded, Request) or output.passes(yielded):
+                if output.passes(yielded):
                     yield yielded
 
     async def process_spider_output_async(
@@ -161,7 +163,7 @@ class SpiderMiddleware(CallbackMiddleware):
         journal = self.session.journal
         with _Output(self.session, response) as output:
             async for yielded in result if journal is None else journal.timed_async(result):
-                if not isinstance(yielded, Request) or output.passes(yielded):
+                if output.passes(yielded):
                     yield yielded
 
     def item_error(self, response: Response | None) -> None:
@@ -169,6 +171,10 @@ class SpiderMiddleware(CallbackMiddleware):
         request = getattr(response, "request", None)
         if request is not None:
             self.session.forget(request)
+
+    def request_dropped(self, request: Request) -> None:
+        """Note a request that Scrapy filtered: it leads nowhere (Scrapy's signal)."""
+        self.session.kept.credit.came_back(request)
 
     def spider_idle(self) -> None:
         """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
@@ -199,8 +205,10 @@ class _Output:
             and noted.get("status") == "near_duplicate"
             and "explored" not in noted
         )
+        self._request = response.request
+        self._on_credit = noted if is_on_credit(noted) else None
         self._own: frozenset[str] = frozenset()
-        self._asked_again = False
+        self._asked_again = self._paid = self._followed = False
         if self._token is None or response.request is None:
             return
         try:
@@ -212,11 +220,25 @@ class _Output:
     def __enter__(self) -> Self:
         return self
 
-    def passes(self, yielded: Request) -> bool:
-        """Whether a request goes on to the engine."""
+    def passes(self, yielded: Any) -> bool:
+        """Whether what a callback yielded goes on to the engine."""
+        credit = self._session.kept.credit
+        if not isinstance(yielded, Request):
+            if yielded is not None and not self._paid:
+                self._paid = True
+                if self._request is not None:
+                    credit.paid_for(self._request)
+            return True
+        self._followed = True
+        credit.mark(yielded, self._on_credit)
         if yielded.dont_filter and yielded.url in self._own:
             self._asked_again = True  # a retry; a mere link to itself is filtered by Scrapy
         return not self._follows_nothing
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._session.end(self._token, accepted=kind is None and not self._asked_again)
+        accepted = kind is None and not self._asked_again
+        if self._on_credit is not None and accepted:
+            self._session.kept.credit.ended(
+                self._on_credit, paid=self._paid, followed=self._followed
+            )
+        self._session.end(self._token, accepted=accepted)

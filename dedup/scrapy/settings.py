@@ -38,6 +38,7 @@ EXEMPTIONS = (
     "short",
     "too_large",
     "data_page",
+    "new_links",
     "other_title",
     "unread",
     "no_callback",

@@ -123,7 +123,8 @@ def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     if waiting:
         return min(waiting, key=_rank)
     other_title = [answer for answer in given if answer.reason == "other_title"]
-    chosen = other_title[0] if other_title else first
+    matched = [answer for answer in other_title if answer.of is not None]
+    chosen = min(matched, key=_rank) if matched else other_title[0] if other_title else first
     return msgspec.structs.replace(chosen, token=first.token)
 
 

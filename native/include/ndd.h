@@ -145,6 +145,37 @@ void ndd_reader_keep_words(ndd_reader *reader, int on);
  * reader's and holds until its next page. */
 ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n);
 
+/* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
+ * page's URL, n bytes that must stay until the page was read. Plain text has no links. */
+void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
+
+/* The distinct hashes of the targets of the last page's links, in their order, none if they were not asked
+ * for: those of its main content and of its pagination, without session and tracking parameters, and none to
+ * the page itself (native/src/reader/links.c). *own is the hash that such a link would have, 0 without an
+ * address. The memory is the reader's and holds until its next page. */
+void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n, uint64_t *own);
+
+/* ---------------------------------------------------------------------------------- hash set */
+
+/* A set of 64-bit hashes, of links say, that holds at most `most` of them (2 to 2^32; 10 to 12.5 bytes each)
+ * and forgets the oldest: one is remembered at least until most / 2 others have come. 0 counts as 1. One
+ * thread at a time may be in a set. */
+typedef struct ndd_hash_set ndd_hash_set;
+
+ndd_status ndd_hash_set_open(uint64_t most, ndd_hash_set **set);
+void ndd_hash_set_close(ndd_hash_set *set);
+
+/* How many of n hashes the set does not hold. */
+uint64_t ndd_hash_set_missing(const ndd_hash_set *set, const uint64_t *hashes, size_t n);
+
+/* Adds n hashes, or makes them young again. On NDD_NO_MEMORY the first of them may have been added. */
+ndd_status ndd_hash_set_add(ndd_hash_set *set, const uint64_t *hashes, size_t n);
+
+/* All its hashes, the older ones first; *listed is how many they are (one that is young again counts
+ * twice), *bytes the memory held. */
+void ndd_hash_set_stats(const ndd_hash_set *set, uint64_t *listed, uint64_t *bytes);
+void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
+
 /* ------------------------------------------------------------------------------------- table */
 
 /*

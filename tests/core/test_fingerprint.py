@@ -882,9 +882,7 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     large = b"<article><p>" + b"word <a href=/y>" * 300_000
     after = [read_page(page) for page in (large, small, b"", small)]
     assert after[1] == after[3] == before
-    assert after[2] == PageReading(
-        PageFingerprint(0, bytes(33), 0, 0, "words-0-4"), 0, 0, 0, 0
-    )
+    assert after[2] == PageReading(PageFingerprint(0, bytes(33), 0, 0, "words-0-4"), 0, 0, 0, 0)
 
 
 def test_an_empty_page_has_no_words() -> None:

@@ -106,4 +106,5 @@ void blocks_weigh(struct ndd_reader *reader) {
     leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);
+    links_settle(reader, needed);
 }

@@ -21,6 +21,7 @@ static uint64_t text_of(const struct ndd_reader *reader, uint32_t hidden) {
 
 static void show_all(struct ndd_reader *reader) {
     for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].context &= ~(uint32_t)IN_HIDDEN;
+    reader->open |= IN_HIDDEN;
 }
 
 static void leave_out(struct ndd_reader *reader) {

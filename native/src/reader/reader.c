@@ -31,9 +31,15 @@ void ndd_reader_keep_words(ndd_reader *reader, int on) {
 static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t n, ndd_key key,
                         const ndd_page *page) {
     if (reader == NULL || page == NULL || (bytes == NULL && n > 0)) return NDD_BAD_ARGUMENT;
-    if (n > PAGE_MOST) return NDD_TOO_LARGE;
+    if (n > PAGE_MOST) {
+        reader->address = NULL; /* which was for this page only */
+        return NDD_TOO_LARGE;
+    }
     scratch_trim(reader);
     reader->tokens.n = reader->blocks.n = 0;
+    reader->links.n = reader->targets.n = 0;
+    reader->open = 0;
+    reader->own_target = 0;
     reader->words_kept.n = reader->words_shown.n = 0;
     reader->key = key;
     reader->status = NDD_OK;
@@ -56,7 +62,9 @@ static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
         blocks_weigh(reader);
         features_sum(reader, &made);
     }
+    reader->address = NULL;
     if (reader->status == NDD_OK) *page = made;
+    else reader->targets.n = 0;
     return reader->status;
 }
 

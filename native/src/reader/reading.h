@@ -6,6 +6,7 @@
  *     words.c   text -> tokens, gathered into blocks
  *     identity.c  title and canonical URL -> what the page says it is
  *     target.c  a URL -> the bytes that stand for it
+ *     links.c   where the page leads, when that is asked for
  *     hidden.c  whether what is hidden counts
  *     wrappers.c  which hints do not count, for most of the text is inside
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
@@ -35,7 +36,8 @@ enum {
     IN_COMMENTS = 1 << 7,
     IN_COMMENTS_INSIDE = 1 << 8, /* comments within comments */
     IN_HIDDEN = 1 << 9,   /* until a script or a click shows it (hidden.c) */
-    IN_NOTICE = 1 << 10   /* of a block: the sign of a copyright stands in it */
+    IN_NOTICE = 1 << 10,  /* of a block: the sign of a copyright stands in it */
+    IN_PAGING = 1 << 11   /* of a link: to the next page of a list, or one of its pages by number */
 };
 
 /* The text between two block-level tags. */
@@ -50,6 +52,13 @@ struct block {
     uint64_t first_byte; /* of text, as text_bytes counts */
 };
 
+/* A link, while the page is there. */
+struct link {
+    const uint8_t *href;
+    uint32_t length;
+    uint32_t context;
+};
+
 #define LIST(type) struct { type *at; size_t n, room; }
 
 struct ndd_reader {
@@ -61,9 +70,15 @@ struct ndd_reader {
     LIST(uint32_t) set_weights; /* scratch of features.c */
     LIST(uint32_t) slots;       /* scratch of features.c */
     LIST(uint64_t) waits;       /* scratch of features.c */
+    LIST(struct link) links;
+    LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
+    uint32_t open;      /* marks of contexts that do not count on this page (hidden.c, wrappers.c) */
+    const uint8_t *address; /* the page's URL, if its links are asked for */
+    size_t address_length;
+    uint64_t own_target;    /* the hash of a link to it */
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
     uint32_t canonical;
@@ -107,6 +122,12 @@ void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
 /* target.c: the hash of what a URL leads to; 0 for nothing. */
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
+
+/* links.c: notes a link; whether the text behind one is a number; which links count, with the context that
+ * the content needs (blocks.c). */
+void links_add(struct ndd_reader *reader, const uint8_t *href, size_t n, uint32_t context);
+int links_is_number(const uint8_t *text, const uint8_t *end);
+void links_settle(struct ndd_reader *reader, uint32_t needed);
 
 /* identity.c: the hash of a title's text, and of a declared canonical URL; 0 for none. */
 uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, size_t n);

@@ -120,7 +120,10 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    struct attributes attributes = {0, 0, 0, 0, 0, 0, 0, NULL, 0};
+    struct attributes attributes = {0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0};
+    /* outside the content only the links of a pagination count */
+    int outside = reader->address != NULL && (flags & TAG_LINK) && !(reader->context & IN_MAIN && in_content(reader->context));
+    attributes.next_class = outside;
     const uint8_t *after = p + 1;
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
@@ -147,10 +150,18 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         !(reader->context & IN_SKIPPED)) {
         reader->canonical = identity_canonical(reader, attributes.href, attributes.href_length);
     }
+    if (flags & TAG_REL && reader->address != NULL && attributes.next && attributes.href != NULL &&
+        !(reader->context & IN_SKIPPED)) {
+        links_add(reader, attributes.href, attributes.href_length, IN_PAGING);
+    }
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     uint32_t context = context_of(scan, flags, &attributes);
+    if (flags & TAG_LINK && reader->address != NULL && attributes.href != NULL && !(context & IN_SKIPPED)) {
+        int paging = attributes.next || (outside && links_is_number(after, scan->end));
+        links_add(reader, attributes.href, attributes.href_length, paging ? context | IN_PAGING : context);
+    }
     if (scan->depth == STACK_DEPTH) {
         scan->too_deep++;
         return after;

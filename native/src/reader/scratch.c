@@ -29,6 +29,8 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->set_weights.room * sizeof *reader->set_weights.at +
            reader->slots.room * sizeof *reader->slots.at +
            reader->waits.room * sizeof *reader->waits.at +
+           reader->links.room * sizeof *reader->links.at +
+           reader->targets.room * sizeof *reader->targets.at +
            reader->words_kept.room + reader->words_shown.room;
 }
 
@@ -41,6 +43,8 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->set_weights);
     DROP(reader->slots);
     DROP(reader->waits);
+    DROP(reader->links);
+    DROP(reader->targets);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
 }

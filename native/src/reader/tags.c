@@ -87,6 +87,7 @@ static int has_comment_word(const uint8_t *value, size_t n, const uint8_t *end) 
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "complementary",
                                             "search", "form", "menu", "menubar", "toolbar",
                                             "dialog", "alertdialog", "button", NULL};
+static const char *const next_words[] = {"next", NULL};
 static const char *const main_roles[] = {"main", "article", NULL};
 
 /* A declaration "property: value" anywhere in a style, white space aside. */
@@ -127,7 +128,9 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
         if (!found->comments && equals(name, n, "id") && has_comment_word(value, length, end)) found->comments = 1;
         break;
     case 3:
-        if (equals(name, n, "rel") && has_token(value, length, "canonical")) found->canonical = 1;
+        if (!equals(name, n, "rel")) break;
+        if (has_token(value, length, "canonical")) found->canonical = 1;
+        if (has_token(value, length, "next")) found->next = 1;
         break;
     case 4:
         switch (small4(name)) {
@@ -151,6 +154,7 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
     case 5:
         if (small4(name) == NAME4('c', 'l', 'a', 's') && (name[4] | 0x20) == 's') {
             if (!found->comments && has_comment_word(value, length, end)) found->comments = 1;
+            if (found->next_class && has_word(value, length, next_words)) found->next = 1;
         } else if (small4(name) == NAME4('s', 't', 'y', 'l') && (name[4] | 0x20) == 'e') {
             if (style_hides(value, length)) found->hidden = 1;
         }

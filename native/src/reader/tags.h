@@ -31,6 +31,8 @@ static inline uint32_t tag_flags(uint64_t name) {
 /* What the attributes of a start tag said. */
 struct attributes {
     int canonical; /* rel has the word canonical (for link) */
+    int next;      /* rel has the word next, or the class has it and next_class is 1 */
+    int next_class;
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
     int dropped;   /* a role of navigation */
     int comments;  /* a class or id word of comments */
@@ -41,8 +43,8 @@ struct attributes {
     size_t href_length;
 };
 
-/* Reads attributes from just behind a tag's name to behind its '>'. *found is all 0 before, or
- * already comments: then no word of comments is looked for. What is not wanted is passed over, all but
+/* Reads attributes from just behind a tag's name to behind its '>'. *found is all 0 before, but
+ * for next_class, and perhaps comments: then no word of comments is looked for. What is not wanted is passed over, all but
  * closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
 const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);

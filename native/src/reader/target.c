@@ -3,14 +3,14 @@
  * changes from visit to visit. Host, fragment, session and tracking parameters go; a relative one is
  * completed with the page's own folder.
  */
+#include "reader/target.h"
+
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/chunk.h"
 #include "reader/characters.h"
 #include "reader/reading.h"
-
-#define TARGET_BYTES 2048 /* what is longer counts by its beginning */
 
 /* A name that ends with '*' stands for all that begin with it. Sessions, then campaigns. */
 static const char *const volatile_parameters[] = {
@@ -19,7 +19,7 @@ static const char *const volatile_parameters[] = {
     "utm_*", "gclid", "gclsrc", "dclid", "fbclid", "msclkid", "yclid", "twclid", "igshid",
     "mc_cid", "mc_eid", "_ga", "_gl", NULL};
 
-static int is_volatile(const uint8_t *parameter, size_t n) {
+int target_is_volatile(const uint8_t *parameter, size_t n) {
     size_t name = 0;
     while (name < n && parameter[name] != '=') name++;
     for (const char *const *word = volatile_parameters; *word != NULL; word++) {
@@ -81,7 +81,7 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
         size_t start = i++;
         if (target[start] == ';') {
             while (i < n && target[i] != '?' && target[i] != '/' && target[i] != ';') i++;
-            if (is_volatile(target + start + 1, i - start - 1)) continue;
+            if (target_is_volatile(target + start + 1, i - start - 1)) continue;
         } else {
             while (i < n && target[i] != '?' && target[i] != ';') i++;
         }
@@ -92,7 +92,7 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
     while (i < n) {
         size_t start = ++i; /* past '?' or '&' */
         while (i < n && target[i] != '&') i++;
-        if (i == start || is_volatile(target + start, i - start)) continue;
+        if (i == start || target_is_volatile(target + start, i - start)) continue;
         to[length++] = joint;
         joint = '&';
         memcpy(to + length, target + start, i - start);
@@ -101,33 +101,48 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
     return length;
 }
 
-int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
-    uint8_t whole[TARGET_BYTES], kept[TARGET_BYTES], joined[TARGET_BYTES];
-    const uint8_t *target = href;
+int target_split(const uint8_t *href, size_t n, struct target *target) {
+    const uint8_t *at = href;
     size_t length = n;
     if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
         const uint8_t *fragment = find_near(href, href + n, '#');
         if (fragment != NULL) length = (size_t)(fragment - href);
     } else {
-        target = whole;
-        length = plain(href, n, whole);
+        at = target->decoded;
+        length = plain(href, n, target->decoded);
     }
     if (length == 0) return 0;
-    size_t skip = scheme(target, length);
-    if (skip > 0 && !is_http(target, skip)) return 0;
-    target += skip;
+    size_t skip = scheme(at, length);
+    if (skip > 0 && !is_http(at, skip)) return 0;
+    target->absolute = skip > 0;
+    target->host = at += skip;
+    target->host_length = 0;
     length -= skip;
-    if (length >= 2 && target[0] == '/' && target[1] == '/') {
+    if (length >= 2 && at[0] == '/' && at[1] == '/') {
         skip = 2;
-        while (skip < length && target[skip] != '/' && target[skip] != '?') skip++;
-        target += skip;
+        while (skip < length && at[skip] != '/' && at[skip] != '?') skip++;
+        target->absolute = 1;
+        target->host = at + 2;
+        target->host_length = skip - 2;
+        at += skip;
         length -= skip;
     }
+    target->rest = at;
+    target->length = length;
+    return 1;
+}
+
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+    uint8_t kept[TARGET_BYTES], joined[TARGET_BYTES];
+    struct target parts;
+    if (!target_split(href, n, &parts)) return 0;
+    const uint8_t *target = parts.rest;
+    size_t length = parts.length;
     while (length >= 2 && target[0] == '.' && target[1] == '/') {
         target += 2;
         length -= 2;
     }
-    int relative = skip == 0 && (length == 0 || (target[0] != '/' && target[0] != '?'));
+    int relative = !parts.absolute && (length == 0 || (target[0] != '/' && target[0] != '?'));
     if (relative && reader->directory_length + length <= TARGET_BYTES && reader->directory_length > 0) {
         memcpy(joined, reader->directory, reader->directory_length);
         memcpy(joined + reader->directory_length, target, length);

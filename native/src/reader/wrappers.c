@@ -33,5 +33,6 @@ void wrappers_open(struct ndd_reader *reader) {
         outside = all;
     }
     if (open == 0) return;
+    reader->open |= open;
     for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].context &= ~open;
 }

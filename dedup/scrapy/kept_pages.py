@@ -1,0 +1,94 @@
+"""Pages that are near-duplicates, and are kept all the same: what leads on, what says it is another page.
+
+    verdict -> new links? another page by its own word? -> credit -> verdict
+
+The rule kept here: what is decided here is decided on accepted pages. Where the links that speak for a
+page stand on one whose callback still runs, the page waits for that, as for a near-duplicate in flight.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+from scrapy import Request
+
+from dedup.core.backoff import Backoff
+from dedup.core.fingerprint import PageReading
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import Counts
+from dedup.scrapy.credit import Credit
+from dedup.scrapy.link_memory import CrawlLinks
+from dedup.scrapy.settings import Config
+
+if TYPE_CHECKING:
+    from dedup.scrapy.memory import Namespace
+
+__all__ = ["KeptPages"]
+
+_FIRST_WAIT_SECONDS = 0.005
+_LONGEST_WAIT_SECONDS = 0.1
+
+
+class KeptPages:
+    """What a crawl knows of links and of credit."""
+
+    def __init__(self, config: Config, job_folder: str | None, counts: Counts) -> None:
+        """Know nothing yet."""
+        self._config = config
+        self._meter = counts.meter
+        self.reads_links = "new_links" in config.exempt
+        self.links = CrawlLinks(job_folder, counts.fault)
+        self.credit = Credit()
+
+    def open(self, namespace: "Namespace", name: str) -> None:
+        """Begin with a namespace."""
+        if self.reads_links:
+            self.links.open(namespace, name)
+
+    async def look_again(
+        self,
+        namespace: "Namespace",
+        request: Request,
+        verdict: Verdict,
+        reading: PageReading,
+        url: str,
+    ) -> Verdict:
+        """Return the verdict on a page that is like an accepted one (verdict.of).
+
+        Called with the meter running.
+        """
+        if verdict.of is None or verdict.reason == "in_flight":
+            return verdict
+        if verdict.reason == "other_title":
+            if not self.credit.closed(verdict.of):
+                self.credit.kept(verdict.key, verdict.of)
+                return verdict
+            namespace.release(verdict)
+            return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
+        if not self.reads_links or self.credit.closed(verdict.of):
+            return verdict
+        if not self.credit.leads_to(request, verdict.of) and not await self._leads_on(
+            namespace, reading.links
+        ):
+            return verdict
+        kept = await namespace.detector.reserve(
+            verdict.page, verdict.key, url=url, exempt="new_links"
+        )
+        self.credit.kept(verdict.key, verdict.of)
+        return msgspec.structs.replace(
+            kept,
+            of=verdict.of,
+            distance=verdict.distance,
+            similarity=verdict.similarity,
+            identity=verdict.identity,
+        )
+
+    async def _leads_on(self, namespace: "Namespace", links: bytes) -> bool:
+        """Whether a page leads to a link that no accepted page had; waits for those in flight."""
+        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
+        while new := self.links.new(namespace, links):
+            if waited >= self._config.wait_seconds or not self.links.in_flight(namespace, new):
+                return True
+            await self._meter.pausing(asyncio.sleep(pause := pauses.next()))
+            waited += pause
+        return False
