@@ -391,7 +391,7 @@ class Crawling:
             stats = json.loads((self.folder / "stats").read_text())
         for name in ("record", "log", "stderr", "stats"):
             (self.folder / name).unlink(missing_ok=True)
-        assert ended_with == code, log
+        assert ended_with == code, f"{ended_with}: {log}"
         return {
             name: Crawl(
                 name,

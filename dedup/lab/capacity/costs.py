@@ -28,7 +28,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set_growth: float = 1.5
     process_bytes: float = 36e6
     tree_bytes: float = 50.0
-    record_bytes: float = 85.5
+    record_bytes: float = 112.1
     free_bytes: float = 16.0
     snapshot_bytes: float = 16.0
     event_bytes: float = 308.0
