@@ -4,8 +4,9 @@
  *     input = flags (1 byte), length of the directory (1 byte), the directory, the page
  *
  * What must hold: the same page gives the same, whatever was read before, wherever it lies in
- * memory, with its words kept or not; its fingerprints are those that its words come to by plain
- * arithmetic; memory stays within a multiple of the page.
+ * memory, with its words kept or not, its links gathered or not; its fingerprints are those that its words
+ * come to by plain arithmetic; memory stays within a multiple of the page. The directory also serves as the
+ * page's address.
  */
 #include "fuzz.h"
 #include "hash/hash.h"
@@ -18,8 +19,8 @@ enum { AS_TEXT = 1, WITH_KEY = 2, NO_DIRECTORY = 4 }; /* and 3 bits of alignment
 #define MEMORY_MULTIPLE 40  /* of the page's bytes: see native/include/ndd.h */
 
 struct input {
-    const uint8_t *page, *directory;
-    size_t n, directory_length;
+    const uint8_t *page, *directory, *address;
+    size_t n, directory_length, address_length;
     ndd_key key;
     int as_text;
 };
@@ -121,6 +122,26 @@ static void must_follow_from_words(const ndd_page *page, const uint8_t *words, s
 
 /* ------------------------------------------------------------------------------------- harness */
 
+static int by_number(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The links are distinct, none is the page's own, and there are no more than find room. */
+static void must_be_links(ndd_reader *reader, size_t n) {
+    const uint64_t *links;
+    uint64_t own, *sorted;
+    size_t count;
+    ndd_reader_links(reader, &links, &count, &own);
+    MUST(count <= n / 8);
+    sorted = malloc((count + 1) * sizeof *sorted);
+    MUST(sorted != NULL);
+    if (count > 0) memcpy(sorted, links, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_number);
+    for (size_t i = 0; i < count; i++) MUST(sorted[i] != own && (i == 0 || sorted[i] != sorted[i - 1]));
+    free(sorted);
+}
+
 static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
     ndd_reader *reader;
     const uint8_t *words;
@@ -128,7 +149,9 @@ static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
     fuzz_count_memory();
     MUST(ndd_reader_open(&reader) == NDD_OK);
     ndd_reader_keep_words(reader, keep_words);
+    if (keep_words) ndd_reader_keep_links(reader, input->address, input->address_length);
     ndd_page page = read_with(reader, input);
+    must_be_links(reader, keep_words && !input->as_text ? input->n : 0);
     MUST(fuzz_memory_taken() <= MEMORY_FIXED + MEMORY_MULTIPLE * input->n);
     MUST(page.text_bytes <= 8 * input->n + 8 && page.data_bytes <= input->n);
     if (keep_words) {
@@ -152,7 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     uint8_t *directory = fuzz_exact(bytes, length, 0);
     bytes += length, n -= length;
     uint8_t *page = fuzz_exact(bytes, n, shift);
-    struct input input = {page, (flags & NO_DIRECTORY) ? NULL : directory, n, length, {0, 0}, flags & AS_TEXT};
+    struct input input = {page, (flags & NO_DIRECTORY) ? NULL : directory, directory,
+                          n, length, length, {0, 0}, flags & AS_TEXT};
     if (flags & WITH_KEY) input.key = (ndd_key){UINT64_C(0x0706050403020100), UINT64_C(0xf0debc9a78563412)};
 
     ndd_page first = must_read_in_bounds(&input, 1), other = must_read_in_bounds(&input, 0);

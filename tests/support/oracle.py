@@ -18,6 +18,7 @@ from html.entities import html5
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "fingerprint-spec.md"
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -247,8 +248,8 @@ def title_of(content: bytes, key: Key = (0, 0)) -> int:
     return upper_half(token_hash(title, key)) if title else 0
 
 
-def target_of(href: bytes, directory: bytes = b"") -> bytes | None:
-    """Return what stands for a URL's target, None if it has none."""
+def href_of(href: bytes) -> bytes:
+    """Return the URL that an attribute holds, without its fragment."""
     text, data, at = href.decode("latin-1"), b"", 0  # a character for each byte
     while at < len(text) and len(data) <= 2040:
         stands_for, end = reference(text, at, True) if text[at] == "&" else ("", at)
@@ -256,7 +257,12 @@ def target_of(href: bytes, directory: bytes = b"") -> bytes | None:
             data, at = data + stands_for.encode(), end
         else:
             data, at = data + href[at : at + 1].strip(b"\t\n\r"), at + 1
-    data = data.strip(bytes(range(33))).split(b"#")[0]
+    return data.strip(bytes(range(33))).split(b"#")[0]
+
+
+def target_of(href: bytes, directory: bytes = b"") -> bytes | None:
+    """Return what stands for a URL's target, None if it has none."""
+    data = href_of(href)
     if not data:
         return None
     scheme = re.match(rb"[A-Za-z][A-Za-z0-9+.-]*:", data)
@@ -273,6 +279,98 @@ def target_of(href: bytes, directory: bytes = b"") -> bytes | None:
     path = re.sub(rb";[^;/]*", lambda part: b"" if volatile(part[0][1:]) else part[0], path)
     kept = [part for part in query.split(b"&") if part and not volatile(part)]
     return path + b"".join((b"&" if i else b"?") + part for i, part in enumerate(kept))
+
+
+# ------------------------------------------------------------------------------------------- links
+# Not in the specification: native/src/reader/links.c says what a link's hash stands for.
+
+
+@dataclass
+class Address:
+    """A URL: its host (b"" if it names none), path and parameters; None as scheme: it names none."""
+
+    absolute: bool
+    host: bytes
+    path: bytes
+    query: bytes | None
+
+    @classmethod
+    def of(cls, href: bytes) -> "Address | None":
+        data = href_of(href)
+        if not data:
+            return None
+        scheme = re.match(rb"[A-Za-z][A-Za-z0-9+.-]*:", data)
+        if scheme is not None:
+            if scheme[0].lower() not in (b"http:", b"https:"):
+                return None
+            data = data[scheme.end() :]
+        host = re.match(rb"//([^/?]*)", data)
+        if host is not None:
+            data = data[host.end() :]
+        path, mark, query = data.partition(b"?")
+        named = host[1] if host is not None else b""
+        return cls(bool(scheme or host), named, path, query if mark else None)
+
+    @classmethod
+    def of_page(cls, url: bytes) -> "Address":
+        page = cls.of(url)
+        if page is None:
+            return cls(True, b"", b"/", None)
+        if not page.path.startswith(b"/"):
+            page.path, page.query = b"/", None
+        return page
+
+
+def tidy(path: bytes) -> bytes:
+    """Return a path without dots, sessions and volatile parameters."""
+    kept: list[bytes] = []
+    segments = path.split(b"/")[1:]
+    for i, segment in enumerate(segments):
+        session = re.fullmatch(rb"(?s)\([A-Za-z]\(.*\)\)", segment)
+        if segment in (b".", b"..") or session:
+            if segment == b"..":
+                del kept[-1:]
+            if i == len(segments) - 1:
+                kept.append(b"")
+            continue
+        pieces = re.findall(rb"(?s)\A[^;]+|;[^;]*", segment)
+        pieces = [one for one in pieces if not (one[:1] == b";" and volatile(one[1:]))]
+        kept.append(b"".join(pieces))
+    return b"".join(b"/" + segment for segment in kept) or b"/"
+
+
+def hands_on(parameter: bytes, page: Address) -> bool:
+    """Whether a parameter's value is the page's own address."""
+    _, mark, value = parameter.partition(b"=")
+    value = unquote_to_bytes(value).lower()
+    host = re.match(rb"https?://" + re.escape(page.host.lower()), value)
+    if host is not None:
+        value = value[host.end() :]
+        if not value:
+            return page.path == b"/"
+    path = page.path.lower()
+    rest = value[len(path) :]
+    return bool(mark) and value.startswith(path) and rest[:1] in (b"", b"?", b"#", b"&")
+
+
+def link_hash(link: Address, page: Address, key: Key = (0, 0)) -> int:
+    """Return the hash of a link's target."""
+    path = link.path
+    if not link.absolute and not path:
+        path = page.path
+    elif not link.absolute and path[:1] != b"/":
+        path = page.path[: page.path.rindex(b"/") + 1] + path
+    elif path[:1] != b"/":
+        path = b"/" + path
+    parameters = [
+        part
+        for part in (link.query or b"").split(b"&")
+        if part and not volatile(part) and not hands_on(part, page)
+    ]
+    query = sum(token_hash(part, key) for part in parameters) & ALL
+    other = link.host and link.host.lower() != page.host.lower()
+    host = token_hash(link.host.lower()[:256], key) if other else 0
+    return shingle_hash(host, token_hash(tidy(path), key), query)
 
 
 # ----------------------------------------------------------------------------------------- markup
@@ -341,6 +439,9 @@ class StartTag:
 
     def canonical(self) -> bool:
         return any("canonical" in re.split(f"[{SPACE}]", lower(rel)) for rel in self.values("rel"))
+
+    def next(self) -> bool:
+        return any("next" in re.split(f"[{SPACE}]", lower(rel)) for rel in self.values("rel"))
 
     def json(self) -> bool:
         return any(
@@ -418,6 +519,7 @@ class Page:
     title: int = 0
     canonical: int = 0
     data_bytes: int = 0
+    links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
 
@@ -497,6 +599,8 @@ class Page:
             target = target_of(raw(href[0]), self.directory)
             if target is not None and "skipped" not in self.context:
                 self.canonical = upper_half(token_hash(target, self.key))
+        if tag.has("REL") and href and tag.next() and "skipped" not in self.context:
+            self.links.append((href[0], frozenset({"paging"})))
         if tag.has("VOID") or (tag.closed and ("skipped" in self.context or tag.has("SKIP"))):
             return tag.end
         if tag.has("BLOCK"):
@@ -505,7 +609,13 @@ class Page:
             group = next((group for group in IMPLIED if tag.has(group)), None)
             if group is not None:
                 self.close(lambda name: in_any(name, group), IMPLIED[group])
+        outside = {"main"} - self.context or not in_content(self.context)
         context = self.context | self.marks(tag)
+        if tag.has("LINK") and href and "skipped" not in context:
+            number = re.compile(rf"[{SPACE}]*[0-9]{{1,5}}[{SPACE}]*<").match(self.text, tag.end)
+            named = "next" in re.findall("[0-9a-z]+", lower(" ".join(tag.values("class"))))
+            paging = tag.next() or (outside and (number or named))
+            self.links.append((href[0], context | {"paging"} if paging else context))
         if len(self.stack) == 512:
             self.without_room += 1
         else:
@@ -567,7 +677,11 @@ Blocks = list[list[Token]]
 
 def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool:
     """Whether a block stands in content, where the void hints do not count."""
-    context = block[0].context - void
+    return in_content(block[0].context - void)
+
+
+def in_content(context: Context) -> bool:
+    """Whether a place is content."""
     if context & {"dropped", "form", "comments", "inner comments"}:
         return False
     return "main" in context or "header" not in context
@@ -581,11 +695,16 @@ def count(blocks: Iterable[list[Token]]) -> int:
     return sum(map(len, blocks))
 
 
-def visible(blocks: Blocks) -> Blocks:
-    """Return what counts as visible (specification, "Hidden content")."""
+def all_shown(blocks: Blocks) -> bool:
+    """Whether what is hidden counts (specification, "Hidden content")."""
     texts = [block for block in blocks if is_text(block) and is_content(block)]
     hidden = count(block for block in texts if "hidden" in block[0].context)
-    if hidden > count(texts) - hidden and 2 * hidden > count(blocks):
+    return hidden > count(texts) - hidden and 2 * hidden > count(blocks)
+
+
+def visible(blocks: Blocks) -> Blocks:
+    """Return what counts as visible."""
+    if all_shown(blocks):
         return blocks
     return [block for block in blocks if "hidden" not in block[0].context]
 
@@ -621,13 +740,19 @@ def without_notice(blocks: Blocks, kept: set[int]) -> set[int]:
     return {i for i in kept if i < max(signs)}
 
 
+def main_alone(blocks: Blocks, void: AbstractSet[str]) -> bool:
+    """Whether what stands outside of main is left out."""
+    texts = (block for block in blocks if is_content(block, void) and is_text(block))
+    inside = count(block for block in texts if "main" in block[0].context)
+    return inside >= 80 and 100 * inside >= 15 * count(blocks)
+
+
 def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
     """Return the kept blocks with their weights."""
     void = hints_without_meaning(blocks)
     content = {i for i, block in enumerate(blocks) if is_content(block, void)}
     texts = {i for i in content if is_text(blocks[i])}
-    inside = count(blocks[i] for i in texts if "main" in blocks[i][0].context)
-    if inside >= 80 and 100 * inside >= 15 * count(blocks):
+    if main_alone(blocks, void):
         content = {i for i in content if "main" in blocks[i][0].context}
     kept = without_labels(blocks, texts & content)
     tokens = count(blocks[i] for i in kept)
@@ -720,6 +845,28 @@ def read_html(html: bytes, directory: bytes = b"", key: Key = (0, 0)) -> Reading
     page = Page(html.decode("utf-8", "surrogateescape"), directory=directory, key=key)
     page.scan()
     return finish(page)
+
+
+def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> list[int]:
+    """Return the distinct hashes of where a page leads, in their order."""
+    page = Page(html.decode("utf-8", "surrogateescape"))
+    page.scan()
+    every = blocks_of(page.pieces)
+    blocks = visible(every)
+    void = hints_without_meaning(blocks)
+    shown = {"hidden"} if all_shown(every) else set()
+    needed = {"main"} if main_alone(blocks, void) else set()
+    own = Address.of_page(url)
+    found: dict[int, None] = {}
+    for href, marks in page.links:
+        context = marks - void - shown
+        main = "hidden" not in context and in_content(context) and needed <= context
+        link = Address.of(raw(href))
+        if link is not None and (main or "paging" in marks):
+            found[link_hash(link, own, key)] = None
+    own.absolute = True
+    found.pop(link_hash(own, own, key), None)
+    return list(found)
 
 
 def read_text(text: str, key: Key = (0, 0)) -> Reading:
