@@ -1,6 +1,7 @@
 """The table, all pairs and clusters, against a plain scan."""
 
 import errno
+import io
 import os
 import random
 import re
@@ -565,8 +566,14 @@ def test_a_save_that_fails_leaves_the_old_file(
     path.write_bytes(golden())
     table = Table(3)
     table.insert(1, 1)
+    class FullFile(io.FileIO):
+        write = fail
+
     with monkeypatch.context() as patched:
-        patched.setattr(os, call, fail)
+        if call == "write":
+            patched.setattr(os, "fdopen", FullFile)
+        else:
+            patched.setattr(os, call, fail)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             table.save(path)
     assert path.read_bytes() == golden()
