@@ -566,6 +566,7 @@ def test_a_save_that_fails_leaves_the_old_file(
     path.write_bytes(golden())
     table = Table(3)
     table.insert(1, 1)
+
     class FullFile(io.FileIO):
         write = fail
 
