@@ -114,7 +114,9 @@ def test_exempt_no_callback(crawls):
     assert crawls["exempt"].stats["file_status_count/downloaded"] == 2
 
 
-@pytest.mark.parametrize("kind", ["missing", "post", "short", "large", "data", "menu", "json", "xml"])
+@pytest.mark.parametrize(
+    "kind", ["missing", "post", "short", "large", "data", "menu", "json", "xml"]
+)
 def test_exemption_is_turned_off(crawls, kind):
     """With an empty DEDUP_EXEMPT such a page is judged, and the second of its kind is dropped."""
     crawl = crawls["judged"]
