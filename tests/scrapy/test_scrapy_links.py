@@ -1,6 +1,5 @@
 """What leads on is kept, and what brings nothing comes to an end: real crawls of small sites."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -197,12 +196,12 @@ def test_links_are_known_when_a_crawl_resumes(tmp_path: Path):
     assert saved.stat().st_size > 3 * 8
 
     copy = {"/": hub("/a"), "/copy": article(1, "/b?sid=1"), "/late": article(1, "/b?utm_id=2")}
-    start = "\n    start_urls = property(lambda self: [self.base + path for path in {}], lambda *_: None)\n"
+    start = "\n    start_urls = property(lambda self: [self.base + path for path in PATHS], lambda *_: None)\n"
     body = ITEMS + start
     plain = {**settings, "DEDUP_EXEMPT": [reason for reason in EVERY_REASON if reason != "start"]}
 
     def resumed(path: str) -> Crawl:
-        case = Case(copy, body.format(json.dumps([path])), plain)
+        case = Case(copy, body.replace("PATHS", repr([path])), plain)
         return run_case(folder, case)
 
     assert resumed("/copy").stat("near_duplicate") == 1
