@@ -88,7 +88,12 @@ def to_headers(verdict: Verdict) -> dict[str, str | int | float | None]:
 
 
 def to_columns(verdict: Verdict) -> Columns:
-    """Return status, reason, of, distance, similarity, identity, and the key that stands for the page."""
+    """Return status, reason, of, distance, similarity, identity, and the key that stands for the page.
+
+    A page that is kept stands for itself, even if it is known which one it is like.
+    """
+    if verdict.status != "near_duplicate":
+        return verdict.status, verdict.reason, None, None, None, None, verdict.key
     return (
         verdict.status,
         verdict.reason,
