@@ -1,7 +1,7 @@
 """Options that several commands have, each written once, and how a page is read that is named there."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -101,7 +101,13 @@ def policy_options(command: F) -> F:
     return distance_option()(similarity_option(features(scope(command))))
 
 
-class _Similarity(click.ParamType[float | str]):
+if TYPE_CHECKING:
+    _Parameter = click.ParamType[float | str]
+else:  # click 8.1 has it without a parameter
+    _Parameter = click.ParamType
+
+
+class _Similarity(_Parameter):
     name = "similarity"
 
     def convert(
