@@ -117,8 +117,8 @@ def test_the_installed_package_works(python: Path, top: Path) -> None:
             html = (golden / v["file"]).read_bytes()
             page = dedup.fingerprint(html, encoding="utf-8", url=v["url"])
             assert page.recipe == vectors["recipe"]
-            found = [f"{n:016x}" for n in (page.value, page.check, page.links)]
-            assert found == [v["value"], v["check"], v["links"]], v["file"]
+            found = [f"{page.value:016x}", page.sketch.hex(), page.title, page.canonical]
+            assert found == [v["value"], v["sketch"], int(v["title"], 16), int(v["canonical"], 16)], v["file"]
         table = dedup.Table(3)
         table.insert(7, 1)
         assert [m.document for m in table.probe(0)] == [1]

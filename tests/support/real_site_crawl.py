@@ -6,6 +6,8 @@ import sys
 import scrapy
 from scrapy.crawler import CrawlerProcess
 
+from dedup.scrapy.settings import EXEMPTIONS
+
 outcome: dict[str, dict[str, object]] = {}
 
 
@@ -48,6 +50,8 @@ process = CrawlerProcess(
     {
         "ADDONS": {"dedup.scrapy.Addon": 500},
         "DEDUP_PATH": sys.argv[2],
+        # the links of the mirror lead into the mirror: new ones, for which its pages would be kept
+        "DEDUP_EXEMPT": [reason for reason in EXEMPTIONS if reason != "new_links"],
         "LOG_LEVEL": "INFO",
         "TELNETCONSOLE_ENABLED": False,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
