@@ -55,6 +55,9 @@ test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py
 
+# Ninja takes what make says of its job server for an offer, and fails: make lends it to other makes alone.
+ALONE := env -u MAKEFLAGS -u MFLAGS
+
 # -O1: compiled in half the time of -O3, and the tests run as fast under sanitizers.
 NATIVE_TESTS = $(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON -DNDD_SANITIZE=address,undefined \
 	-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g1" -DNDD_CORPUS="$(CURDIR)/build/corpus" \
@@ -62,12 +65,12 @@ NATIVE_TESTS = $(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON -D
 
 test-native: $(VENV)/installed ## the C tests under sanitizers
 	@$(NATIVE_TESTS) -DNDD_QUICK=ON >/dev/null
-	@$(BIN)/cmake --build build/native -- --quiet
+	@$(ALONE) $(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure --quiet && echo "C tests passed"
 
 test-native-long: $(VENV)/test-tools ## the same at size, the thread rule, and a few seconds of fuzzing
 	@$(NATIVE_TESTS) -DNDD_QUICK=OFF >/dev/null
-	@$(BIN)/cmake --build build/native -- --quiet
+	@$(ALONE) $(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/python tests/support make_corpus build/corpus
 	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
 
@@ -141,7 +144,7 @@ $(VENV)/made: $(wildcard .ci/setup)
 # The package in place, its native core built; again whenever the core or its build changes.
 $(VENV)/installed: $(VENV)/made pyproject.toml $(NATIVE)
 	@$(BIN)/python -m pip install -q --group build
-	@$(BIN)/python -m pip install -q --no-build-isolation --editable '.[all]'
+	@$(ALONE) $(BIN)/python -m pip install -q --no-build-isolation --editable '.[all]'
 	@touch $@
 
 $(VENV)/test-tools: $(VENV)/installed
