@@ -94,7 +94,7 @@ class Crawl(RuleBasedStateMachine):
         alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
         stored = self.near(fingerprint, key, list(self.inserted.items()))
         flying = self.near(fingerprint, key, alive)
-        alike = bool(stored or flying)
+        alike, like = bool(stored or flying), stored[0][2] if stored else None
         if guard:
             stored, flying = ([n for n in found if not n[3]] for found in (stored, flying))
         if fingerprint.unread:
@@ -108,7 +108,7 @@ class Crawl(RuleBasedStateMachine):
         elif not alike:
             expected = ("unique", "", None)
         elif not stored and not flying:
-            expected = ("exempt", "other_title", None)
+            expected = ("exempt", "other_title", like)
         elif stored:
             expected = ("near_duplicate", "", stored[0][2])
         else:
