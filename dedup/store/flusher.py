@@ -32,7 +32,8 @@ class Flusher:
 
     def wake(self) -> None:
         """Flush soon: something was committed."""
-        self._dirty.set()
+        if not self._dirty.is_set():
+            self._dirty.set()
 
     def sync(self) -> None:
         """Flush now. Raises OSError."""

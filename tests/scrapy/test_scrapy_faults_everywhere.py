@@ -44,7 +44,7 @@ UNUSED = {
     "EmbeddedDetector.apply", "EmbeddedDetector.closed", "EmbeddedDetector.ending", "EmbeddedDetector.get",
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
-    "EmbeddedDetector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "EmbeddedDetector.withdraw", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
