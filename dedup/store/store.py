@@ -15,25 +15,26 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.recipes import same_recipe
 from dedup.model.values import Document
-from dedup.store.applied import Applied, Removed
+from dedup.store.changes import Applied, GivenUp, Progress, Removed
 from dedup.store.database.documents import Documents
+from dedup.store.database.file import Flusher
 from dedup.store.database.record_format import FORMAT, Pair
-from dedup.store.flusher import Flusher
-from dedup.store.given_up import GivenUp
 from dedup.store.open_folder import SNAPSHOT, open_folder
 from dedup.store.search import Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
-from dedup.store.verify import Progress, Report, verify_documents
+
+if TYPE_CHECKING:
+    from dedup.store.verify import Report
 
 __all__ = ["Store"]
 
@@ -318,9 +319,11 @@ class Store:
                 "tail_documents": self._documents.tail,
             }
 
-    def verify(self, progress: Progress | None = None) -> Report:
+    def verify(self, progress: Progress | None = None) -> "Report":
         """Verify this open store; other threads wait meanwhile. See verify_store()."""
         with self._lock:
+            from dedup.store.verify import verify_documents
+
             self._check_open()
             return verify_documents(self._documents, self.path, progress)
 
@@ -362,7 +365,8 @@ class Store:
 
     def _check_writable(self) -> None:
         self._check_open()
-        self._flusher.raise_error()
+        if self._flusher.error is not None:
+            self._flusher.raise_error()
 
     def close_after_fork(self) -> None:
         """Be closed in a forked process: the store is its parent's, as are the locks held there."""

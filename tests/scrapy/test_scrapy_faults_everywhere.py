@@ -21,7 +21,8 @@ from sizes import FULL
 
 import dedup
 from dedup.scrapy.counts import kind_of
-from dedup.store import store, verify_store
+from dedup.store import store
+from dedup.store.verify import verify_store
 
 pytestmark = pytest.mark.sized  # the last call of each fails in `make test-long`
 
@@ -118,7 +119,7 @@ def crawl(folder, site, made, plan):
     setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
     setup += "dedup.store.store.TAIL_AT_CLOSE = 1\n"
     # a crawl that takes longer than another flushes no more often: calls are the same in all
-    setup += "dedup.store.flusher.FLUSH_SECONDS = 3600\n"
+    setup += "dedup.store.database.file.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
     setup += "import dedup.scrapy.crawl_session\ndedup.scrapy.crawl_session.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()

@@ -62,7 +62,7 @@ CLASSES = {
     "dedup.detector.reservations": "Reservations",
     "dedup.store.database.documents": "Documents",
     "dedup.store.database.file": "DocumentsFile",
-    "dedup.core.folder_lock": "FolderLock",
+    "dedup.core.files": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.core.table": "Table",
 }

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock
 from dedup.service.log.applying import Applying
 from dedup.service.log.manifest import MANIFEST, Manifest, write_manifest
 from dedup.service.log.state import Views
