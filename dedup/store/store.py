@@ -117,7 +117,8 @@ class Store:
     def __contains__(self, key: object) -> bool:
         """Tell whether a document with this key is stored."""
         with self._lock:
-            self._check_open()
+            if self._closed:
+                self._check_open()
             if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
                 return False
             return self._given_up is None or not self._given_up.has(found, key)
@@ -168,8 +169,7 @@ class Store:
 
     def _searched(self) -> Searched:
         """Return what is searched. Called with the lock held."""
-        self._check_open()
-        if not self._table_fits:
+        if self._closed or not self._table_fits:
             self.widen(self._k)
         return Searched(self._table, self._documents, self._given_up, self._snapshot)
 
@@ -364,8 +364,8 @@ class Store:
             raise UsageError(f"the store {self.path} is closed")
 
     def _check_writable(self) -> None:
-        self._check_open()
-        if self._flusher.error is not None:
+        if self._closed or self._flusher.error is not None:
+            self._check_open()
             self._flusher.raise_error()
 
     def close_after_fork(self) -> None:
