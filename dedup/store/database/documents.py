@@ -7,6 +7,7 @@ file.py says how the file is laid out, and what a transaction is.
 import contextlib
 import itertools
 from collections.abc import Generator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ class Documents(DocumentsFile):
         first = self._state.next
         keys = [document.key for document in documents]
         digests = [*map(key_digest, keys)]
-        names = [pack_number(i) for i in range(first, first + len(documents))]
+        names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records = encode_records(names, documents)
         filed = dict(zip(digests, keys, strict=True))
         for key in forgotten:
@@ -160,7 +161,7 @@ class Documents(DocumentsFile):
             if added != len(records):
                 raise ValueError(f"an id from {first} on is taken")
             # sorted: the order of the tree's pages
-            txn.cursor(self._keys).putmulti(sorted(zip(digests, names, strict=True)))
+            txn.cursor(self._keys).putmulti(sorted(zip(digests, names, strict=True), key=itemgetter(0)))
             if offsets:
                 noted = self._noted(txn) | dict(offsets)
                 txn.put(b"offsets", encode_offsets(noted), db=self._meta)
