@@ -54,6 +54,8 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     sketch: _Sketch
     identity: int
     features: int
+    kind: str
+    paid: bool
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -127,6 +129,8 @@ def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> lis
                 page.sketch,
                 page.identity,
                 page.features,
+                document.kind,
+                document.paid,
             )
         )
         records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
@@ -140,7 +144,7 @@ def decode_record(document_id: int, record: bytes, recipe: str) -> Document:
         raise ValueError("its checksum does not fit")
     r = _decode(body)  # msgspec.DecodeError is a ValueError
     page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe)
-    return Document(r.key, page, r.domain, r.inserted_seconds)
+    return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid)
 
 
 def record_checksum(record: bytes) -> int:
