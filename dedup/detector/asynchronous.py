@@ -7,10 +7,10 @@ a batch may take longer, and goes to a thread, so that the loop goes on.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from dedup.detector.detector import EmbeddedDetector
-from dedup.detector.interface import AsyncDetector, Question
+from dedup.detector.interface import AsyncDetector, Question, ReserveOptions
 from dedup.model.values import Neighbour, PageFingerprint, Verdict
 
 __all__ = ["AsyncEmbeddedDetector"]
@@ -36,17 +36,10 @@ class AsyncEmbeddedDetector(AsyncDetector):
         return self._detector.probe(page, domain=domain)
 
     async def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Judge a page."""
-        return self._detector.reserve(page, key, url=url, domain=domain, exempt=exempt, guard=guard)
+        return self._detector.reserve(page, key, **options)
 
     async def insert(self, verdict: Verdict) -> bool:
         """Make a page last."""
@@ -89,9 +82,9 @@ class AsyncEmbeddedDetector(AsyncDetector):
 
     def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         answers: list[Verdict | Exception] = []
-        for page, key, url, exempt, guard in questions:
+        for question in questions:
             try:
-                verdict = self._detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
+                verdict = self._detector.reserve(**question._asdict())
             except Exception as error:
                 answers.append(error)
             else:

@@ -11,9 +11,9 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from dedup.detector.interface import AsyncDetector, Detector
+from dedup.detector.interface import AsyncDetector, Detector, ReserveOptions
 from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour, PageFingerprint, Verdict
 
@@ -46,21 +46,10 @@ class BlockingDetector(Detector):
         return self._run(lambda detector: detector.probe(page, domain=domain))
 
     def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Judge a page."""
-        return self._run(
-            lambda detector: detector.reserve(
-                page, key, url=url, domain=domain, exempt=exempt, guard=guard
-            )
-        )
+        return self._run(lambda detector: detector.reserve(page, key, **options))
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from dedup.core.numbers import Numbers, many
 from dedup.detector.interface import Detector
@@ -27,26 +28,26 @@ from dedup.detector.open_stores import (
     insert_verdicts,
 )
 from dedup.detector.reservations import Ending
-from dedup.detector.rules import deciding_here, near_duplicates, not_other
+from dedup.detector.rules import decided, deciding_here, near_duplicates
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.model.values import (
     SKETCH_BYTES,
+    TRIES,
     Document,
     Neighbour,
     PageFingerprint,
-    Status,
     Verdict,
-    kept_verdict,
-    matched_verdict,
 )
 from dedup.store import Applied, give_up, give_up_more
 
 __all__ = ["EmbeddedDetector"]
 
 _NONE: list[Neighbour] = []
+_DROPPED = frozenset(("near_duplicate", "pending"))
+_NEVER_STORED = frozenset(("short", "unread"))
 
 
 class EmbeddedDetector(Detector):
@@ -139,6 +140,8 @@ class EmbeddedDetector(Detector):
         domain: str | None = None,
         exempt: str | None = None,
         guard: bool = True,
+        kind: str = "",
+        tries: int = TRIES,
         token: str | None = None,
         home: bool = True,
     ) -> Verdict:
@@ -152,46 +155,63 @@ class EmbeddedDetector(Detector):
 
         Raises UsageError, too, for a token that was used for something else.
         """
-        domain = site_of(key, url, domain)
+        asked = Verdict(
+            "unique", "", key, None, None, None, None, page, None, site_of(key, url, domain), kind
+        )
         with self._shared.lock:
             self._check_open(page)
             now = self._clock()
             if token is not None and (held := self._taken(token, key, page)) is not None:
                 return held
-            if page.unread:
-                return kept_verdict("unread", page, key, domain)
-            if exempt:
-                return self._accept("exempt", exempt, key, page, domain, now, token, home)
-            if page.features < self.policy.min_features:
-                return kept_verdict("short", page, key, domain)
-            if home and (key in self._store or self._reservations.holds(key, now)):
-                return self._accept("refetch", "", key, page, domain, now, token, home)
-            inserted, in_flight = self._matches(page, domain, key, now, home)
-            if not inserted and not in_flight:
-                return self._accept("unique", "", key, page, domain, now, token, home)
-            like = inserted[0] if inserted else None
-            if guard:
-                inserted, in_flight = not_other(inserted), not_other(in_flight)
-            if not inserted and not in_flight:
-                kept = self._accept("exempt", "other_title", key, page, domain, now, token, home)
-                return kept if like is None else matched_verdict(kept, like)
-        status: Status = "near_duplicate" if inserted else "pending"
-        of = (inserted or in_flight)[0]
-        return Verdict(
-            status, "", key, of.key, of.distance, of.similarity, of.identity, page, None, domain
-        )
+            verdict = self._judged(asked, exempt, now, home=home, guard=guard, tries=tries)
+            if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
+                return verdict
+            return self._reserved(verdict, now, token, home=home)
 
-    def _matches(
-        self, page: PageFingerprint, domain: str, key: str, now: float, home: bool
-    ) -> tuple[list[Neighbour], list[Neighbour]]:
-        """Return the near-duplicates among the inserted pages, and among those in flight."""
+    def _judged(
+        self,
+        asked: Verdict,
+        exempt: str | None,
+        now: float,
+        *,
+        home: bool,
+        guard: bool,
+        tries: int,
+    ) -> Verdict:
+        """Return the verdict on a page, without a token."""
+        page, key = asked.page, asked.key
+        if page.unread:
+            return replace(asked, status="exempt", reason="unread")
+        if exempt:
+            return replace(asked, status="exempt", reason=exempt)
+        if page.features < self.policy.min_features:
+            return replace(asked, status="exempt", reason="short")
+        if home and (key in self._store or self._reservations.holds(key, now)):
+            return replace(asked, status="refetch")
         inserted = in_flight = _NONE
         if found := self._store.near(page.value, self.policy.distance):
-            inserted = near_duplicates(page, domain, key, found, self.policy)
+            inserted = near_duplicates(page, asked.domain, key, found, self.policy, asked.kind)
         if held_near := self._reservations.near(page.value, self.policy.distance, now):
             counting = deciding_here(key, home, held_near)
-            in_flight = near_duplicates(page, domain, key, counting, self.policy)
-        return inserted, in_flight
+            in_flight = near_duplicates(page, asked.domain, key, counting, self.policy, asked.kind)
+        if not inserted and not in_flight:
+            return asked
+        return decided(asked, inserted, in_flight, guard=guard, tries=tries)
+
+    def _reserved(self, verdict: Verdict, now: float, token: str | None, *, home: bool) -> Verdict:
+        """Take the fingerprint of a page that is kept; return its verdict with the token."""
+        token = self._reservations.reserve(
+            verdict.key,
+            verdict.page,
+            verdict.domain,
+            now=now,
+            seconds=self.policy.reservation_seconds,
+            judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
+            token=token,
+            home=home,
+            kind=verdict.kind,
+        )
+        return replace(verdict, token=token)
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last. They are one transaction, unless some of them are near each other."""
@@ -292,6 +312,7 @@ class EmbeddedDetector(Detector):
             held.page,
             token,
             held.domain,
+            held.kind,
         )
 
     def ending(self, token: str) -> Ending | None:
@@ -347,29 +368,6 @@ class EmbeddedDetector(Detector):
         if verdict is not None or self._reservations.ending(token) is not None:
             raise UsageError(f"the token {token!r} was used before: make a new one for each page")
         return None
-
-    def _accept(
-        self,
-        status: Status,
-        reason: str,
-        key: str,
-        page: PageFingerprint,
-        domain: str,
-        now: float,
-        token: str | None,
-        home: bool,
-    ) -> Verdict:
-        token = self._reservations.reserve(
-            key,
-            page,
-            domain,
-            now=now,
-            seconds=self.policy.reservation_seconds,
-            judged=Seen(status, reason, self.policy, self._shared.inserts),
-            token=token,
-            home=home,
-        )
-        return Verdict(status, reason, key, None, None, None, None, page, token, domain)
 
     def _check_open(self, page: PageFingerprint | None = None) -> None:
         """Raise if the detector is closed, or a page that is judged is of another recipe."""

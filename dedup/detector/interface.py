@@ -8,14 +8,25 @@ The rule kept here: who holds a detector need not know where its memory is.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 from dedup.core.fingerprint import fingerprint
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
-from dedup.model.values import Neighbour, PageFingerprint, Verdict
+from dedup.model.values import TRIES, Neighbour, PageFingerprint, Verdict
 
-__all__ = ["AsyncDetector", "Detector", "Question"]
+__all__ = ["AsyncDetector", "Detector", "Question", "ReserveOptions"]
+
+
+class ReserveOptions(TypedDict, total=False):
+    """The keywords of reserve(), which says what each one means."""
+
+    url: str | None
+    domain: str | None
+    exempt: str | None
+    guard: bool
+    kind: str
+    tries: int
 
 
 class Question(NamedTuple):
@@ -24,8 +35,11 @@ class Question(NamedTuple):
     page: PageFingerprint
     key: str
     url: str | None = None
+    domain: str | None = None
     exempt: str | None = None
     guard: bool = True
+    kind: str = ""
+    tries: int = TRIES
 
 
 class _Fingerprints(ABC):
@@ -73,14 +87,7 @@ class Detector(_Fingerprints):
 
     @abstractmethod
     def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
@@ -90,6 +97,9 @@ class Detector(_Fingerprints):
         exempt  a reason that keeps the page without being judged; it is reserved all the same
         guard   whether a page whose near-duplicates are all other pages of its site by their own word
                 (title, canonical URL) is kept as exempt, "other_title"
+        kind    what the page is read for, a short text: only pages of the same kind are compared
+        tries   where no page like it has paid (Verdict.paid), the page is kept as exempt, "barren",
+                while there are fewer than these
 
         A verdict with a token (unique, refetch, exempt but not short or unread) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and in the end keep the page
@@ -168,14 +178,7 @@ class AsyncDetector(_Fingerprints):
 
     @abstractmethod
     async def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Judge a page. A cancelled call leaves no reservation behind."""
 

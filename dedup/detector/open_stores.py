@@ -29,7 +29,7 @@ from dedup.detector.rules import near_duplicates, not_other
 from dedup.model.errors import UsageError
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import SKETCH_BYTES, Document, Status, Verdict
+from dedup.model.values import SKETCH_BYTES, Document, Status, Verdict, accepted_document
 from dedup.store import Applied, Store
 
 __all__ = [
@@ -155,8 +155,9 @@ def count_late(shared: OpenStore, documents: Sequence[Document], policy: Policy)
     values = np.array([document.page.value for document in documents], np.uint64)
     late = 0
     for i, found in shared.store.near_many(values, policy.distance).items():
-        page, domain, key = documents[i].page, documents[i].domain, documents[i].key
-        late += bool(not_other(near_duplicates(page, domain, key, found, policy)))
+        d = documents[i]
+        alike = near_duplicates(d.page, d.domain, d.key, found, policy, d.kind)
+        late += any(n.paid for n in not_other(alike))
     return late
 
 
@@ -212,15 +213,15 @@ def _is_late(shared: OpenStore, verdict: Verdict, policy: Policy) -> bool:
     ):
         return False
     found = shared.store.near(page.value, policy.distance)
-    alike = near_duplicates(page, verdict.domain, verdict.key, found, policy)
-    return bool(not_other(alike))
+    alike = near_duplicates(page, verdict.domain, verdict.key, found, policy, verdict.kind)
+    return any(n.paid for n in not_other(alike))
 
 
 def _insert_batch(shared: OpenStore, batch: list[Verdict]) -> None:
     if not batch:
         return
     now = time.time()
-    documents = [Document(v.key, v.page, v.domain, now) for v in batch]
+    documents = [accepted_document(verdict, now) for verdict in batch]
     if len(documents) == 1:
         shared.store.insert(documents[0])
     else:

@@ -12,9 +12,11 @@ more is told so, as soon as it can be reached.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from dedup.detector.interface import AsyncDetector, Question
+import msgspec
+
+from dedup.detector.interface import AsyncDetector, Question, ReserveOptions
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Options
@@ -88,27 +90,35 @@ class RemoteDetector(AsyncDetector):
         return [n for n in found if domain and n.domain == domain and n.similarity >= least]
 
     async def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Judge a page. After ServiceUnavailable keep it, and insert what unjudged() gives."""
+        return await self._reserve(Question(page, key, **options))
+
+    async def _reserve(self, asked: Question) -> Verdict:
         self._check_open()
-        domain, token = site_of(key, url, domain), new_token()
+        page, key, token = asked.page, asked.key, new_token()
+        domain = site_of(key, asked.url, asked.domain)
         if page.unread:
             same_recipe(self.recipe.id, page.recipe)
             return kept_verdict("unread", page, key, domain)
-        command = self._commands.reserve(page, key, domain, exempt, guard=guard, token=token)
+        command = self._commands.reserve(
+            page,
+            key,
+            domain,
+            asked.exempt,
+            guard=asked.guard,
+            kind=asked.kind,
+            tries=asked.tries,
+            token=token,
+        )
         request = Request(command, self._namespace, key, to_all=True, token=token)
         verdict: Verdict | None = None
         try:
             await self._services.execute((request,))
             verdict = verdict_of_all(request, page, domain)
+            if asked.kind and verdict is not None:
+                verdict = msgspec.structs.replace(verdict, kind=asked.kind)
         finally:
             held = request.holders()
             if verdict is not None and verdict.token is not None:
@@ -122,28 +132,21 @@ class RemoteDetector(AsyncDetector):
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Judge pages, all at once; an exception stands for the page that it happened to."""
-        answers = await asyncio.gather(
-            *(
-                self.reserve(
-                    each.page, each.key, url=each.url, exempt=each.exempt, guard=each.guard
-                )
-                for each in questions
-            ),
-            return_exceptions=True,
-        )
+        answers = await asyncio.gather(*map(self._reserve, questions), return_exceptions=True)
         for answer in answers:
             if not isinstance(answer, Verdict | Exception):
                 raise answer  # cancelled
         return answers  # type: ignore[return-value]
 
     def unjudged(
-        self, page: PageFingerprint, key: str, *, url: str | None = None, domain: str | None = None
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Return the verdict (exempt, "fault") on a page that is kept while no service answers.
 
         It can be inserted like others.
         """
-        return unjudged_verdict(page, key, site_of(key, url, domain))
+        asked = Question(page, key, **options)
+        return unjudged_verdict(page, key, site_of(key, asked.url, asked.domain), asked.kind)
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Make pages last, all at once. A reservation that is not known any more is made again.
@@ -195,7 +198,7 @@ class RemoteDetector(AsyncDetector):
 
     def _ending(self, kind: Kind, verdict: Verdict) -> Request:
         allowed = None if kind == "release" else self._services.holders.get(verdict.token or "")
-        command = self._commands.end(kind, verdict.key, verdict.token)
+        command = self._commands.end(kind, verdict.key, verdict.token, paid=verdict.paid)
         return Request(command, self._namespace, verdict.key, allowed=allowed)
 
     async def _reserve_and_insert(self, verdict: Verdict) -> tuple[Any, int]:
@@ -212,7 +215,7 @@ class RemoteDetector(AsyncDetector):
             if isinstance(answer := self._home_reply(request), Exception):
                 return answer, NO_SERVICE
             reserved = verdict_of(answer, verdict.page, key, verdict.domain)
-            command = self._commands.end("insert", key, reserved.token)
+            command = self._commands.end("insert", key, reserved.token, paid=verdict.paid)
             insert = Request(command, self._namespace, key, allowed=request.replies.keys())
             await self._services.execute((insert,))
             answer = self._home_reply(insert)

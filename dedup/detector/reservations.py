@@ -50,6 +50,12 @@ class Reservation(msgspec.Struct, frozen=True):
     expires: float
     judged: object = None
     home: bool = True
+    kind: str = ""
+
+    @property
+    def paid(self) -> bool:
+        """What it will bring is not known yet; who asks waits for it."""
+        return True
 
     @property
     def accepted(self) -> bool:
@@ -103,6 +109,7 @@ class Reservations:
         judged: object = None,
         token: str | None = None,
         home: bool = True,
+        kind: str = "",
     ) -> str:
         """Take a fingerprint for some seconds and return the token of the reservation.
 
@@ -115,7 +122,7 @@ class Reservations:
         self._count += 1
         token = token or f"{self._prefix}-{number:x}"
         reservation = Reservation(
-            token, number, key, page, domain, seconds, now + seconds, judged, home
+            token, number, key, page, domain, seconds, now + seconds, judged, home, kind
         )
         self._values[number] = page.value
         if self._table is not None:

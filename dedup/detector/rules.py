@@ -1,11 +1,12 @@
 """The rules of the verdict: which of the pages nearby count. Values in, values out.
 
-    within k -> scope -> similarity of the texts -> near-duplicates -> identity -> matches
+    within k -> kind, scope -> similarity of the texts -> near-duplicates -> identity -> matches
     in flight -> those whose word counts
 
 Two pages are near-duplicates when the distance of their values is at most the policy's, and the
 estimated similarity of their texts at least what the policy asks for pages of one registrable domain,
-of two, or of few words; in the scope "site" they also share a registrable domain.
+of two, or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind
+are compared where the kind is given.
 
 The rule kept here: whatever is left out leaves a page without a match, and so keeps it.
 """
@@ -15,9 +16,18 @@ from collections.abc import Iterable
 from dedup.core.fingerprint import similarities
 from dedup.detector.reservations import Reservation
 from dedup.model.policy import Policy
-from dedup.model.values import Document, Identity, Neighbour, PageFingerprint, identity_of
+from dedup.model.values import (
+    Document,
+    Identity,
+    Neighbour,
+    PageFingerprint,
+    Status,
+    Verdict,
+    identity_of,
+    matched_verdict,
+)
 
-__all__ = ["deciding_here", "near_duplicates", "not_other"]
+__all__ = ["decided", "deciding_here", "near_duplicates", "not_other"]
 
 
 def near_duplicates(
@@ -26,10 +36,11 @@ def near_duplicates(
     key: str | None,
     found: Iterable[tuple[Document | Reservation, int]],
     policy: Policy,
+    kind: str | None = None,
 ) -> list[Neighbour]:
     """Return the near-duplicates among what was found within k, with distances in bits.
 
-    The most similar first, then the nearest, then the smallest key. What bears the page's own key is
+    kind None: pages of any kind count. The most similar first, then the nearest, then the smallest key. What bears the page's own key is
     itself, and left out; in the scope "site" so is what is not of the given domain, and everything
     where that is "".
     """
@@ -38,7 +49,9 @@ def near_duplicates(
     others = [
         (other, distance)
         for other, distance in found
-        if other.key != key and (policy.scope == "global" or (domain and other.domain == domain))
+        if other.key != key
+        and (kind is None or other.kind == kind)
+        and (policy.scope == "global" or (domain and other.domain == domain))
     ]
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
     neighbours = []
@@ -51,8 +64,40 @@ def near_duplicates(
                 identity = identity_of(page.identity, other.page.identity)
                 if distance == 0 and similarity == 1 and identity == "other":
                     identity = "unknown"  # word for word the same: its own word counts for nothing
-            neighbours.append(Neighbour(other.key, distance, similarity, identity, other.domain))
+            neighbours.append(
+                Neighbour(other.key, distance, similarity, identity, other.domain, other.paid)
+            )
     return sorted(neighbours, key=lambda n: (-n.similarity, n.distance, n.key))
+
+
+def decided(
+    asked: Verdict,
+    inserted: list[Neighbour],
+    in_flight: list[Neighbour],
+    *,
+    guard: bool,
+    tries: int,
+) -> Verdict:
+    """Return the verdict on a page that has near-duplicates.
+
+    1. One has paid: near_duplicate of the most similar of these.
+    2. One is in flight: pending, for it may pay.
+    3. None has paid: exempt ("barren") while there are fewer than `tries`, then near_duplicate.
+    With guard the pages of its site that are another page by their own word do not count; where these
+    are all, the page is exempt ("other_title").
+    """
+    like = inserted[0] if inserted else None
+    if guard:
+        inserted, in_flight = not_other(inserted), not_other(in_flight)
+    paid = next((n for n in inserted if n.paid), None)
+    if paid is not None:
+        return matched_verdict(asked, paid, "near_duplicate")
+    if in_flight:
+        return matched_verdict(asked, in_flight[0], "pending")
+    if inserted:
+        status: Status = "exempt" if len(inserted) < tries else "near_duplicate"
+        return matched_verdict(asked, inserted[0], status, "barren")
+    return matched_verdict(asked, like, "exempt", "other_title")
 
 
 def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:

@@ -1,8 +1,8 @@
 r"""Insert events: what a record on the log says. No I/O (docs/events.md specifies the record).
 
     record key    <namespace> \x00 <document key>, UTF-8
-    record value  {"v":1,"ns","key","value","sketch","identity","features","recipe","domain","ts"},
-                   or null: the document is forgotten (a tombstone)
+    record value  {"v":1,"ns","key","value","sketch","identity","features","recipe","domain",
+                   "ts","kind","paid"}, or null: the document is forgotten (a tombstone)
 
 The rule kept here: whatever bytes come in, decode() gives an Event or raises EventInvalid, which
 says what is wrong and where; a record of a version that this release does not know raises
@@ -70,6 +70,8 @@ class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     recipe: str
     domain: str
     ts: Annotated[int, msgspec.Meta(ge=-TIME_LIMIT, le=TIME_LIMIT)]
+    kind: str = ""
+    paid: bool = True
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -162,6 +164,8 @@ def encode_value(namespace: str, document: Document) -> bytes:
                 page.recipe,
                 document.domain,
                 round(milliseconds) if fits else 0,  # no clock says so; the time decides nothing
+                document.kind,
+                document.paid,
             )
         )
     except (ValueError, OverflowError) as error:  # UnicodeEncodeError is a ValueError
@@ -186,7 +190,7 @@ def decode_value(value: bytes) -> tuple[str, Document]:
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
     page = PageFingerprint(words >> 64, sketch, words & WORD, r.features, r.recipe)
-    return r.ns, Document(r.key, page, r.domain, r.ts / 1000)
+    return r.ns, Document(r.key, page, r.domain, r.ts / 1000, r.kind, r.paid)
 
 
 def _decode_key(key: bytes) -> tuple[str, str]:

@@ -11,12 +11,14 @@ import msgspec
 
 __all__ = [
     "SKETCH_BYTES",
+    "TRIES",
     "Document",
     "Identity",
     "Neighbour",
     "PageFingerprint",
     "Status",
     "Verdict",
+    "accepted_document",
     "hex_fingerprint",
     "identity_of",
     "kept_verdict",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 SKETCH_BYTES = 33
+
+TRIES = 5  # near-duplicates that brought nothing, from which on a page like them is dropped
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
@@ -69,13 +73,17 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
 class Document(msgspec.Struct, frozen=True, gc=False):
     """An accepted page: its document key, its fingerprint, its registrable domain, and when.
 
-    inserted_seconds is Unix time; it informs, and decides nothing.
+    inserted_seconds  Unix time; it informs, and decides nothing
+    kind              what the page was read for; only pages of one kind are compared
+    paid              whether it brought what it had to bring (Verdict)
     """
 
     key: str
     page: PageFingerprint
     domain: str
     inserted_seconds: float
+    kind: str = ""
+    paid: bool = True
 
 
 class Neighbour(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +92,7 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False):
     distance    Hamming distance of value, in bits
     similarity  estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1
     identity    whether the two pages say themselves that they are the same page of their site
+    paid        whether it brought what it had to bring
     """
 
     key: str
@@ -91,6 +100,7 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False):
     similarity: float
     identity: Identity
     domain: str
+    paid: bool = True
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -98,10 +108,11 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     status          unique, refetch (this key was inserted before), near_duplicate, pending (a
                     near-duplicate is in flight: ask again), or exempt
-    reason          why the page is exempt, else ""
+    reason          why the page is exempt; "barren" of a near-duplicate when none of the pages like
+                    it has paid, but TRIES of them were kept; else ""
     key             the page's document key
-    of              key of the most similar near-duplicate (near_duplicate, pending; and exempt, other_title,
-                    if one is inserted), else None
+    of              key of the most similar near-duplicate (near_duplicate, pending; and exempt as
+                    other_title or barren, if one is inserted), else None
     distance        its Hamming distance of value in bits, else None
     similarity      the estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1, else None
     identity        "same" or "other": what the two pages say of themselves by title and canonical URL;
@@ -110,6 +121,9 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     token           what insert() and release() take to end the reservation; None when the page
                     holds none (near_duplicate, pending, short and unread pages)
     domain          the page's registrable domain, "" if it has none
+    kind            what the page was read for, "" if that was not said
+    paid            whether the page brought what it had to bring; who inserts it says so: a page that
+                    brought no item (False) shuts out pages like it only when there are TRIES of them
     """
 
     status: Status
@@ -122,6 +136,13 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     page: PageFingerprint
     token: str | None
     domain: str = ""
+    kind: str = ""
+    paid: bool = True
+
+
+def accepted_document(verdict: Verdict, seconds: float) -> Document:
+    """Return the document that a verdict is inserted as, at a Unix time."""
+    return Document(verdict.key, verdict.page, verdict.domain, seconds, verdict.kind, verdict.paid)
 
 
 def kept_verdict(reason: str, page: PageFingerprint, key: str, domain: str) -> Verdict:
@@ -129,10 +150,20 @@ def kept_verdict(reason: str, page: PageFingerprint, key: str, domain: str) -> V
     return Verdict("exempt", reason, key, None, None, None, None, page, None, domain)
 
 
-def matched_verdict(verdict: Verdict, of: Neighbour) -> Verdict:
-    """Return a verdict that also says which accepted page is like this one."""
+def matched_verdict(
+    verdict: Verdict, of: Neighbour | None, status: Status, reason: str = ""
+) -> Verdict:
+    """Return what a verdict becomes when it is known which accepted page is like this one."""
+    if of is None:
+        return msgspec.structs.replace(verdict, status=status, reason=reason)
     return msgspec.structs.replace(
-        verdict, of=of.key, distance=of.distance, similarity=of.similarity, identity=of.identity
+        verdict,
+        status=status,
+        reason=reason,
+        of=of.key,
+        distance=of.distance,
+        similarity=of.similarity,
+        identity=of.identity,
     )
 
 

@@ -1,19 +1,14 @@
 """One crawl's deduplication: the middlewares share it, and it ends with the spider.
 
-    judge (exempt, read, reserve, note) -> in flight -> end -> parsed -> commit
+    judge (exempt, read, reserve, keep all the same?, note) -> in flight (in_flight.py) -> close
 
 The rule kept here: a fault of ours never costs a page. Whatever fails is logged once, counted as
 dedup/error/KIND for every page it touches, and the page goes on.
-
-Pages whose callbacks ended well are inserted together, at most COMMIT_SECONDS later, and at once
-when another page asks for one of them: a transaction for each would cost more than all the rest.
-Until then they are in flight, so nothing is dropped for their sake, and a kill forgets them.
 """
 
 import asyncio
-from collections import deque
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, finalize
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 from scrapy import Request
@@ -25,14 +20,16 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
+from dedup.detector.interface import ReserveOptions
 from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
 from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
+from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import KeptPages
-from dedup.scrapy.responses import exemption, explores, is_start, key_of
+from dedup.scrapy.responses import callback_name, exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config
 from dedup.scrapy.summary import summary
 
@@ -42,11 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+GONE = frozenset((404, 410))  # statuses of pages that are not there any more
+KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
+
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
-
-COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
-COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
 
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
@@ -58,19 +55,19 @@ class Session:
         """Private: Session.of() gives a crawler's session."""
         self.crawler = crawler
         self.config = config
-        self.counts = Counts(crawler, self._schedule_commit)
+        self.counts = Counts(crawler, self._counted)
         self.journal = None if config.report is None else _new_journal()
         if not config.service:  # before the first page, which would pay for it
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
-        self._in_flight: dict[str, tuple[Namespace, Verdict]] = {}
         self.kept = KeptPages(config, job_dir(crawler.settings), self.counts)
-        self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
-        self._timer: asyncio.TimerHandle | None = None  # which calls it
+        self.in_flight = PagesInFlight(self.counts, self.kept.links)
         self._name = config.namespace
-        self._discarded: deque[str] = deque()  # tokens whose requests were freed
+
+    def _counted(self) -> None:
+        self.in_flight.schedule_commit()  # which brings the stats up to date, too
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -98,53 +95,91 @@ class Session:
         return verdict
 
     async def _judged(self, request: Request, response: Response) -> Verdict | None:
-        if self._discarded:
-            self.release_discarded()
-        meter, counts = self.counts.meter, self.counts
-        with meter:
-            reason = exemption(request, response, self.config)
-            if reason is not None:
-                counts.add(f"exempt/{reason}")
-                request.meta["dedup"] = {"status": "exempt", "reason": reason}
+        self.in_flight.release_discarded()
+        with self.counts.meter:
+            if self._is_exempt(request, response):
                 return None
             namespace = self._namespace_of(request)
             if namespace is None:
                 return None
-            detector = namespace.detector
-            reading = self._read(detector.recipe, response)
-            counts.add("probed")
+            reading = self._read(namespace.detector.recipe, response)
+            self.counts.add("probed")
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
-                counts.add("exempt/data_page")
-                request.meta["dedup"] = {"status": "exempt", "reason": "data_page"}
+                self._keep_unjudged(request, "data_page")
                 return None
-            page, key, url = self._page(reading), key_of(request), response.url
-            guard = "other_title" in self.config.exempt
-            exempt = "start" if is_start(request) and "start" in self.config.exempt else None
-            verdict = await detector.reserve(page, key, url=url, exempt=exempt, guard=guard)
+            page, key = self._page(reading), key_of(request)
+            options = self._options(request, response)
+            start = is_start(request) and "start" in self.config.exempt
+            verdict = await namespace.detector.reserve(
+                page, key, **(options | {"exempt": "start"} if start else options)
+            )
             if verdict.of is None:  # as for most pages
                 self._note(namespace, request, response, verdict, reading)
                 return verdict
-        if verdict.token is None and _waits_for_insert(verdict.of):
+        verdict = await self._after_those_in_flight(namespace, verdict, options)
+        with self.counts.meter:
+            verdict = await self.kept.look_again(namespace, request, verdict, reading, options)
+            self._note(namespace, request, response, verdict, reading)
+        return verdict
+
+    async def _after_those_in_flight(
+        self, namespace: "Namespace", verdict: Verdict, options: ReserveOptions
+    ) -> Verdict:
+        """Return the verdict on a page that is like others, once these are not in flight any more."""
+
+        async def again(exempt: str | None = None) -> Verdict:
+            with self.counts.meter:
+                return await namespace.detector.reserve(
+                    verdict.page, verdict.key, **options | {"exempt": exempt}
+                )
+
+        if verdict.token is None and _waits_for_insert(verdict.of or ""):
             self._commit_all()  # the original's stored text is about to be replaced
-            with meter:
-                verdict = await detector.reserve(page, key, url=url, guard=guard)
+            verdict = await again()
         pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
         while verdict.status == "pending":
             self._commit_all()
-            with meter:
-                verdict = await detector.reserve(page, key, url=url, guard=guard)
-            if verdict.status != "pending" or waited >= self.config.wait_seconds:
+            verdict = await again()
+            if verdict.status != "pending":
                 break
+            if waited >= self.config.wait_seconds:
+                return await again("in_flight")
             await asyncio.sleep(pause := pauses.next())
             waited += pause
-        with meter:
-            if verdict.status == "pending":
-                verdict = await detector.reserve(
-                    page, key, url=url, exempt="in_flight", guard=guard
-                )
-            verdict = await self.kept.look_again(namespace, request, verdict, reading, url)
-            self._note(namespace, request, response, verdict, reading)
         return verdict
+
+    def _is_exempt(self, request: Request, response: Response) -> bool:
+        """Whether a page is kept without a look at its bytes; note why."""
+        scheduling = getattr(self.crawler, "engine", None) is not None
+        reason = exemption(request, response, self.config, scheduling=scheduling)
+        if reason is None:
+            return False
+        if response.status in GONE:
+            self._forget_gone(request)
+        self._keep_unjudged(request, reason)
+        return True
+
+    def _keep_unjudged(self, request: Request, reason: str) -> None:
+        self.counts.add(f"exempt/{reason}")
+        request.meta["dedup"] = {"status": "exempt", "reason": reason}
+
+    def _options(self, request: Request, response: Response) -> ReserveOptions:
+        """Return how a page is judged."""
+        callback = callback_name(request, self.crawler.spider)
+        kind = request.meta.get("dedup_kind")
+        if kind is None:
+            kind = callback if self.config.kinds else ""
+        return {
+            "url": response.url,
+            "guard": "other_title" in self.config.exempt,
+            "kind": str(kind)[:KIND_CHARACTERS],
+            "tries": self.config.tries if self.in_flight.yields_items(callback) else 0,
+        }
+
+    def _forget_gone(self, request: Request) -> None:
+        """Forget a page that is not there any more: a living copy takes its place."""
+        if request.method == "GET" and (namespace := self._namespace_of(request)) is not None:
+            namespace.forget(key_of(request))
 
     def _page(self, reading: PageReading) -> PageFingerprint:
         """Return what is judged of a page; without "unread" in force all of it was read."""
@@ -210,8 +245,8 @@ class Session:
         if verdict.token is not None or verdict.status == "exempt":
             self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
         if verdict.token is not None:
-            self._in_flight[verdict.token] = (namespace, verdict)
-            finalize(request, self._discarded.append, verdict.token).atexit = False
+            callback = callback_name(request, self.crawler.spider)
+            self.in_flight.begin(namespace, verdict, callback, request)
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
             self.counts.add(f"exempt/{verdict.reason}")
@@ -227,36 +262,16 @@ class Session:
 
     # ---------------------------------------------------------------- a page is done with
 
-    def end(self, token: str | None, *, accepted: bool) -> None:
-        """Insert, soon, or release the page in flight with this token; later calls do nothing."""
-        namespace, verdict = self._in_flight.pop(token or "", (None, None))
-        if namespace is None or verdict is None or token is None:
-            return
-        self.kept.links.ended(token, accepted=accepted)
-        if not accepted:
-            namespace.release(verdict)
-            return
-        parsed = self._parsed.setdefault(namespace, [])
-        parsed.append(verdict)
-        if len(parsed) >= COMMIT_PAGES:
-            self.commit()
-        else:
-            self._schedule_commit()
-
-    def release_discarded(self) -> None:
-        """Release the pages that another component discarded: their requests were freed."""
-        while self._discarded:
-            self.end(self._discarded.popleft(), accepted=False)
-
     def forget(self, request: Request) -> None:
         """Take back a page whose item failed: it may come again under any URL."""
-        noted = request.meta.get("dedup")
-        if not isinstance(noted, dict) or noted.get("token") is None:
+        noted: dict[str, Any] = request.meta.get("dedup") or {}
+        token = token_of(noted)
+        if token is None:
             return
-        if noted["token"] in self._in_flight:
-            self.end(noted["token"], accepted=False)
+        if token in self.in_flight:
+            self.in_flight.end(token, accepted=False)
             return
-        self.commit()
+        self.in_flight.commit()
         try:
             namespace = self._namespace_of(request)
         except Exception as error:
@@ -265,43 +280,20 @@ class Session:
         if namespace is not None:
             namespace.forget(noted["key"])
 
-    def _schedule_commit(self) -> None:
-        """See that commit() is called soon."""
-        if self._timer is not None:
-            return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # the loop has ended, and the crawl with it
-            self.commit()
-        else:
-            self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
-
-    def commit(self) -> None:
-        """Insert the pages that were parsed since the last time, and bring the stats up to date."""
-        parsed, self._parsed = self._parsed, {}
-        for namespace, verdicts in parsed.items():
-            namespace.insert(verdicts)
-        self.counts.flush()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     @staticmethod
     def _commit_all() -> None:
         """Bring every crawl of the process up to date: their spiders may share their stores."""
         for session in list(_sessions.values()):
-            session.commit()
-            session.release_discarded()
+            session.in_flight.commit()
+            session.in_flight.release_discarded()
 
     async def close(self) -> None:
         """Close the memory and say what happened. Reservations end with the crawl."""
-        for token in [*self._in_flight]:
-            self.end(token, accepted=False)
-        self.commit()
+        self.in_flight.close()
         self.kept.links.close()
         remembered = await self._close_memory()
         self._namespaces.clear()
-        self.commit()
+        self.in_flight.commit()
         _sessions.pop(self.crawler, None)
         stats = self.crawler.stats
         assert stats is not None
@@ -310,7 +302,7 @@ class Session:
             logger.info("%s", summary(stats.get_stats(), self.config, remembered))
         except Exception as error:
             self.counts.fault(error, "there is no summary")
-            self.commit()
+            self.in_flight.commit()
         if self.journal is not None:
             self._report(self.journal)
 
@@ -326,7 +318,7 @@ class Session:
             logger.info("dedup: the report of this crawl is in %s", path)
         except Exception as error:
             self.counts.fault(error, f"there is no report in {path}")
-            self.commit()
+            self.in_flight.commit()
 
     async def _close_memory(self) -> str:
         memory, self._memory = self._memory, None
@@ -336,17 +328,12 @@ class Session:
             return await memory.close()
         except Exception as error:
             self.counts.fault(error, "the last pages of this crawl may not be remembered")
-            return "nobody knows how many documents"
+            return "an unknown number of documents"
 
 
 def _waits_for_insert(key: str) -> bool:
-    """Whether a page with this key is to be inserted at the next commit."""
-    return any(
-        verdict.key == key
-        for session in _sessions.values()
-        for verdicts in session._parsed.values()  # noqa: SLF001
-        for verdict in verdicts
-    )
+    """Whether a page with this key is to be inserted at the next commit of any crawl here."""
+    return any(session.in_flight.waits_for_insert(key) for session in _sessions.values())
 
 
 def _new_journal() -> "Journal":

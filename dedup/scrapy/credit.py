@@ -2,7 +2,8 @@
 
 The rule kept here: what is forgotten keeps pages; an original whose account is lost has its full credit.
 
-A page is kept on credit when only its links (new_links) or its own word (other_title) speak for it.
+A page is kept on credit when only its links (new_links) or its own word (other_title) speak for it, or
+when no page like it has brought anything yet (barren).
 Pages kept around one original share its credit: kept pages are remembered too, and the next one may be
 more like them. CREDIT of them in a row that brought nothing close it: pages like these are dropped until
 one brings something. So calendars without end, facets and mazes end, while an album goes on. What a page
@@ -23,6 +24,7 @@ from dedup.model.values import Verdict
 
 __all__ = ["Credit", "is_on_credit"]
 
+REASONS = frozenset(("new_links", "other_title", "barren"))
 CREDIT = 10
 WAITING = 100
 ACCOUNTS = 100_000  # pages that have one, 300 bytes each; the oldest go
@@ -33,7 +35,7 @@ _ON_CREDIT = "_dedup_on_credit"
 
 def is_on_credit(noted: dict[str, Any]) -> bool:
     """Whether a page was kept on credit, by what meta["dedup"] says of it."""
-    return noted.get("reason") in {"new_links", "other_title"} and noted.get("of") is not None
+    return noted.get("reason") in REASONS and noted.get("of") is not None
 
 
 class _Account:
@@ -57,6 +59,11 @@ class Credit:
         """Whether pages like this one have brought nothing for too long."""
         account = self._accounts.get(original)
         return account is not None and account.barren >= CREDIT
+
+    def open(self, original: str, credit: int) -> bool:
+        """Whether pages kept around this one brought something within their last `credit`."""
+        account = self._accounts.get(original)
+        return account is not None and account.barren < credit
 
     def kept(self, key: str, original: str) -> None:
         """Note that a page was kept around an original, or around one that was kept itself."""

@@ -14,6 +14,7 @@ from scrapy import Request
 
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading
+from dedup.detector.interface import ReserveOptions
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
@@ -51,7 +52,7 @@ class KeptPages:
         request: Request,
         verdict: Verdict,
         reading: PageReading,
-        url: str,
+        options: ReserveOptions,
     ) -> Verdict:
         """Return the verdict on a page that is like an accepted one (verdict.of).
 
@@ -65,14 +66,14 @@ class KeptPages:
                 return verdict
             namespace.release(verdict)
             return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
-        if not self.reads_links or self.credit.closed(verdict.of):
+        if verdict.status == "exempt":  # barren: there are few like it
+            self.credit.kept(verdict.key, verdict.of)
             return verdict
-        if not self.credit.leads_to(request, verdict.of) and not await self._leads_on(
-            namespace, reading.links
-        ):
+        reason = await self._reason(namespace, request, verdict, reading, options)
+        if reason is None:
             return verdict
         kept = await namespace.detector.reserve(
-            verdict.page, verdict.key, url=url, exempt="new_links"
+            verdict.page, verdict.key, **options | {"exempt": reason}
         )
         self.credit.kept(verdict.key, verdict.of)
         return msgspec.structs.replace(
@@ -82,6 +83,26 @@ class KeptPages:
             similarity=verdict.similarity,
             identity=verdict.identity,
         )
+
+    async def _reason(
+        self,
+        namespace: "Namespace",
+        request: Request,
+        verdict: Verdict,
+        reading: PageReading,
+        options: ReserveOptions,
+    ) -> str | None:
+        """Return why a near-duplicate is kept all the same, or None."""
+        original = verdict.of or ""
+        if verdict.reason == "barren" and self.credit.open(original, options["tries"]):
+            return "barren"  # pages like it lead to something
+        if not self.reads_links or self.credit.closed(original):
+            return None
+        if self.credit.leads_to(request, original) or await self._leads_on(
+            namespace, reading.links
+        ):
+            return "new_links"
+        return None
 
     async def _leads_on(self, namespace: "Namespace", links: bytes) -> bool:
         """Whether a page leads to a link that no accepted page had; waits for those in flight."""

@@ -19,7 +19,7 @@ from dedup.model.values import Verdict
 from dedup.scrapy.counts import logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
-from dedup.scrapy.responses import forget_copied, mark_own, own_urls
+from dedup.scrapy.responses import asks, forget_copied, mark_own, mark_scheduled, wanted_urls
 
 __all__ = [
     "CallbackMiddleware",
@@ -124,7 +124,7 @@ class CallbackMiddleware:
         spider: Spider | None = None,  # noqa: ARG002
     ) -> None:
         """Give the page back, and leave the exception to others."""
-        self.session.end(_noted(response).get("token"), accepted=False)
+        self.session.in_flight.end(_noted(response).get("token"), accepted=False)
 
 
 class SpiderMiddleware(CallbackMiddleware):
@@ -134,7 +134,10 @@ class SpiderMiddleware(CallbackMiddleware):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
+        crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
+        crawler.signals.connect(middleware.item_dropped, signal=signals.item_dropped)
         crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        crawler.signals.connect(middleware.request_scheduled, signal=signals.request_scheduled)
         crawler.signals.connect(middleware.request_dropped, signal=signals.request_dropped)
         crawler.signals.connect(middleware.spider_idle, signal=signals.spider_idle)
         crawler.signals.connect(middleware.spider_closed, signal=signals.spider_closed)
@@ -166,11 +169,23 @@ class SpiderMiddleware(CallbackMiddleware):
                 if output.passes(yielded):
                     yield yielded
 
+    def item_scraped(self, response: Response | None) -> None:
+        """Note an item that got through the pipelines (Scrapy's signal)."""
+        self.session.in_flight.item_done(_token(response), got_through=True)
+
+    def item_dropped(self, response: Response | None) -> None:
+        """Note an item that a pipeline dropped (Scrapy's signal)."""
+        self.session.in_flight.item_done(_token(response), got_through=False)
+
     def item_error(self, response: Response | None) -> None:
         """Forget the page of an item that a pipeline failed on (Scrapy's signal)."""
         request = getattr(response, "request", None)
         if request is not None:
             self.session.forget(request)
+
+    def request_scheduled(self, request: Request) -> None:
+        """Note that a page is fetched for a callback, not for who waits for it (Scrapy's signal)."""
+        mark_scheduled(request)
 
     def request_dropped(self, request: Request) -> None:
         """Note a request that Scrapy filtered: it leads nowhere (Scrapy's signal)."""
@@ -178,11 +193,15 @@ class SpiderMiddleware(CallbackMiddleware):
 
     def spider_idle(self) -> None:
         """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
-        self.session.commit()
+        self.session.in_flight.commit()
 
     async def spider_closed(self) -> None:
         """End the session (Scrapy's signal)."""
         await self.session.close()
+
+
+def _token(response: Response | None) -> str | None:
+    return None if response is None else _noted(response).get("token")
 
 
 def _noted(response: Response) -> dict[str, Any]:
@@ -193,7 +212,8 @@ def _noted(response: Response) -> dict[str, Any]:
 class _Output:
     """The output of one callback, from its first object to its end.
 
-    Ended well: insert. Raised, closed half way, or yielded its own page again: release.
+    Ended well: insert. Raised, closed half way, or asked for something (a login, a captcha, a retry):
+    release, for that is no content.
     """
 
     def __init__(self, session: Session, response: Response) -> None:
@@ -207,15 +227,15 @@ class _Output:
         )
         self._request = response.request
         self._on_credit = noted if is_on_credit(noted) else None
-        self._own: frozenset[str] = frozenset()
-        self._asked_again = self._paid = self._followed = False
+        self._wanted: frozenset[str] = frozenset()
+        self._asked = self._paid = self._followed = False
         if self._token is None or response.request is None:
             return
         try:
-            self._own = own_urls(response.request, response)
+            self._wanted = wanted_urls(response.request, response)
         except Exception as error:
             session.counts.fault(error, f"{response} is parsed, but not remembered")
-            session.end(self._token, accepted=False)
+            session.in_flight.end(self._token, accepted=False)
 
     def __enter__(self) -> Self:
         return self
@@ -228,17 +248,19 @@ class _Output:
                 self._paid = True
                 if self._request is not None:
                     credit.paid_for(self._request)
+            if yielded is not None:
+                self._session.in_flight.item_yielded(self._token)
             return True
         self._followed = True
         credit.mark(yielded, self._on_credit)
-        if yielded.dont_filter and yielded.url in self._own:
-            self._asked_again = True  # a retry; a mere link to itself is filtered by Scrapy
+        if asks(yielded, self._wanted):
+            self._asked = True
         return not self._follows_nothing
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        accepted = kind is None and not self._asked_again
+        accepted = kind is None and not self._asked
         if self._on_credit is not None and accepted:
             self._session.kept.credit.ended(
                 self._on_credit, paid=self._paid, followed=self._followed
             )
-        self._session.end(self._token, accepted=accepted)
+        self._session.in_flight.end(self._token, accepted=accepted)

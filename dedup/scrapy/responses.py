@@ -7,16 +7,20 @@ first URL, or place among the start requests.
 
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import urlsplit
 
-from scrapy import Request
+from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
+from scrapy.spiders import CrawlSpider
 from twisted.internet.defer import Deferred
 
 from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
 
 __all__ = [
+    "asks",
+    "callback_name",
     "exemption",
     "explores",
     "first_url",
@@ -24,11 +28,14 @@ __all__ = [
     "is_start",
     "key_of",
     "mark_own",
-    "own_urls",
+    "mark_scheduled",
+    "wanted_urls",
 ]
 
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
 _OWNER = "_dedup_owner"
+# The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
+_SCHEDULED = "_dedup_scheduled"
 # In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
 
@@ -45,14 +52,42 @@ def key_of(request: Request) -> str:
     return str(given) if given else document_key(first_url(request))
 
 
-def own_urls(request: Request, response: Response) -> frozenset[str]:
-    """Return the URLs under which a request means the page itself: a retry, not a link."""
-    return frozenset((request.url, response.url, first_url(request)))
+def wanted_urls(request: Request, response: Response) -> frozenset[str]:
+    """Return the URLs that were asked for and led elsewhere: to a login, say.
+
+    A redirect that only tidies up the address (a slash, the scheme, the case) leads nowhere else.
+    """
+    redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
+    here = _path(response.url)
+    return frozenset(url for url in map(str, redirects) if _path(url) != here)
+
+
+def _path(url: str) -> str:
+    return urlsplit(url).path.rstrip("/").lower()
+
+
+def asks(yielded: Request, wanted: frozenset[str]) -> bool:
+    """Whether a callback that yields this takes its page for no content: it asks for something.
+
+    A form, or another method than GET (a login); past the filter of seen requests (a retry); what
+    was wanted before it was redirected.
+    """
+    return (
+        yielded.dont_filter
+        or yielded.method != "GET"
+        or isinstance(yielded, FormRequest)
+        or yielded.url in wanted
+    )
 
 
 def mark_own(request: Request) -> None:
     """Note whose meta this is, so that forget_copied() knows it where it was copied to."""
     request.meta[_OWNER] = (request.url, request.meta.get("dedup_key"))
+
+
+def mark_scheduled(request: Request) -> None:
+    """Note that a request goes to the scheduler."""
+    request.meta[_SCHEDULED] = request.url
 
 
 def forget_copied(request: Request) -> None:
@@ -76,13 +111,20 @@ def is_start(request: Request) -> bool:
     return bool(request.meta.get("is_start_request")) and _COPIED not in request.meta
 
 
-def exemption(request: Request, response: Response, config: Config) -> str | None:
-    """Return the reason for which a page is not judged, before its bytes are looked at."""
+def exemption(
+    request: Request, response: Response, config: Config, *, scheduling: bool
+) -> str | None:
+    """Return the reason for which a page is not judged, before its bytes are looked at.
+
+    scheduling  whether the crawl has a scheduler, through which pages for callbacks come
+    """
     if request.meta.get("dont_dedup"):
         return "dont_dedup"
     in_force = config.exempt
     if "no_callback" in in_force and _has_no_spider_callback(request.callback):
         return "no_callback"
+    if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
+        return "inline"
     if "method" in in_force and request.method != "GET":
         return "method"
     if "status" in in_force and response.status != 200:
@@ -92,6 +134,22 @@ def exemption(request: Request, response: Response, config: Config) -> str | Non
     if "too_large" in in_force and len(response.body) > config.max_bytes:
         return "too_large"
     return None
+
+
+def callback_name(request: Request, spider: Any) -> str:
+    """Return the name of the callback that a page is for; of a CrawlSpider's rule, that rule's."""
+    callback = request.callback
+    if callback is None:
+        return "parse"
+    callback = getattr(callback, "func", callback)  # functools.partial
+    if getattr(callback, "__func__", None) is getattr(CrawlSpider, "_callback", CrawlSpider):
+        try:
+            callback = spider.rules[request.meta["rule"]].callback
+        except (AttributeError, IndexError, KeyError, TypeError):
+            return "_callback"
+    if callback is None:
+        return "rule"
+    return callback if isinstance(callback, str) else getattr(callback, "__name__", "")
 
 
 def explores(key: str, share: float) -> bool:

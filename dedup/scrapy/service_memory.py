@@ -9,17 +9,17 @@ service is told to hold its reservation until it reads the event.
 """
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
+from dedup.detector.interface import ReserveOptions
 from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.events import encode, record_key
-from dedup.model.names import site_of
 from dedup.model.policy import Options
 from dedup.model.report.texts import count
-from dedup.model.values import Document, PageFingerprint, Verdict
+from dedup.model.values import PageFingerprint, Verdict, accepted_document
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.pending_updates import PendingUpdates
 from dedup.scrapy.settings import Config
@@ -89,26 +89,17 @@ class CrawlDetector(RemoteDetector):
         self._counts = counts
 
     async def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
         """Judge a page; without a service it is exempt as "fault"."""
         pausing = self._counts.meter.pausing
         if self._publisher is not None:
             await pausing(self._publisher.ready())
-        domain = site_of(key, url, domain)
-        asked = super().reserve(page, key, domain=domain, exempt=exempt, guard=guard)
         try:
-            return await pausing(asked)
+            return await pausing(super().reserve(page, key, **options))
         except ServiceUnavailable as error:
             self._counts.fault(error, f"{key} is kept")
-            return self.unjudged(page, key, domain=domain)
+            return self.unjudged(page, key, **options)
 
 
 class ServiceNamespace:
@@ -165,7 +156,7 @@ class ServiceNamespace:
             records: list[tuple[bytes, bytes | None]] = []
             encoded: list[Verdict] = []
             for verdict in verdicts:
-                document = Document(verdict.key, verdict.page, verdict.domain, time.time())
+                document = accepted_document(verdict, time.time())
                 try:
                     records.append(encode(self._namespace, document))
                     encoded.append(verdict)

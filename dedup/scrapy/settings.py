@@ -22,6 +22,7 @@ from dedup.model.policy import (
     Scope,
     Similarity,
 )
+from dedup.model.values import TRIES
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
@@ -40,8 +41,10 @@ EXEMPTIONS = (
     "data_page",
     "new_links",
     "other_title",
+    "barren",
     "unread",
     "no_callback",
+    "inline",
 )
 
 
@@ -56,6 +59,8 @@ class Config(msgspec.Struct, frozen=True):
     wait_seconds  how long a page waits for a near-duplicate in flight
     exempt        reasons in force for which a page is not judged, or is kept
     max_bytes     greater pages are not judged
+    tries         pages alike that brought nothing, from which on others like them are dropped
+    kinds         whether only pages of one callback are compared
     explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     report        where the crawl's report is written; None: nowhere
     """
@@ -69,13 +74,15 @@ class Config(msgspec.Struct, frozen=True):
     wait_seconds: float
     exempt: frozenset[str]
     max_bytes: int
+    tries: int
+    kinds: bool
     explore: float
     report: Path | None
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
         """Read and check the settings; raise UsageError or NotConfigured."""
-        if not _enabled(settings):
+        if not _switch(settings, "DEDUP_ENABLED"):
             raise NotConfigured
         exempt = _exempt(settings)
         return cls(
@@ -88,6 +95,8 @@ class Config(msgspec.Struct, frozen=True):
             wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
             exempt=exempt,
             max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
+            tries=(_number(settings, "DEDUP_TRIES", TRIES, 0, 1000) or 0) * ("barren" in exempt),
+            kinds=_switch(settings, "DEDUP_KINDS"),
             explore=_share(settings, "DEDUP_EXPLORE"),
             report=_report(settings),
         )
@@ -128,11 +137,12 @@ def _wrong(name: str, value: object, allowed: str) -> UsageError:
     return UsageError(f"setting {name} is {value!r}; allowed is {allowed}")
 
 
-def _enabled(settings: BaseSettings) -> bool:
+def _switch(settings: BaseSettings, name: str) -> bool:
+    """Return a setting that is True unless it is turned off."""
     try:
-        return settings.getbool("DEDUP_ENABLED", True)
+        return settings.getbool(name, True)
     except ValueError:
-        raise _wrong("DEDUP_ENABLED", settings.get("DEDUP_ENABLED"), "True or False") from None
+        raise _wrong(name, settings.get(name), "True or False") from None
 
 
 def _exempt(settings: BaseSettings) -> frozenset[str]:

@@ -78,7 +78,7 @@ class Batch:
             reading = self._readings[number]
             assert reading.page is not None
             questions[number] = Question(
-                reading.page, reading.key, reading.url, exempt, self._guard
+                reading.page, reading.key, reading.url, exempt=exempt, guard=self._guard
             )
         return questions
 

@@ -14,13 +14,14 @@ from dedup.model.recipes import NEWEST
 from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 
 PAGE = PageFingerprint(0x0123456789ABCDEF, bytes(range(33)), 0xFEDCBA9876543210, 321, NEWEST)
-DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123)
+DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123, "parse", False)
 GOLDEN_KEY = "news\0http://example.com/ü?a=1".encode()
 GOLDEN_VALUE = (
     '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
     '"sketch":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20",'
     '"identity":"fedcba9876543210","features":321,'
-    '"recipe":"words-0-4","domain":"example.com","ts":1700000000123}'
+    '"recipe":"words-0-4","domain":"example.com","ts":1700000000123,'
+    '"kind":"parse","paid":false}'
 ).encode()
 
 WORD = st.integers(0, 2**64 - 1)
@@ -30,7 +31,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMESPACE = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", fullmatch=True)
 PAGES = st.builds(PageFingerprint, WORD, SKETCH, WORD, COUNT, TEXT)
 MILLISECONDS = st.integers(-(10**15), 10**15).map(lambda ms: ms / 1000)
-DOCUMENTS = st.builds(Document, TEXT, PAGES, TEXT, MILLISECONDS)
+DOCUMENTS = st.builds(Document, TEXT, PAGES, TEXT, MILLISECONDS, TEXT, st.booleans())
 
 
 def changed(**fields: object) -> bytes:

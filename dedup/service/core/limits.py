@@ -14,6 +14,7 @@ from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
 
 __all__ = [
+    "KIND_BYTES",
     "LOCAL_NAMES",
     "REASON_PATTERN",
     "TOKEN_PATTERN",
@@ -27,6 +28,7 @@ __all__ = [
 
 LOCAL_NAMES = ("localhost", "localhost.")
 TOKEN_PATTERN = "[A-Za-z0-9-]{16,64}"  # noqa: S105  (of a reservation, made by the client)
+KIND_BYTES = 128  # of the text that says what a page is read for
 REASON_PATTERN = "[a-z][a-z_]{0,31}"  # why a page is exempt
 
 

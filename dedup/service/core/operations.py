@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from msgspec.structs import replace
+
 from dedup.core.numbers import Numbers
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.recipes import same_recipe
-from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
+from dedup.model.values import TRIES, Document, Neighbour, PageFingerprint, Verdict
 from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
@@ -129,6 +131,8 @@ class Commands:
         *,
         exempt: str | None = None,
         guard: bool = True,
+        kind: str = "",
+        tries: int = TRIES,
         token: str | None = None,
         home: bool = True,
     ) -> Verdict:
@@ -146,6 +150,8 @@ class Commands:
             domain=domain,
             exempt=exempt,
             guard=guard,
+            kind=kind,
+            tries=tries,
             token=token,
             home=home,
         )
@@ -154,9 +160,11 @@ class Commands:
         return verdict
 
     def insert(
-        self, namespace: str, key: str, token: str, *, pin: bool = False
+        self, namespace: str, key: str, token: str, *, pin: bool = False, paid: bool = True
     ) -> "Future[None] | None":
         """Store a reserved page; with pin, only keep its reservation: the client sends the event.
+
+        paid is whether the page brought what it had to bring (Verdict.paid).
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
         then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
@@ -181,22 +189,22 @@ class Commands:
             self.inserts.pin(namespace, detector, verdict)
             return None
         self.counts["insert"] += 1
-        return self.inserts.insert(namespace, detector, verdict)
+        return self.inserts.insert(namespace, detector, replace(verdict, paid=paid))
 
-    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str]]) -> None:
-        """Store reserved pages, given by key and token, in one commit; only if `inserts` commits.
+    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, bool]]) -> None:
+        """Store reserved pages, given by key, token and paid, in one commit; only if `inserts` commits.
 
         Raises what insert() raises for one of them; some may be stored then. The caller then inserts
         one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
         verdicts = []
-        for key, token in pages:
+        for key, token, paid in pages:
             verdict = None if detector is None else detector.held(token)
             if verdict is None:
                 raise Refused("NOTOKEN", "one of these reservations is not held here")
             self._same_key(verdict, key)
-            verdicts.append(verdict)
+            verdicts.append(replace(verdict, paid=paid))
         assert detector is not None
         detector.insert_many(verdicts)
         self.counts["insert"] += len(verdicts)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from dedup.model.values import (
+    TRIES,
     Document,
     Identity,
     Neighbour,
@@ -19,7 +20,7 @@ from dedup.model.values import (
     hex_fingerprint,
 )
 from dedup.model.verdict_forms import to_reply
-from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
+from dedup.service.core.limits import KIND_BYTES, REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["ENDPOINTS"]
@@ -76,6 +77,8 @@ class ReservedPage(_In, frozen=True):
     domain: Annotated[str, Meta(max_length=256)] = ""
     exempt: Annotated[str, Meta(pattern=f"^{REASON_PATTERN}$")] | None = None
     guard: bool = True
+    kind: Annotated[str, Meta(max_length=KIND_BYTES)] = ""
+    tries: Whole = TRIES
     token: ChosenToken | None = None
     home: bool = True
 
@@ -93,10 +96,11 @@ class ReserveRequest(_In, frozen=True):
 
 
 class Held(_In, frozen=True):
-    """A reservation."""
+    """A reservation; paid: whether its page brought what it had to bring (insert only)."""
 
     key: Key
     token: Token
+    paid: bool = True
 
 
 class InsertRequest(_In, frozen=True):

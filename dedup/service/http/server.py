@@ -142,6 +142,8 @@ class _Endpoints:
                     judgement,
                     exempt=page.exempt,
                     guard=page.guard,
+                    kind=page.kind,
+                    tries=page.tries,
                     token=page.token,
                     home=page.home,
                 )
@@ -155,7 +157,9 @@ class _Endpoints:
     async def _insert(self, asked: json_types.InsertRequest) -> json_types.DoneAnswer:
         return await self._each(
             asked.items,
-            lambda held: self._commands.insert(asked.ns, held.key, held.token, pin=asked.pin),
+            lambda held: self._commands.insert(
+                asked.ns, held.key, held.token, pin=asked.pin, paid=held.paid
+            ),
         )
 
     async def _release(self, asked: json_types.ReleaseRequest) -> json_types.DoneAnswer:

@@ -14,7 +14,7 @@ from typing import Any
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.events import encode, record_key
-from dedup.model.values import Document, Verdict
+from dedup.model.values import Verdict, accepted_document
 from dedup.wire.kafka import KafkaUnavailable, Writer
 
 __all__ = ["LogInserts"]
@@ -42,8 +42,7 @@ class LogInserts:
             return None
         self._check(verdict)
         self._check_log()
-        document = Document(verdict.key, verdict.page, verdict.domain, time.time())
-        key, value = encode(namespace, document)
+        key, value = encode(namespace, accepted_document(verdict, time.time()))
         return self._task(self._insert(detector, verdict, key, value))
 
     def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002

@@ -63,7 +63,9 @@ class Session:
             return False
         if len(command) > 5:
             return bool(command[0] == PROBE)
-        return self._batches_inserts and len(command) == 4 and bool(command[0] == INSERT)
+        if not self._batches_inserts or command[0] != INSERT:
+            return False
+        return len(command) == 4 or (len(command) == 5 and command[4] == b"UNPAID")
 
     def authenticate(self, user: bytes, token: bytes) -> None:
         """Trust the client if the token is right; else raise Refused."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
-from dedup.model.values import SKETCH_BYTES, Neighbour, PageFingerprint
-from dedup.service.core.limits import REASON_PATTERN, TOKEN_PATTERN
+from dedup.model.values import SKETCH_BYTES, TRIES, Neighbour, PageFingerprint
+from dedup.service.core.limits import KIND_BYTES, REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
@@ -185,6 +185,8 @@ class Options(msgspec.Struct, frozen=True):
     count: int | None = None
     exempt: str | None = None
     guard: bool = True
+    kind: str = ""
+    tries: int = TRIES
     identity: int | None = None
     token: str | None = None
     home: bool = True
@@ -223,6 +225,12 @@ def _reason(argument: bytes) -> str:
     return argument.decode()
 
 
+def _kind(argument: bytes) -> str:
+    if len(argument) > KIND_BYTES:
+        raise UsageError(f"KIND {argument[:40]!r} is too long: {KIND_BYTES} bytes are allowed")
+    return text(argument, "KIND")
+
+
 def _token(argument: bytes) -> str:
     if not _TOKEN.fullmatch(argument):
         raise UsageError(f"TOKEN {argument[:80]!r} is not allowed: [A-Za-z0-9-], 16 to 64")
@@ -243,6 +251,8 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
     b"EXEMPT": ("exempt", _reason),
     b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
+    b"KIND": ("kind", _kind),
+    b"TRIES": ("tries", lambda argument: number(argument, "TRIES")),
     b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
     b"TOKEN": ("token", _token),
     b"SECONDS": ("reservation_seconds", _seconds),
@@ -258,7 +268,7 @@ _ALLOWED: dict[str, frozenset[bytes]] = {
     "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"SIMILARITY", b"COUNT", b"IDENTITY", b"DOMAIN")),
     "MPROBE": frozenset((b"DISTANCE", b"SIMILARITY", b"COUNT")),
     "RESERVE": frozenset(
-        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD TOKEN HOME".split()
+        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD KIND TRIES TOKEN HOME".split()
     ),
 }
 

@@ -47,7 +47,9 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     if batch[0][0] == PROBE:
         return b"".join(probes(session.plans, batch))
     text = protocol.text
-    pages = [(text(command[2], "key"), text(command[3], "token")) for command in batch]
+    pages = [
+        (text(command[2], "key"), text(command[3], "token"), len(command) == 4) for command in batch
+    ]
     session.commands.insert_many(text(batch[0][1], "namespace"), pages)
     return OK * len(batch)
 
@@ -129,6 +131,8 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         given.asked,
         exempt=given.exempt,
         guard=given.guard,
+        kind=given.kind,
+        tries=given.tries,
         token=token,
         home=given.home,
     )
@@ -166,12 +170,17 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     )
 
 
+_INSERT_OPTIONS = frozenset((b"", b"PIN", b"UNPAID"))
+
+
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
     check_arity(arguments, 4, 5)
-    pin = len(arguments) == 5
-    if pin and arguments[4].upper() != b"PIN":
-        raise UsageError("DEDUP.INSERT ns key token [PIN]")
-    done = session.commands.insert(*_token_arguments(arguments), pin=pin)
+    option = arguments[4].upper() if len(arguments) == 5 else b""
+    if option not in _INSERT_OPTIONS:
+        raise UsageError("DEDUP.INSERT ns key token [PIN | UNPAID]")
+    done = session.commands.insert(
+        *_token_arguments(arguments), pin=option == b"PIN", paid=option != b"UNPAID"
+    )
     return OK if done is None else Later(done, lambda _: OK)
 
 

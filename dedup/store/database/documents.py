@@ -161,7 +161,9 @@ class Documents(DocumentsFile):
             if added != len(records):
                 raise ValueError(f"an id from {first} on is taken")
             # sorted: the order of the tree's pages
-            txn.cursor(self._keys).putmulti(sorted(zip(digests, names, strict=True), key=itemgetter(0)))
+            txn.cursor(self._keys).putmulti(
+                sorted(zip(digests, names, strict=True), key=itemgetter(0))
+            )
             if offsets:
                 noted = self._noted(txn) | dict(offsets)
                 txn.put(b"offsets", encode_offsets(noted), db=self._meta)

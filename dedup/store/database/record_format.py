@@ -62,6 +62,8 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     sketch: _Sketch
     identity: int
     features: int
+    kind: str
+    paid: bool
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -133,8 +135,11 @@ def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> lis
             page.sketch,
             page.identity,
             page.features,
+            document.kind,
+            document.paid,
         )
-        records.append(_signed(name, _encode(fields)))
+        body = _encode(fields)
+        records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
     return records
 
 
@@ -145,7 +150,7 @@ def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
     """
     r = _decode(_body(name, record, "its"))  # msgspec.DecodeError is a ValueError
     page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe)
-    return Document(r.key, page, r.domain, r.inserted_seconds)
+    return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid)
 
 
 def sum_of_records(records: Iterable[bytes]) -> int:

@@ -14,6 +14,7 @@ from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.model.values import (
     SKETCH_BYTES,
+    TRIES,
     Identity,
     Neighbour,
     PageFingerprint,
@@ -106,6 +107,8 @@ class Commands:
         exempt: str | None,
         *,
         guard: bool = True,
+        kind: str = "",
+        tries: int = TRIES,
         token: str,
     ) -> Command:
         """Return the command that judges a page, and takes it under a token: its last word."""
@@ -125,18 +128,26 @@ class Commands:
             command += (b"EXEMPT", exempt)
         if not guard:
             command += (b"GUARD", b"off")
+        if kind:
+            command += (b"KIND", kind)
+        if tries != TRIES:
+            command += (b"TRIES", tries)
         return (*command, b"TOKEN", token)
 
-    def end(self, kind: Kind, key: str, token: str | None) -> Command:
-        """Return the command that ends a reservation."""
+    def end(self, kind: Kind, key: str, token: str | None, *, paid: bool = True) -> Command:
+        """Return the command that ends a reservation; paid as in Verdict."""
         assert token is not None
         name = b"DEDUP.RELEASE" if kind == "release" else b"DEDUP.INSERT"
         command: Command = (name, self._encoded_namespace, _encoded(key), token)
+        if kind == "insert" and not paid:
+            return (*command, b"UNPAID")
         return (*command, b"PIN") if kind == "pin" else command
 
     def reserve_expired(self, verdict: Verdict, token: str) -> Command:
         """Return the command that reserves a page again whose reservation is not held any more."""
-        return self.reserve(verdict.page, verdict.key, verdict.domain, "expired", token=token)
+        return self.reserve(
+            verdict.page, verdict.key, verdict.domain, "expired", kind=verdict.kind, token=token
+        )
 
     def forget(self, key: str) -> Command:
         """Return the command that removes a document."""
@@ -164,13 +175,13 @@ class Commands:
         same_recipe(self._recipe_id, verdict.page.recipe)
 
 
-def unjudged_verdict(page: PageFingerprint, key: str, domain: str) -> Verdict:
+def unjudged_verdict(page: PageFingerprint, key: str, domain: str, kind: str = "") -> Verdict:
     """Return the verdict on a page that is kept because the service does not answer.
 
     No service knows its token: insert() reserves the page first.
     """
     token = _FAULT + secrets.token_hex(8)
-    return Verdict("exempt", "fault", key, None, None, None, None, page, token, domain)
+    return Verdict("exempt", "fault", key, None, None, None, None, page, token, domain, kind)
 
 
 def is_unjudged(verdict: Verdict) -> bool:

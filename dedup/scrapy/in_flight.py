@@ -1,0 +1,164 @@
+"""Pages in flight: from their verdict to the end of their callback, and of their items in the pipelines.
+
+    begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
+
+The rules kept here:
+  - A page has paid when an item of it got through the pipelines. Where a callback has not yielded an item
+    in UNDECIDED pages, it yields none (a hub, a link checker): its pages have paid.
+  - Pages that are done with are inserted together, at most COMMIT_SECONDS later, and at once when another
+    page asks for one of them: a transaction for each would cost more than all the rest. Until then they
+    are in flight, so nothing is dropped for their sake, and a kill forgets them.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+import msgspec
+from scrapy import Request
+
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import Counts
+from dedup.scrapy.link_memory import CrawlLinks
+
+if TYPE_CHECKING:
+    from dedup.scrapy.memory import Namespace
+
+__all__ = ["PagesInFlight", "token_of"]
+
+COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
+COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
+UNDECIDED = 30  # pages of a callback without an item, from which on it yields none
+
+
+class _Flight:
+    """A page in flight."""
+
+    __slots__ = ("callback", "called_back", "items", "namespace", "paid", "verdict")
+
+    def __init__(self, namespace: "Namespace", verdict: Verdict, callback: str) -> None:
+        self.namespace = namespace
+        self.verdict = verdict
+        self.callback = callback
+        self.items = 0  # of its items, those that are in the pipelines
+        self.paid = self.called_back = False
+
+
+class PagesInFlight:
+    """The pages of one crawl that are not inserted yet, by token."""
+
+    def __init__(self, counts: Counts, links: CrawlLinks) -> None:
+        """Hold none; what becomes of each page, its links are told, too."""
+        self._counts = counts
+        self._links = links
+        self._flights: dict[str, _Flight] = {}
+        self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
+        self._timer: asyncio.TimerHandle | None = None  # which calls it
+        self._discarded: deque[str] = deque()  # tokens whose requests were freed
+        self._without_item: dict[str, int] = {}  # pages of a callback; -1: it yields items
+
+    def __contains__(self, token: object) -> bool:
+        """Tell whether the page with this token is in flight."""
+        return token in self._flights
+
+    def begin(
+        self, namespace: "Namespace", verdict: Verdict, callback: str, request: Request
+    ) -> None:
+        """Take a page that was accepted, and holds a token; it ends at the latest with its request."""
+        assert verdict.token is not None
+        self._flights[verdict.token] = _Flight(namespace, verdict, callback)
+        finalize(request, self._discarded.append, verdict.token).atexit = False
+
+    def item_yielded(self, token: str | None) -> None:
+        """Note an item that goes to the pipelines."""
+        flight = self._flights.get(token or "")
+        if flight is not None:
+            flight.items += 1
+            self._without_item[flight.callback] = -1
+
+    def item_done(self, token: str | None, *, got_through: bool) -> None:
+        """Note that an item is through the pipelines, or was dropped by one."""
+        flight = self._flights.get(token or "")
+        if flight is None or token is None:
+            return
+        flight.items -= 1
+        flight.paid = flight.paid or got_through
+        if flight.called_back and flight.items <= 0:
+            self.end(token, accepted=True)
+
+    def end(self, token: str | None, *, accepted: bool) -> None:
+        """Insert a page whose callback ended well, soon, or release it; later calls do nothing."""
+        flight = self._flights.get(token or "")
+        if flight is None or token is None:
+            return
+        if accepted and flight.items > 0:
+            flight.called_back = True
+            return
+        del self._flights[token]
+        self._links.ended(token, accepted=accepted)
+        if not accepted:
+            flight.namespace.release(flight.verdict)
+            return
+        verdict = flight.verdict
+        if not flight.paid and not self._yields_none(flight.callback):
+            verdict = msgspec.structs.replace(verdict, paid=False)
+        parsed = self._parsed.setdefault(flight.namespace, [])
+        parsed.append(verdict)
+        if len(parsed) >= COMMIT_PAGES:
+            self.commit()
+        else:
+            self.schedule_commit()
+
+    def _yields_none(self, callback: str) -> bool:
+        """Count a page without an item; return whether the callback is known to yield none."""
+        pages = self._without_item.get(callback, 0)
+        if pages >= 0:
+            self._without_item[callback] = pages + 1
+        return pages >= UNDECIDED
+
+    def yields_items(self, callback: str) -> bool:
+        """Whether the pages of a callback may bring items: so it did, or it is too early to tell."""
+        return self._without_item.get(callback, 0) < UNDECIDED
+
+    def release_discarded(self) -> None:
+        """Release the pages that another component discarded: their requests were freed."""
+        while self._discarded:
+            self.end(self._discarded.popleft(), accepted=False)
+
+    def waits_for_insert(self, key: str) -> bool:
+        """Whether a page with this key is to be inserted at the next commit."""
+        return any(v.key == key for verdicts in self._parsed.values() for v in verdicts)
+
+    def schedule_commit(self) -> None:
+        """See that commit() is called soon."""
+        if self._timer is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # the loop has ended, and the crawl with it
+            self.commit()
+        else:
+            self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
+
+    def commit(self) -> None:
+        """Insert the pages that were parsed since the last time, and bring the stats up to date."""
+        parsed, self._parsed = self._parsed, {}
+        for namespace, verdicts in parsed.items():
+            namespace.insert(verdicts)
+        self._counts.flush()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """Release what is left, and insert what was parsed. Reservations end with the crawl."""
+        for token in [*self._flights]:
+            self.end(token, accepted=False)
+        self.commit()
+
+
+def token_of(noted: Any) -> str | None:
+    """Return the token in what meta["dedup"] says, or None."""
+    token = noted.get("token") if isinstance(noted, dict) else None
+    return token if isinstance(token, str) else None
