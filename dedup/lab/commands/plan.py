@@ -15,8 +15,9 @@ from click.core import ParameterSource
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
-from dedup.core.bulk.designs import Design, fewest_tables, memory_bytes
-from dedup.core.bulk.designs import plan as plan_designs
+from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.lab.capacity.designs import Design, fewest_tables
+from dedup.lab.capacity.designs import plan as plan_designs
 from dedup.lab.commands.units import scaled_text, size_text, time_text
 from dedup.model.errors import UsageError
 
