@@ -1,0 +1,72 @@
+"""All pairs and clusters are those of a plain scan."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sizes import sized
+from table_oracle import DISTANCES, KINDS, neighbourhoods, scan_clusters, scan_pairs
+
+from dedup.core.pairs import find_all, find_clusters
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", DISTANCES)
+def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
+    """find_all gives each pair within k once, sorted, and (x, x) for a value that is repeated."""
+    values = KINDS[kind](np.random.default_rng(k), sized(quick=150, full=400))
+    values[:20] = values[20:40]
+    values[0] = values[1] = values[2]
+    found = find_all(values, k)
+    assert (found.dtype, found.shape[1]) == (np.uint64, 2)
+    assert found.tolist() == scan_pairs(values, k)
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize(("kind", "k"), [("uniform", 3), ("clustered", 2), ("crowded", 1)])
+def test_all_pairs_of_many_values(kind: str, k: int) -> None:
+    """The same where there are enough values for block designs, also in hot neighbourhoods."""
+    size = sized(quick=2_000, full=5_000)
+    values = KINDS[kind](np.random.default_rng(k), size)
+    if kind == "uniform":
+        values[size // 2 :] = values[: size // 2] ^ np.uint64(0x8000_0001_0000_0001)
+    expected = scan_pairs(values, k)
+    assert expected
+    assert find_all(values, k).tolist() == expected
+
+
+@settings(deadline=None)
+@given(values=neighbourhoods(), k=st.integers(0, 15))
+def test_pairs_and_clusters_of_values_chosen_to_meet(values: list[int], k: int) -> None:
+    """For any values and k, pairs and clusters are those of a scan."""
+    array = np.array(values, dtype=np.uint64)
+    assert find_all(values, k).tolist() == scan_pairs(array, k)
+    assert find_clusters(values, k).tolist() == scan_clusters(array, k)
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [0, 1, 3, 6, 15])
+def test_clusters_are_connected_components(k: int, kind: str) -> None:
+    """Labels are the smallest index of what a walk over neighbours reaches."""
+    values = KINDS[kind](np.random.default_rng(k), sized(quick=800, full=3_000))
+    values[-100:] = values[:100]
+    labels = find_clusters(values, k)
+    assert labels.dtype == np.uint64
+    assert labels.tolist() == scan_clusters(values, k)
+
+
+def test_clusters_chain() -> None:
+    """Two members of a cluster may lie further apart than k, when others lie between."""
+    chain = [(1 << i) - 1 for i in range(0, 64, 3)]
+    assert find_clusters(chain, 3).tolist() == [0] * len(chain)
+    assert find_clusters(chain, 2).tolist() == list(range(len(chain)))
+
+
+def test_all_pairs_do_not_change_their_input() -> None:
+    """The batch given is read, not sorted in place."""
+    values = np.array([9, 3, 9, 1], dtype=np.uint64)
+    find_all(values, 2)
+    find_clusters(values, 2)
+    assert values.tolist() == [9, 3, 9, 1]

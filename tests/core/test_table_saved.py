@@ -1,0 +1,234 @@
+"""A saved table is whole or not there, and loads as the table that was saved."""
+
+import errno
+import io
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from table_oracle import (
+    ALL,
+    KINDS,
+    clustered,
+    scan,
+    some_queries,
+    uniform,
+)
+
+import dedup.core.table
+from dedup.core.read_write_lock import ReadWriteLock
+from dedup.core.table import Match, Table
+from dedup.model.errors import DedupError, StoreDamaged
+
+
+def golden() -> bytes:
+    """Return the example of docs/table-format.md."""
+    page = Path(__file__).parents[2] / "docs" / "table-format.md"
+    return bytes.fromhex(page.read_text(encoding="utf-8").split("```")[1])
+
+
+def test_the_saved_form_is_that_of_its_specification(tmp_path: Path) -> None:
+    """The example of docs/table-format.md is what its table is saved as, and is read."""
+    table = Table(7)
+    table.insert_many([ALL, 1, 1], [0, 9, 7])
+    table.save(tmp_path / "t", note=5)
+    assert (tmp_path / "t").read_bytes() == golden()
+    loaded = Table.load(tmp_path / "t")
+    assert (loaded.note, loaded.k, len(loaded)) == (5, 3, 3)
+    assert loaded.probe(1) == [Match(7, 1, 0), Match(9, 1, 0)]
+    assert loaded.probe(ALL) == [Match(0, ALL, 0)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loaded_table_is_the_one_that_was_saved_for_any_k(kind: str, tmp_path: Path) -> None:
+    """A table saved with one k is exact when loaded with another, and saves to the same bytes."""
+    rng = np.random.default_rng(5)
+    values = KINDS[kind](rng, 8_000)
+    values[:500] = values[500:1_000]
+    documents = np.arange(8_000, dtype=np.uint64)
+    table = Table(3)
+    table.insert_many(values, documents)
+    table.save(tmp_path / "first", note=ALL)
+    for k in (0, 3, 6, 15):
+        loaded = Table.load(tmp_path / "first", k)
+        assert (loaded.k, loaded.note, len(loaded)) == (k, ALL, 8_000)
+        for query in some_queries(rng, values, k):
+            assert loaded.probe(query) == scan(values, documents, query, k)
+        loaded.save(tmp_path / "second", note=ALL)
+        assert (tmp_path / "second").read_bytes() == (tmp_path / "first").read_bytes()
+
+
+def test_the_order_of_inserts_and_removals_leaves_no_trace(tmp_path: Path) -> None:
+    """Equal tables have equal files."""
+    rng = np.random.default_rng(6)
+    values, documents = clustered(rng, 2_000), np.arange(2_000) % 300
+    order = rng.permutation(2_000)
+    one, other = Table(3), Table(9)
+    one.insert_many(values, documents)
+    other.insert_many(uniform(rng, 5), np.arange(5))
+    other.insert_many(values[order], documents[order])
+    rng = np.random.default_rng(6)
+    clustered(rng, 2_000), rng.permutation(2_000)
+    for i, value in enumerate(uniform(rng, 5).tolist()):
+        assert other.remove(value, i)
+    one.save(tmp_path / "one")
+    other.save(tmp_path / "other")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
+    """A file with any byte altered, in any bit or all, is damaged; the message names the file."""
+    path, content = tmp_path / "table.ndd", golden()
+    for at in range(len(content)):
+        for mask in (1, 2, 4, 8, 16, 32, 64, 128, 255):
+            wrong = bytearray(content)
+            wrong[at] ^= mask
+            path.write_bytes(wrong)
+            with pytest.raises(StoreDamaged, match=r"table\.ndd"):
+                Table.load(path)
+
+
+def test_every_cut_and_every_addition_is_refused(tmp_path: Path) -> None:
+    """A file that ends early, at any byte, or goes on after its end is damaged."""
+    path, content = tmp_path / "table.ndd", golden()
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        with pytest.raises(StoreDamaged, match=r"table\.ndd.*cut"):
+            Table.load(path)
+    path.write_bytes(content + b"\0")
+    with pytest.raises(StoreDamaged, match="more bytes"):
+        Table.load(path)
+
+
+def test_another_format_is_named(tmp_path: Path) -> None:
+    """A file that is no table, or of a later version, is refused as what it is."""
+    path = tmp_path / "t"
+    path.write_bytes(b"PAR1" + bytes(200))
+    with pytest.raises(StoreDamaged, match="not a saved table"):
+        Table.load(path)
+    path.write_bytes(golden().replace(b"NDDTABLE\1", b"NDDTABLE\2"))
+    with pytest.raises(StoreDamaged, match="version"):
+        Table.load(path)
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path: Path) -> None:
+    """Loading a path that is not there raises FileNotFoundError, which is no damage."""
+    with pytest.raises(FileNotFoundError) as caught:
+        Table.load(tmp_path / "none")
+    assert not isinstance(caught.value, DedupError)
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+def test_a_save_that_fails_leaves_the_old_file(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the disk is full or fails, the old file stays as it was, and nothing lies beside it."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "table.ndd"
+    path.write_bytes(golden())
+    table = Table(3)
+    table.insert(1, 1)
+
+    class FullFile(io.FileIO):
+        write = fail
+
+    with monkeypatch.context() as patched:
+        if call == "write":
+            patched.setattr(os, "fdopen", FullFile)
+        else:
+            patched.setattr(os, call, fail)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            table.save(path)
+    assert path.read_bytes() == golden()
+    assert list(tmp_path.iterdir()) == [path]
+    table.save(path)
+    assert len(Table.load(path)) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_save_reaches_the_disk_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content is flushed before the name is replaced, and the folder after."""
+    steps = []
+    fsync, replace = os.fsync, os.replace
+
+    def flush(fd: int) -> None:
+        steps.append("folder" if Path(f"/proc/self/fd/{fd}").is_dir() else "file")
+        fsync(fd)
+
+    def move(source: Any, target: Any) -> None:
+        steps.append("replace")
+        replace(source, target)
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("what a descriptor stands for is seen in /proc only")
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", move)
+    Table(3).save(tmp_path / "t")
+    assert steps == ["file", "replace", "folder"]
+
+
+class _Meddling:
+    """A table's lock; after each reading something happens to the table."""
+
+    def __init__(self, lock: ReadWriteLock, meddle: Callable[[], None]) -> None:
+        self._lock, self._meddle, self._off = lock, meddle, False
+        self.writing, self.reading = lock.writing, self
+
+    def __enter__(self) -> None:
+        self._lock.reading.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.reading.__exit__(*error)
+        if not self._off:
+            self._off = True
+            self._meddle()
+            self._off = False
+
+
+def test_what_is_saved_by_parts_has_all_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs that are removed and inserted between the parts may be in it or not; all others are."""
+    monkeypatch.setattr(dedup.core.table, "LIST_STEP", 16)
+    draw = random.Random(7)
+    table = Table(3)
+    first = {(draw.getrandbits(64), draw.randrange(5)) for _ in range(400)}
+    first |= {(value, document + 9) for value, document in list(first)[:40]}
+    for pair in first:
+        table.insert(*pair)
+    gone: set[tuple[int, int]] = set()
+    came: set[tuple[int, int]] = set()
+    turns: list[int] = []
+
+    def meddle() -> None:
+        turns.append(len(table))
+        for pair in draw.sample(sorted(first - gone), 3):
+            assert table.remove(*pair)
+            gone.add(pair)
+        for _ in range(draw.randrange(6)):
+            pair = (draw.getrandbits(64), 99)
+            came.add(pair)
+            assert table.insert(*pair)
+
+    table._lock = _Meddling(table._lock, meddle)  # type: ignore[assignment]
+    (tmp_path / "t").write_bytes(table.saved(5, by_parts=True))
+    loaded = Table.load(tmp_path / "t")
+    pairs = set(zip(*(array.tolist() for array in loaded.pairs()), strict=True))
+    assert len(turns) > 15
+    assert first - gone <= pairs <= first | came
+    assert loaded.note == 5
+
+
+def test_saved_by_parts_or_not_a_table_at_rest_gives_the_same_bytes() -> None:
+    """As one table has one saved form."""
+    table = Table(3)
+    assert bytes(table.saved(3)) == bytes(table.saved(3, by_parts=True))
+    table.insert_many([5, 5, 9, 2**64 - 1] * 2, [3, 1, 0, 2**64 - 1] * 2)
+    assert bytes(table.saved(3)) == bytes(table.saved(3, by_parts=True))
