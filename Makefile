@@ -21,7 +21,7 @@ MINIMUM := .venv-minimum
 MINIMUM_TESTS := crawl explore exempt keys phases reference service settings surface
 
 # What is run of an installed wheel: the core, recipes and stores.
-WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/model/test_recipes.py tests/store/test_store.py
+WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
