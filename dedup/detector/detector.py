@@ -41,7 +41,7 @@ from dedup.model.values import (
     PageFingerprint,
     Verdict,
 )
-from dedup.store import Applied, give_up, give_up_more
+from dedup.store import Applied, forget_before, give_up, give_up_more
 
 __all__ = ["EmbeddedDetector"]
 
@@ -340,6 +340,11 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             self._check_open()
             return self._store.forget(key)
+
+    def prune(self, seconds: float) -> int:
+        """Remove the documents that were inserted before a Unix time; return how many."""
+        self._check_open()
+        return forget_before(self._store, seconds)
 
     def info(self) -> dict[str, Any]:
         """Return what the detector's store is and holds, its policy, and the pages in flight."""

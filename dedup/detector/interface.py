@@ -97,7 +97,7 @@ class Detector(_Fingerprints):
         exempt  a reason that keeps the page without being judged; it is reserved all the same
         guard   whether a page whose near-duplicates are all other pages of its site by their own word
                 (title, canonical URL) is kept as exempt, "other_title"
-        kind    what the page is read for, a short text: only pages of the same kind are compared
+        kind    what the page is read for, a short text: pages of another kind are not compared with it
         tries   where no page like it has paid (Verdict.paid), the page is kept as exempt, "barren",
                 while there are fewer than these
 

@@ -40,6 +40,7 @@ __all__ = [
     "count_late",
     "give_back",
     "insert_verdicts",
+    "is_open",
     "take",
 ]
 
@@ -242,7 +243,7 @@ def take(
     path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
 ) -> OpenStore:
     """Return the store of a namespace, opened unless it is. Raises what Store.open() raises."""
-    place = os.path.normcase(os.path.realpath(path / namespace))
+    place = _place(path / namespace)
     with _stores_lock:
         shared = _stores.get(place)
         if shared is None:
@@ -250,6 +251,16 @@ def take(
             shared = _stores[place] = OpenStore(place, store)
         shared.users += 1
         return shared
+
+
+def is_open(folder: Path) -> bool:
+    """Whether the store in a folder is open in this process."""
+    with _stores_lock:
+        return _place(folder) in _stores
+
+
+def _place(folder: Path) -> str:
+    return os.path.normcase(os.path.realpath(folder))
 
 
 def give_back(shared: OpenStore) -> None:

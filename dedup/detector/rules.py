@@ -6,7 +6,7 @@
 Two pages are near-duplicates when the distance of their values is at most the policy's, and the
 estimated similarity of their texts at least what the policy asks for pages of one registrable domain,
 of two, or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind
-are compared where the kind is given.
+are compared, where both say what they were read for.
 
 The rule kept here: whatever is left out leaves a page without a match, and so keeps it.
 """
@@ -36,11 +36,11 @@ def near_duplicates(
     key: str | None,
     found: Iterable[tuple[Document | Reservation, int]],
     policy: Policy,
-    kind: str | None = None,
+    kind: str = "",
 ) -> list[Neighbour]:
     """Return the near-duplicates among what was found within k, with distances in bits.
 
-    kind None: pages of any kind count. The most similar first, then the nearest, then the smallest key. What bears the page's own key is
+    A page whose kind was not said ("") is compared with those of every kind. The most similar first, then the nearest, then the smallest key. What bears the page's own key is
     itself, and left out; in the scope "site" so is what is not of the given domain, and everything
     where that is "".
     """
@@ -50,7 +50,7 @@ def near_duplicates(
         (other, distance)
         for other, distance in found
         if other.key != key
-        and (kind is None or other.kind == kind)
+        and (not kind or not other.kind or other.kind == kind)
         and (policy.scope == "global" or (domain and other.domain == domain))
     ]
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])

@@ -9,6 +9,7 @@ The rule kept here: an option that is outside what is allowed names itself, its 
 allowed, before anything is opened.
 """
 
+import re
 import time
 from collections.abc import Callable
 from numbers import Integral
@@ -29,6 +30,7 @@ __all__ = [
     "Policy",
     "Scope",
     "Similarity",
+    "age_seconds",
 ]
 
 Scope = Literal["global", "site"]
@@ -36,6 +38,8 @@ Preset = Literal["careful", "paper"]
 Similarity = float | Preset
 
 PAPER_DISTANCE = 3  # of Manku, Jain and Das Sarma (WWW 2007)
+_UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
 NEVER = 2.0  # a similarity that no two texts have
 
 RESERVATION_SECONDS = 600.0
@@ -147,6 +151,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             self.scope,
             float(self.reservation_seconds),
         )
+
+
+def age_seconds(text: str) -> int | None:
+    """Return the seconds of an age (30d, 12h, 90m, 20s, or seconds), None for another text."""
+    match = re.fullmatch(r"([0-9]{1,10})([smhd]?)", text)
+    return int(match[1]) * _UNIT_SECONDS[match[2]] if match else None
 
 
 def _chosen(similarity: Similarity | None) -> float | None:

@@ -6,7 +6,7 @@ The rule kept here: every number is one of the stats, or counted in the journal;
 estimated says so.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,20 +70,31 @@ _OTHERWISE = {  # settings that are None
 
 
 def write_report(
-    path: Path, name: str, stats: Mapping[str, Any], config: Config, journal: Journal
+    path: Path,
+    name: str,
+    stats: Mapping[str, Any],
+    config: Config,
+    journal: Journal,
+    warnings: Sequence[str] = (),
 ) -> None:
     """Write the report, whole or not at all. Raises OSError with the path."""
-    text = crawl_report(name, stats, config, journal)
+    text = crawl_report(name, stats, config, journal, warnings)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, memoryview(text.encode("utf-8", "replace")))
 
 
-def crawl_report(name: str, stats: Mapping[str, Any], config: Config, journal: Journal) -> str:
-    """Return the report of the crawl of a spider with this name, from its stats and journal."""
+def crawl_report(
+    name: str,
+    stats: Mapping[str, Any],
+    config: Config,
+    journal: Journal,
+    warnings: Sequence[str] = (),
+) -> str:
+    """Return the report of the crawl of a spider, from its stats, its journal and what it warned of."""
     counts = {stat[6:]: n for stat, n in stats.items() if stat.startswith("dedup/")}
     parts = [
         _headline(counts, config),
-        *(warning(text) for text in _warnings(counts, journal)),
+        *(warning(text) for text in (*warnings, *_warnings(counts, journal))),
         _funnel(stats, counts),
         _savings(counts, config, journal),
         _groups(journal),

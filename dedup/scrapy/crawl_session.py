@@ -30,14 +30,15 @@ from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import KeptPages
 from dedup.scrapy.responses import callback_name, exemption, explores, is_start, key_of
-from dedup.scrapy.settings import Config
+from dedup.scrapy.settings import Config, unknown_settings
 from dedup.scrapy.summary import summary
+from dedup.scrapy.swallowing import Swallowing
 
 if TYPE_CHECKING:
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace
 
-__all__ = ["Session"]
+__all__ = ["Session", "forget"]
 
 GONE = frozenset((404, 410))  # statuses of pages that are not there any more
 KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
@@ -45,6 +46,7 @@ KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
+_judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
 
@@ -56,13 +58,15 @@ class Session:
         self.crawler = crawler
         self.config = config
         self.counts = Counts(crawler, self._counted)
+        self.swallowing = Swallowing()
         self.journal = None if config.report is None else _new_journal()
         if not config.service:  # before the first page, which would pay for it
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
-        self.kept = KeptPages(config, job_dir(crawler.settings), self.counts)
+        self._job_folder = job_dir(crawler.settings)
+        self.kept = KeptPages(config, self._job_folder, self.counts)
         self.in_flight = PagesInFlight(self.counts, self.kept.links)
         self._name = config.namespace
 
@@ -79,6 +83,9 @@ class Session:
                     "dedup waits for pages in flight on an asyncio loop; remove TWISTED_REACTOR, "
                     'or set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
                 )
+            for name, meant in unknown_settings(crawler.settings).items():
+                hint = f"; {meant} was meant?" if meant else ""
+                logger.warning("dedup: there is no setting %s%s", name, hint)
             session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
         return session
 
@@ -222,7 +229,7 @@ class Session:
             else:
                 from dedup.scrapy.embedded import EmbeddedMemory
 
-                self._memory = EmbeddedMemory(self.config, self.counts)
+                self._memory = EmbeddedMemory(self.config, self._job_folder, self.counts)
         return self._memory.open(name)
 
     def _read(self, recipe: Recipe, response: Response) -> PageReading:
@@ -246,6 +253,7 @@ class Session:
             self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
         if verdict.token is not None:
             callback = callback_name(request, self.crawler.spider)
+            _judged_by[request] = self
             self.in_flight.begin(namespace, verdict, callback, request)
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
@@ -257,13 +265,14 @@ class Session:
             if self.config.mode != "tag" and explores(verdict.key, self.config.explore):
                 request.meta["dedup"]["explored"] = True
                 self.counts.add("explored")
+        self.swallowing.judged(verdict, response.url)
         if self.journal is not None:
             self.journal.judged(verdict, response, namespace.detector.recipe)
 
     # ---------------------------------------------------------------- a page is done with
 
     def forget(self, request: Request) -> None:
-        """Take back a page whose item failed: it may come again under any URL."""
+        """Take back a page that is no content, or whose item failed: it may come under any URL."""
         noted: dict[str, Any] = request.meta.get("dedup") or {}
         token = token_of(noted)
         if token is None:
@@ -299,7 +308,9 @@ class Session:
         assert stats is not None
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
-            logger.info("%s", summary(stats.get_stats(), self.config, remembered))
+            logger.info(
+                "%s", summary(stats.get_stats(), self.config, remembered, self.swallowing.lines)
+            )
         except Exception as error:
             self.counts.fault(error, "there is no summary")
             self.in_flight.commit()
@@ -314,7 +325,7 @@ class Session:
             from dedup.scrapy.crawl_report import write_report
 
             name = self.crawler.spider.name if self.crawler.spider is not None else ""
-            write_report(path, name, stats.get_stats(), self.config, journal)
+            write_report(path, name, stats.get_stats(), self.config, journal, self.swallowing.lines)
             logger.info("dedup: the report of this crawl is in %s", path)
         except Exception as error:
             self.counts.fault(error, f"there is no report in {path}")
@@ -329,6 +340,18 @@ class Session:
         except Exception as error:
             self.counts.fault(error, "the last pages of this crawl may not be remembered")
             return "an unknown number of documents"
+
+
+def forget(response: Response) -> None:
+    """Take back the page of a response: it is no content (a login, a ban), or is to be fetched again.
+
+    For callbacks and pipelines. No page is dropped for its sake from then on. Does nothing for a response
+    that holds no reservation: one that was not judged, or was dropped.
+    """
+    request = response.request
+    session = None if request is None else _judged_by.get(request)
+    if request is not None and session is not None:
+        session.forget(request)
 
 
 def _waits_for_insert(key: str) -> bool:

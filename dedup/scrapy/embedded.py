@@ -3,6 +3,7 @@
 The rule kept here: what is done is done on return, and takes microseconds; nothing waits.
 """
 
+import time
 from contextlib import closing, suppress
 
 import msgspec
@@ -12,7 +13,8 @@ from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import RecipeMismatch
 from dedup.model.report.texts import count
 from dedup.model.values import Verdict
-from dedup.scrapy.counts import Counts
+from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.crawl_memory import begin, keep
 from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]
@@ -21,15 +23,18 @@ __all__ = ["EmbeddedMemory"]
 class EmbeddedMemory:
     """The stores of a crawl, below DEDUP_PATH."""
 
-    def __init__(self, config: Config, counts: Counts) -> None:
-        """Open nothing yet."""
+    def __init__(self, config: Config, job_folder: str | None, counts: Counts) -> None:
+        """Open nothing yet. job_folder is the crawl's JOBDIR."""
         self._config = config
+        self._job_folder = job_folder
         self._counts = counts
         self._detectors: list[EmbeddedDetector] = []
 
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
-        config = self._config
+        config, folder = self._config, self._config.path / namespace
+        if config.memory == "crawl":
+            begin(folder, self._job_folder)
         options = msgspec.structs.replace(config.options, namespace=namespace)
         detector = open_embedded(config.path, options)
         if detector.recipe.key is None:
@@ -38,6 +43,11 @@ class EmbeddedMemory:
                 f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
             )
         self._detectors.append(detector)
+        if config.memory != "crawl":
+            keep(folder)
+        if isinstance(config.memory, int):
+            pruned = detector.prune(time.time() - config.memory)
+            logger.info("dedup: %r forgot %s", namespace, count(pruned, "old document"))
         return EmbeddedNamespace(detector, self._counts)
 
     async def close(self) -> str:

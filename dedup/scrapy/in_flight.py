@@ -3,8 +3,9 @@
     begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
 
 The rules kept here:
-  - A page has paid when an item of it got through the pipelines. Where a callback has not yielded an item
-    in UNDECIDED pages, it yields none (a hub, a link checker): its pages have paid.
+  - A page has paid when an item of it got through the pipelines. A callback that has never yielded an item,
+    although UNDECIDED pages were kept for it because none like them had brought one, yields none (a hub,
+    a link checker): its pages have paid.
   - Pages that are done with are inserted together, at most COMMIT_SECONDS later, and at once when another
     page asks for one of them: a transaction for each would cost more than all the rest. Until then they
     are in flight, so nothing is dropped for their sake, and a kill forgets them.
@@ -29,7 +30,7 @@ __all__ = ["PagesInFlight", "token_of"]
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
-UNDECIDED = 30  # pages of a callback without an item, from which on it yields none
+UNDECIDED = 10
 
 
 class _Flight:
@@ -56,7 +57,7 @@ class PagesInFlight:
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._discarded: deque[str] = deque()  # tokens whose requests were freed
-        self._without_item: dict[str, int] = {}  # pages of a callback; -1: it yields items
+        self._barren: dict[str, int] = {}  # such pages by callback; -1: it yields items
 
     def __contains__(self, token: object) -> bool:
         """Tell whether the page with this token is in flight."""
@@ -75,7 +76,7 @@ class PagesInFlight:
         flight = self._flights.get(token or "")
         if flight is not None:
             flight.items += 1
-            self._without_item[flight.callback] = -1
+            self._barren[flight.callback] = -1
 
     def item_done(self, token: str | None, *, got_through: bool) -> None:
         """Note that an item is through the pipelines, or was dropped by one."""
@@ -101,8 +102,10 @@ class PagesInFlight:
             flight.namespace.release(flight.verdict)
             return
         verdict = flight.verdict
-        if not flight.paid and not self._yields_none(flight.callback):
-            verdict = msgspec.structs.replace(verdict, paid=False)
+        if not flight.paid:
+            if verdict.reason == "barren" and self._barren.get(flight.callback, 0) >= 0:
+                self._barren[flight.callback] = self._barren.get(flight.callback, 0) + 1
+            verdict = msgspec.structs.replace(verdict, paid=not self.yields_items(flight.callback))
         parsed = self._parsed.setdefault(flight.namespace, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
@@ -110,16 +113,9 @@ class PagesInFlight:
         else:
             self.schedule_commit()
 
-    def _yields_none(self, callback: str) -> bool:
-        """Count a page without an item; return whether the callback is known to yield none."""
-        pages = self._without_item.get(callback, 0)
-        if pages >= 0:
-            self._without_item[callback] = pages + 1
-        return pages >= UNDECIDED
-
     def yields_items(self, callback: str) -> bool:
         """Whether the pages of a callback may bring items: so it did, or it is too early to tell."""
-        return self._without_item.get(callback, 0) < UNDECIDED
+        return self._barren.get(callback, 0) < UNDECIDED
 
     def release_discarded(self) -> None:
         """Release the pages that another component discarded: their requests were freed."""

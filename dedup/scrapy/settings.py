@@ -4,6 +4,7 @@ A setting with a wrong value stops the crawl at its start, naming the setting, t
 allowed; one whose libraries are missing disables the add-on and says so.
 """
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -21,14 +22,16 @@ from dedup.model.policy import (
     Preset,
     Scope,
     Similarity,
+    age_seconds,
 )
 from dedup.model.values import TRIES
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
 
-__all__ = ["EXEMPTIONS", "Config", "Mode"]
+__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "unknown_settings"]
 
+Memory = Literal["crawl", "ever"] | int
 Mode = Literal["drop", "skip_links", "tag"]
 
 EXEMPTIONS = (
@@ -48,11 +51,35 @@ EXEMPTIONS = (
 )
 
 
+SETTINGS = (
+    *("DEDUP_ENABLED", "DEDUP_MODE", "DEDUP_DISTANCE", "DEDUP_SIMILARITY", "DEDUP_MIN_FEATURES"),
+    *(
+        "DEDUP_SCOPE",
+        "DEDUP_NAMESPACE",
+        "DEDUP_PATH",
+        "DEDUP_MEMORY",
+        "DEDUP_SERVICE",
+        "DEDUP_KAFKA",
+    ),
+    *("DEDUP_TOPIC", "DEDUP_TIMEOUT_SECONDS", "DEDUP_WAIT_SECONDS", "DEDUP_RESERVATION_SECONDS"),
+    *("DEDUP_EXEMPT", "DEDUP_TRIES", "DEDUP_KINDS", "DEDUP_MAX_BYTES", "DEDUP_EXPLORE"),
+    *("DEDUP_SECRET", "DEDUP_REPORT"),
+)
+
+
+def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
+    """Return the DEDUP_ settings that do not exist, each with the name that may have been meant."""
+    unknown = (n for n in settings if str(n).startswith("DEDUP_") and n not in SETTINGS)
+    return {n: next(iter(get_close_matches(n, SETTINGS, 1)), None) for n in unknown}
+
+
 class Config(msgspec.Struct, frozen=True):
     """The settings in force; None stands for the recipe's own value.
 
     options       of the detector, but for its namespace
     namespace     None: the spider's name
+    memory        what the store remembers of earlier crawls: nothing ("crawl"), everything ("ever"),
+                  or what is not older than some seconds
     path          folder of the store's namespaces
     service       URLs of table services in order of preference; none: the store at path
     kafka         where insert events go, besides the service; None: nowhere
@@ -68,6 +95,7 @@ class Config(msgspec.Struct, frozen=True):
     mode: Mode
     options: Options
     namespace: str | None
+    memory: Memory
     path: Path
     service: tuple[str, ...]
     kafka: "KafkaConfig | None"
@@ -89,6 +117,7 @@ class Config(msgspec.Struct, frozen=True):
             mode=_choice(settings, "DEDUP_MODE", "drop", get_args(Mode)),
             options=_options(settings, exempt),
             namespace=_namespace(settings),
+            memory=_memory(settings),
             path=_path(settings),
             service=_service(settings),
             kafka=_kafka(settings),
@@ -193,6 +222,16 @@ def _number(
     if not fits:
         raise _wrong(name, value, f"a whole number from {low} to {high}")
     return number
+
+
+def _memory(settings: BaseSettings) -> Memory:
+    value = settings.get("DEDUP_MEMORY", "crawl")
+    if value in {"crawl", "ever"}:
+        return cast("Memory", value)
+    age = age_seconds(value) if isinstance(value, str) else None
+    if not age:
+        raise _wrong("DEDUP_MEMORY", value, "crawl, ever, or an age such as 30d, 12h or 90m")
+    return age
 
 
 def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0) -> float:

@@ -1,6 +1,6 @@
 """What a crawl's deduplication came to, in a few readable lines for the log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dedup.model.report.texts import count
@@ -15,7 +15,9 @@ _WHAT_BECAME = {
 }
 
 
-def summary(stats: Mapping[str, Any], config: Config, remembered: str) -> str:
+def summary(
+    stats: Mapping[str, Any], config: Config, remembered: str, warnings: Sequence[str] = ()
+) -> str:
     """Return the summary of a crawl from its stats; remembered says what is held, and where."""
     counts = {name[6:]: value for name, value in stats.items() if name.startswith("dedup/")}
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
@@ -34,6 +36,7 @@ def summary(stats: Mapping[str, Any], config: Config, remembered: str) -> str:
     ]
     if probed:
         lines.append(f"  CPU: {1e6 * counts.get('cpu_seconds', 0.0) / probed:.0f} us a page")
+    lines += [f"  look at this: {warning}" for warning in warnings]
     if probed >= 100 and found > 0.6 * probed:
         lines.append(
             "  over 60 % are near-duplicates: look at some (DEDUP_MODE = 'tag') before trusting it"

@@ -104,8 +104,9 @@ def test_exempt_is_counted(crawls):
 
 
 def test_exempt_pages_without_fingerprint_are_not_inserted(crawls):
-    """Of all these pages only the start page becomes an original."""
-    assert crawls["exempt"].stat("inserted") == 1
+    """None of these pages becomes an original; nor does the start page, which asks by POST."""
+    assert crawls["exempt"].stat("inserted") == 0
+    assert crawls["exempt"].stat("released") == 1
 
 
 def test_exempt_no_callback(crawls):

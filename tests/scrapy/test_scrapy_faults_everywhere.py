@@ -121,7 +121,7 @@ def crawl(folder, site, made, plan):
     # a crawl that takes longer than another flushes no more often: calls are the same in all
     setup += "dedup.store.database.file.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
-    setup += "import dedup.scrapy.crawl_session\ndedup.scrapy.crawl_session.COMMIT_PAGES = 1"
+    setup += "import dedup.scrapy.in_flight\ndedup.scrapy.in_flight.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()
     return [(crawl, verify_store(folder / name, "site")) for name, crawl in crawls.items()]
 

@@ -117,7 +117,7 @@ CASES = {
     "variants": Case(variants(40, items=True), ITEMS),
     "maze": Case(variants(400, items=False), ITEMS),
     "listing": Case(LISTING, ITEMS),
-    "copies": Case(COPIES, ITEMS),
+    "copies": Case(COPIES),
 }
 
 
@@ -195,6 +195,8 @@ def test_links_are_known_when_a_crawl_resumes(tmp_path: Path):
     saved = tmp_path / "job" / "dedup-links" / "only"
     assert saved.stat().st_size > 3 * 8
 
+    # the pages bring no items, and are copies for all that
+    settings["DEDUP_TRIES"] = 0
     copy = {"/": hub("/a"), "/copy": article(1, "/b?sid=1"), "/late": article(1, "/b?utm_id=2")}
     start = "\n    start_urls = property(lambda self: [self.base + path for path in PATHS], lambda *_: None)\n"
     body = ITEMS + start

@@ -118,6 +118,7 @@ async def parse(self, response):
     elif not response.url.endswith("/"):
         await asyncio.sleep(0.3)
     self.note("ended", response)
+    yield {"url": response.url}
 """
 
 
@@ -334,9 +335,9 @@ def test_promise_1_nothing_is_lost_of_two_at_once(pairs):
 
 # Parsed pages would be inserted together after ten minutes, if nobody asked for them.
 PATIENT = """
-import dedup.detector, dedup.scrapy.crawl_session
+import dedup.detector, dedup.scrapy.in_flight
 
-dedup.scrapy.crawl_session.COMMIT_SECONDS = 600
+dedup.scrapy.in_flight.COMMIT_SECONDS = 600
 
 real = dedup.detector.EmbeddedDetector.insert_many
 def insert_many(self, verdicts):

@@ -9,6 +9,7 @@ import dedup
 from dedup.store.transfer import decode_line, export_lines
 from dedup.store.verify import verify_store
 
+EVER = {"DEDUP_MEMORY": "ever"}
 SITE = {
     "/": hub("/one", "/two", "/three", "/copy"),
     "/one": article(1),
@@ -40,7 +41,8 @@ def recrawls(tmp_path_factory):
     with serve(SITE) as site:
         for pages in (SITE, SITE, CHANGED):
             site.pages = {path: [page] for path, page in pages.items()}
-            crawls.append(Crawling(folder, {"only": (site, Case(pages))}).end()["only"])
+            case = Case(pages, settings=EVER)
+            crawls.append(Crawling(folder, {"only": (site, case)}).end()["only"])
             reports.append(verify_store(folder / "dedup", "only"))
             held.append(stored(folder))
     return folder, crawls, reports, held
@@ -139,7 +141,7 @@ def closed(request, tmp_path_factory):
     """A crawl that was closed half way, the report on its store, the next crawl, its reason."""
     body, settings, reason = CLOSED[request.param]
     folder = tmp_path_factory.mktemp("closed")
-    case = Case(MANY, body, {"CONCURRENT_REQUESTS": 4} | settings)
+    case = Case(MANY, body, {"CONCURRENT_REQUESTS": 4} | EVER | settings)
     with serve(MANY) as site:
         if request.param == "sigint":
             site.most = 20  # it is not over before the signal
@@ -151,7 +153,7 @@ def closed(request, tmp_path_factory):
             site.most = None
         first = crawling.end()["only"]
         report = verify_store(folder / "dedup", "only")
-        second = Crawling(folder, {"only": (site, Case(MANY))}).end()["only"]
+        second = Crawling(folder, {"only": (site, Case(MANY, settings=EVER))}).end()["only"]
     return first, report, second, reason
 
 

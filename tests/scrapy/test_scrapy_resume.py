@@ -94,7 +94,7 @@ UNCHANGED = {
 def test_promise_2_a_page_is_never_a_duplicate_of_itself_in_a_recrawl(tmp_path):
     """A second crawl of an unchanged site fetches every page again and drops none."""
     with serve(UNCHANGED) as site:
-        together = {"only": (site, Case(UNCHANGED))}
+        together = {"only": (site, Case(UNCHANGED, settings={"DEDUP_MEMORY": "ever"}))}
         first = Crawling(tmp_path, together).end()["only"]
         again = Crawling(tmp_path, together).end()["only"]
     assert first.stat("unique") == again.stat("refetch") == 4
@@ -133,6 +133,7 @@ def test_expired_reservation_keeps_the_near_duplicate(tmp_path):
     async def parse(self, response):
         import asyncio
         self.note("parsed", response)
+        yield {"url": response.url}
         self.copied = response.url.endswith("/copy")
         if response.url.endswith("/slow"):
             yield scrapy.Request(self.base + "/copy", self.parse, errback=self.failed)

@@ -46,7 +46,7 @@ FUNCTIONS = {
     "dedup.detector.detector": "site_of",
     "dedup.detector.opening": "agreed_recipe",
     "dedup.scrapy.embedded": "open_embedded",
-    "dedup.scrapy.middlewares": "forget_copied mark_own own_urls",
+    "dedup.scrapy.middlewares": "forget_copied mark_own wanted_urls",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.database.documents": (

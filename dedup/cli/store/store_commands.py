@@ -9,7 +9,6 @@ The rule kept here: info, verify, export and every --dry-run only read; all take
 store that is in use or damaged is named, and does not hide the others.
 """
 
-import re
 import time
 from datetime import UTC, datetime
 from importlib import import_module
@@ -22,14 +21,13 @@ from dedup.cli import terminal
 from dedup.cli.common_options import json_option
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
+from dedup.model.policy import age_seconds
 from dedup.store import Store, forget_before
 from dedup.store.database.record_format import FORMAT
 from dedup.store.open_folder import SNAPSHOT, locked_documents
 from dedup.store.verify import verify_store
 
 __all__ = ["store"]
-
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 @click.group(epilog="Example: dedup store info .scrapy/dedup")
@@ -99,8 +97,8 @@ def verify(path: str, as_json: bool) -> None:
 
 def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     """Return the Unix time that an age or a date stands for."""
-    if match := re.fullmatch(r"([0-9]{1,10})([smhd]?)", text):
-        return time.time() - int(match[1]) * _SECONDS[match[2]]
+    if (age := age_seconds(text)) is not None:
+        return time.time() - age
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

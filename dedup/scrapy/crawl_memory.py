@@ -1,0 +1,74 @@
+"""What a crawl with a store of its own remembers of earlier crawls (DEDUP_MEMORY).
+
+    "crawl"  a store that a crawl made for itself is emptied when the next one begins, and kept when that
+             one resumes from its JOBDIR, as Scrapy's own filter is
+    "ever"   it is kept; a number of seconds: documents that are older are pruned when a crawl begins
+
+The rule kept here: a store is emptied only if a crawl with DEDUP_MEMORY = "crawl" made it, which the file
+`crawl` in its folder says, by the number of that crawl; the JOBDIR has a copy of it. A store that was made
+otherwise, by dedup.open() or an import, is never emptied: the crawl goes on with it.
+"""
+
+import secrets
+from pathlib import Path
+
+from dedup.core.files import FolderLock, replace_file
+from dedup.detector.open_stores import is_open
+from dedup.scrapy.counts import logger
+
+__all__ = ["begin", "keep"]
+
+MARK = "crawl"
+
+
+def begin(folder: Path, job_folder: str | None) -> None:
+    """Empty the store in a folder if it is that of an earlier crawl; say so in the log.
+
+    Raises StoreLocked if another process holds it, and OSError.
+    """
+    name = folder.name
+    if is_open(folder):
+        logger.info("dedup: %r shares the memory of another crawl of this process", name)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    job = None if job_folder is None else Path(job_folder) / "dedup-crawl" / name
+    mark = folder / MARK
+    lock = FolderLock(folder / "lock")
+    try:
+        documents = folder / "documents.mdb"
+        holds_documents = documents.exists()
+        held = _read(mark)
+        if holds_documents and held is None:
+            logger.info(
+                "dedup: %r goes on with what %s holds, which was not made for one crawl; to begin with "
+                'an empty memory remove that folder, to be told this no more set DEDUP_MEMORY = "ever"',
+                name,
+                folder,
+            )
+            return
+        if holds_documents and job is not None and held == _read(job):
+            logger.info("dedup: %r resumes, and remembers its pages", name)
+            return
+        # the snapshot first: it is refused without the documents that it stands for
+        for file in (folder / "table.ndd", documents):
+            file.unlink(missing_ok=True)
+        crawl = secrets.token_hex(16).encode()
+        replace_file(mark, crawl)
+        if job is not None:
+            job.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(job, crawl)
+    finally:
+        lock.close()
+    logger.info("dedup: %r begins with an empty memory (DEDUP_MEMORY)", name)
+
+
+def keep(folder: Path) -> None:
+    """Note that a store, which is open, is not for one crawl only. Raises OSError."""
+    (folder / MARK).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

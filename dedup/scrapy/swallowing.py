@@ -1,0 +1,85 @@
+"""Says when drops look wrong: one page swallows many others, or drops have titles of their own.
+
+The rule kept here: it is said at that moment, once for each page, with examples and what to do; memory is
+bounded whatever is crawled.
+"""
+
+from collections import OrderedDict
+
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import logger
+
+__all__ = ["Swallowing"]
+
+MANY = 50  # drops for one page
+FEW = 20  # the same, where they are a share of the crawl:
+SHARE = 0.2
+EXAMPLES = 3
+ORIGINALS = 10_000  # that are counted; the oldest go
+SAID = 20  # warnings at most in one crawl
+
+ADVICE = (
+    "if they are not copies: give them meta dont_dedup or a dedup_kind of their own, or look at the whole "
+    "crawl with DEDUP_MODE = 'tag'; `dedup compare` shows what two pages have in common"
+)
+
+
+class _Swallowed:
+    __slots__ = ("count", "examples", "said")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.examples: list[str] = []
+        self.said = False
+
+
+class Swallowing:
+    """Which pages the near-duplicates of a crawl were dropped for."""
+
+    def __init__(self) -> None:
+        """Begin without drops."""
+        self.lines: list[str] = []  # what was said, for the summary and the report
+        self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
+        self._other: list[str] = []  # URLs of the first drops with titles of their own
+        self._judged = 0
+
+    def judged(self, verdict: Verdict, url: str) -> None:
+        """Note a page and what it was."""
+        self._judged += 1
+        if verdict.status != "near_duplicate" or verdict.of is None:
+            return
+        if verdict.identity == "other":
+            self._titles_differ(verdict.of, url)
+        swallowed = self._originals.get(verdict.of)
+        if swallowed is None:
+            swallowed = self._originals[verdict.of] = _Swallowed()
+            if len(self._originals) > ORIGINALS:
+                self._originals.popitem(last=False)
+        swallowed.count += 1
+        if len(swallowed.examples) < EXAMPLES:
+            swallowed.examples.append(url)
+        share = swallowed.count / self._judged
+        if not swallowed.said and (
+            swallowed.count >= MANY or (swallowed.count >= FEW and share >= SHARE)
+        ):
+            swallowed.said = True
+            self._say(
+                f"{swallowed.count} pages ({share:.0%} of those judged so far) were dropped as "
+                f"near-duplicates of {verdict.of}: {', '.join(swallowed.examples)}, ..."
+            )
+
+    def _titles_differ(self, original: str, url: str) -> None:
+        """Note a drop with another title than its original; the third one is said."""
+        if len(self._other) < EXAMPLES:
+            self._other.append(url)
+            if len(self._other) == EXAMPLES:
+                self._say(
+                    "pages were dropped although their titles differ from that of the page they are "
+                    f"like ({original}), since those before them brought nothing: "
+                    f"{', '.join(self._other)}, ..."
+                )
+
+    def _say(self, line: str) -> None:
+        if len(self.lines) < SAID:
+            self.lines.append(line)
+            logger.warning("dedup: %s; %s", line, ADVICE)

@@ -1,0 +1,367 @@
+"""What a page brought decides for whom others are dropped: sites on which ordinary spiders lost items.
+
+Each site is small, and has the kind of trouble that its test names; the spiders are as people write them.
+"""
+
+from pathlib import Path
+
+import pytest
+from crawling import Case, Crawl, Page, article, hub, run_case, run_cases
+
+COUNT = 12  # of contents on most sites
+
+
+def versions(number: int) -> dict[str, Page]:
+    """One text at four addresses; only the last one names what the spider wants."""
+    named = f'<b data-item="{number}">by somebody</b>'
+    return {
+        f"/print/{number}": article(number, frame="print"),
+        f"/amp/{number}": article(number, frame="amp"),
+        f"/full/{number}?utm_source=x": article(number, frame=named),
+        f"/full/{number}": article(number, frame=named),
+    }
+
+
+def site(*parts: dict[str, Page]) -> dict[str, Page]:
+    pages = {path: page for part in parts for path, page in part.items()}
+    return {"/": hub(*pages)} | pages
+
+
+WANTED = """
+def parse(self, response):
+    self.note("parsed", response)
+    for number in response.css("nav [data-item]::attr(data-item)").getall():
+        yield {"item": number}
+    yield from self.links(response)
+"""
+LINKS_ONLY = """
+def parse(self, response):
+    self.note("parsed", response)
+    yield from self.links(response)
+"""
+INCOMPLETE = """
+def parse(self, response):
+    self.note("parsed", response)
+    yield {"item": response.css("[data-item]::attr(data-item)").get(), "url": response.url}
+    yield from self.links(response)
+"""
+PIPELINES = """
+from scrapy.exceptions import DropItem
+
+class Complete:
+    async def process_item(self, item, spider=None):
+        import asyncio
+        await asyncio.sleep(0.02)  # as a data base takes
+        if item["item"] is None:
+            raise DropItem("incomplete")
+        return item
+"""
+TWO_CALLBACKS = """
+def parse(self, response):
+    for position, a in enumerate(response.css("a")):
+        yield response.follow(a, self.thing, errback=self.failed, priority=-position)
+
+def thing(self, response):
+    self.note("parsed", response)
+    yield {"item": response.url}
+    if "/copy" not in response.url:
+        yield response.follow(response.url.replace("/thing", "/data"), self.data)
+
+def data(self, response):
+    self.note("parsed", response)
+    yield {"item": response.url}
+"""
+LOGIN = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.css("form"):
+        form = {"next": response.url}
+        yield scrapy.FormRequest(self.base + "/auth", formdata=form, callback=self.parse)
+    elif "/login" not in response.url:
+        yield {"item": response.url}
+    yield from self.links(response)
+"""
+CAPTCHA = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "robot" in response.text:
+        yield scrapy.Request(response.url + "?again=1", self.parse, errback=self.failed)
+    else:
+        yield {"item": response.url}
+        yield from self.links(response)
+"""
+FORGETS = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "robot" in response.text:
+        from dedup.scrapy import forget
+        forget(response)
+        forget(response)
+    else:
+        yield {"item": response.url}
+    yield from self.links(response)
+"""
+INLINE = """
+async def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/"):
+        for request in self.links(response):
+            yield request
+        return
+    data = await self.crawler.engine.download_async(
+        scrapy.Request(response.url.replace("/thing", "/data"), meta=response.meta)
+    )
+    self.note("inline", data)
+    yield {"item": response.url}
+"""
+NO_KINDS = {"DEDUP_KINDS": False}
+ROBOT = article(500, text="Are you a robot " * 3 + " ".join(f"prove{n}" for n in range(60)))
+FORM = '<form method="post" action="/auth"><input name="a" value="b"></form>'
+DEAD = {
+    f"/dead/{n}": article(77, f"/dead/{n + 1}", frame="This page is not here", title="Not found")
+    for n in range(60)
+}
+THINGS = {
+    f"/{kind}/{n}": article(n, frame=kind) for n in range(COUNT) for kind in ("thing", "data")
+}
+
+CASES = {
+    "versions": Case(site(*map(versions, range(COUNT))), WANTED),
+    "hurry": Case(site(*map(versions, range(COUNT))), WANTED, {"DEDUP_TRIES": 0}),
+    "incomplete": Case(
+        site(
+            *(
+                {
+                    f"/m/{n}": article(n, frame="mobile"),
+                    f"/i/{n}": article(n, frame=f'<b data-item="{n}"></b>'),
+                    f"/i/{n}?s=1": article(n, frame=f'<b data-item="{n}"></b>'),
+                }
+                for n in range(COUNT)
+            )
+        ),
+        INCOMPLETE,
+        {"ITEM_PIPELINES": {"spiders.Complete": 1}, "DEDUP_WAIT_SECONDS": 60},
+    ),
+    "links": Case(
+        site(
+            {f"/{n}": article(n) for n in range(40)},
+            {f"/copy/{n}": article(n, frame="copy") for n in range(40)},
+        ),
+        LINKS_ONLY,
+    ),
+    "dead": Case(
+        site({"/thing": article(1)}, DEAD), INCOMPLETE.replace("yield {", "if False: yield {")
+    ),
+    "callbacks": Case(
+        {"/": hub(*(f"/thing/{n}" for n in range(COUNT)), "/thing/1/copy")}
+        | THINGS
+        | {"/thing/1/copy": article(1, frame="copy")},
+        TWO_CALLBACKS,
+    ),
+    "kinds_off": Case(
+        {"/": hub(*(f"/thing/{n}" for n in range(COUNT)))} | THINGS, TWO_CALLBACKS, NO_KINDS
+    ),
+    "login": Case(
+        {"/": hub(*(f"/{n}" for n in range(COUNT))), "/auth": article(901)}
+        | {
+            f"/{n}": Page(b"", status=302, headers={"Location": f"/login?next={n}"})
+            for n in range(COUNT)
+        }
+        | {f"/login?next={n}": article(900, frame=FORM) for n in range(COUNT)},
+        LOGIN,
+    ),
+    "captcha": Case(
+        {"/": hub(*(f"/{n}" for n in range(20)))}
+        | {f"/{n}": ROBOT for n in range(20)}
+        | {f"/{n}?again=1": article(n) for n in range(20)},
+        CAPTCHA,
+    ),
+    "forgets": Case(
+        {"/": hub(*(f"/{n}" for n in range(20)), "/a", "/b")}
+        | {f"/{n}": ROBOT for n in range(20)}
+        | {"/a": article(1), "/b": article(1, frame="copy")},
+        FORGETS,
+        {"DEDUP_TRIES": 0},
+    ),
+    "inline": Case(site({f"/thing/{n}": article(n) for n in range(COUNT)}) | THINGS, INLINE),
+}
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Crawl]:
+    return run_cases(tmp_path_factory.mktemp("brings"), CASES, setup=PIPELINES)
+
+
+def scraped(crawl: Crawl) -> int:
+    return int(crawl.stats.get("item_scraped_count", 0))
+
+
+def test_no_fault(crawls):
+    """None of these crawls meets a fault of ours."""
+    assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
+
+
+def test_promise_1_of_four_versions_the_one_with_an_item_is_found(crawls):
+    """Print, AMP and tracking versions shut nothing out until one brought an item; then copies go."""
+    crawl = crawls["versions"]
+    assert scraped(crawl) == COUNT
+    assert crawl.stat("exempt/barren") == 2 * COUNT
+    assert set(crawl.dropped) == {f"/full/{n}" for n in range(COUNT)}
+
+
+def test_without_tries_the_first_version_decides(crawls):
+    """DEDUP_TRIES 0, or DEDUP_EXEMPT without barren: what came first stands for all."""
+    assert scraped(crawls["hurry"]) == 0
+    assert len(crawls["hurry"].dropped) == 3 * COUNT
+
+
+def test_promise_1_an_item_that_a_pipeline_drops_does_not_count(crawls):
+    """The complete copy is parsed, and shuts out the third one, although items take their time."""
+    crawl = crawls["incomplete"]
+    assert scraped(crawl) == COUNT
+    assert set(crawl.dropped) == {f"/i/{n}?s=1" for n in range(COUNT)}
+    assert crawl.stat("exempt/in_flight") == 0
+
+
+def test_a_spider_without_items_has_its_copies_dropped(crawls):
+    """A callback that has yielded nothing for ten such pages yields none: copies are dropped."""
+    crawl = crawls["links"]
+    assert len(crawl.dropped) == 30
+    assert crawl.stat("exempt/barren") == 10
+
+
+def test_dead_pages_without_end_come_to_an_end(crawls):
+    """Soft 404s that link to each other bring nothing, and are dropped after a few."""
+    crawl = crawls["dead"]
+    assert len(crawl.dropped) >= 1
+    assert "/thing" in crawl.parsed
+
+
+def test_promise_1_pages_of_another_callback_are_no_copies(crawls):
+    """An item's page and its data page have one text, and both are wanted; a copy is not."""
+    crawl = crawls["callbacks"]
+    assert scraped(crawl) == 2 * COUNT
+    assert set(crawl.dropped) == {"/thing/1/copy"}
+    assert scraped(crawls["kinds_off"]) == COUNT
+
+
+def test_a_page_that_asks_for_something_is_no_original(crawls):
+    """A login page, at the end of a redirect from each page, is answered each time."""
+    crawl = crawls["login"]
+    assert crawl.dropped == {}
+    assert crawl.requested.count("/auth") == COUNT
+    assert crawl.stat("released") == COUNT
+
+
+def test_promise_1_pages_that_lead_to_items_go_on(crawls):
+    """A robot check is as often answered as it comes, since what it leads to is wanted."""
+    crawl = crawls["captcha"]
+    assert scraped(crawl) == 20 + 1
+    assert crawl.dropped == {}
+
+
+def test_forget_gives_a_page_back(crawls):
+    """What a callback forgets is never an original, whatever else it brought; others are."""
+    crawl = crawls["forgets"]
+    assert len(crawl.parsed) == 22
+    assert set(crawl.dropped) == {"/b"}
+
+
+def test_pages_that_a_callback_waits_for_are_exempt(crawls):
+    """A download inside a callback is not judged, even with meta of a judged page."""
+    crawl = crawls["inline"]
+    assert scraped(crawl) == COUNT
+    assert crawl.stat("exempt/inline") == COUNT
+    assert crawl.paths("inline") == [f"/data/{n}" for n in range(COUNT)]
+
+
+# ------------------------------------------------------------------------- another day
+
+DAY_1 = {"/": hub("/a?sid=1", "/b?sid=1"), "/a?sid=1": article(1), "/b?sid=1": article(2)}
+DAY_2 = {"/": hub("/a?sid=2", "/b?sid=2"), "/a?sid=2": article(1), "/b?sid=2": article(2)}
+
+
+def days(folder: Path, **settings: object) -> list[Crawl]:
+    return [run_case(folder, Case(pages, settings=settings)) for pages in (DAY_1, DAY_2)]
+
+
+def test_a_crawl_begins_with_an_empty_memory(tmp_path):
+    """Tomorrow's session ids cost nothing: each crawl begins empty, and says so."""
+    first, second = days(tmp_path)
+    assert len(first.parsed) == len(second.parsed) == 3
+    assert second.stat("unique") == 2
+    assert "begins with an empty memory" in second.log
+
+
+def test_a_memory_that_is_kept_knows_yesterdays_pages(tmp_path):
+    """DEDUP_MEMORY "ever", or an age: yesterday's texts are known under their other URLs."""
+    for memory in ("ever", "30d"):
+        _, second = days(tmp_path / memory, DEDUP_MEMORY=memory)
+        assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
+
+
+def test_a_memory_of_an_age_forgets_what_is_older(tmp_path):
+    """What was inserted before that is pruned when the crawl begins."""
+    run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
+    old = "import time\nreal = time.time\ntime.time = lambda: real() + 100_000"
+    later = run_case(tmp_path, Case(DAY_2, settings={"DEDUP_MEMORY": "1d"}), setup=old)
+    assert later.dropped == {}
+    assert "forgot 3 old documents" in later.log
+
+
+def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
+    """After "ever" a crawl without the setting goes on with what is there, and says so."""
+    first = run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
+    second = run_case(tmp_path, Case(DAY_2))
+    assert first.stat("inserted") == 3
+    assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
+    assert "which was not made for one crawl" in second.log
+
+
+def test_a_crawl_that_resumes_remembers(tmp_path):
+    """With the JOBDIR of the crawl that made the store it is kept; with another one it is emptied."""
+    settings = {"JOBDIR": str(tmp_path / "job")}
+    run_case(tmp_path, Case(DAY_1, settings=settings))
+    resumed = run_case(tmp_path, Case(DAY_2, settings=settings))
+    assert set(resumed.dropped) == {"/a?sid=2", "/b?sid=2"}
+    assert "resumes, and remembers its pages" in resumed.log
+    other = run_case(tmp_path, Case(DAY_2, settings={"JOBDIR": str(tmp_path / "other")}))
+    assert other.dropped == {}
+
+
+def test_a_page_that_is_gone_makes_room_for_its_copy(tmp_path):
+    """A 404 for a known key forgets its document: the copy is kept."""
+    pages = {"/": hub("/a", "/copy"), "/a": article(1), "/copy": article(1, frame="copy")}
+    ever = {"DEDUP_MEMORY": "ever"}
+    first = run_case(tmp_path, Case(pages, settings=ever))
+    gone = pages | {"/a": Page(b"gone", status=404)}
+    keys = """
+    def links(self, response, **options):
+        options["errback"] = self.failed
+        for n, path in enumerate(("/a", "/copy")):
+            meta = {"dedup_key": path}
+            yield scrapy.Request(self.base + path, meta=meta, priority=-n, **options)
+    """
+    first = run_case(tmp_path / "keys", Case(pages, keys, ever))
+    second = run_case(tmp_path / "keys", Case(gone, keys, ever))
+    assert set(first.dropped) == {"/copy"}
+    assert second.meta("/copy")["status"] == "unique"
+
+
+# ------------------------------------------------------------------------- what it says
+
+
+def test_it_says_when_one_page_swallows_many(tmp_path):
+    """At 50 drops for one original a warning names it, with examples; so does the summary."""
+    copies = {f"/copy/{n}": article(1, frame=f"{n}") for n in range(60)}
+    crawl = run_case(tmp_path, Case(site({"/one": article(1)}, copies)))
+    warned = [line for line in crawl.log.splitlines() if " WARNING: " in line]
+    assert len(warned) == 1
+    assert f"near-duplicates of {crawl.url}/one: {crawl.url}/copy/0" in warned[0]
+    assert "look at this: " in crawl.log
+
+
+def test_a_setting_that_does_not_exist_is_named(tmp_path):
+    """An unknown DEDUP_ setting is warned of, with the one that was meant."""
+    crawl = run_case(tmp_path, Case({"/": hub()}, settings={"DEDUP_MEMROY": "ever"}))
+    assert "there is no setting DEDUP_MEMROY; DEDUP_MEMORY was meant?" in crawl.log
