@@ -50,7 +50,7 @@ preflight: ## what the tests need and this machine lacks, and how to install it
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
 	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile -m "not long" \
-		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli.py
+		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli*.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/spark/test_spark.py

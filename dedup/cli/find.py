@@ -20,7 +20,7 @@ from dedup.cli.fingerprint_lines import read, read_some
 from dedup.core import pairs
 from dedup.core.bulk import out_of_core, streams
 from dedup.core.bulk.batch import Matches, Queries
-from dedup.core.bulk.designs import memory_bytes
+from dedup.core.bulk.out_of_core import memory_bytes
 
 __all__ = ["find_all", "find_clusters"]
 

@@ -65,6 +65,8 @@ def as_utf8(html: bytes | str, encoding: str | None) -> tuple[bytes, bool]:
     """
     if isinstance(html, str):
         return html.encode("utf-8", "surrogatepass"), True
+    if encoding == "utf-8":
+        return html, True
     if encoding is None and lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
         return html, False
     name = _caller_encoding(html, encoding) or _declared_encoding(html) or _encoding_by_signs(html)
@@ -88,9 +90,7 @@ def plain_text(data: bytes, encoding: str | None) -> str:
 
 def _caller_encoding(data: bytes, encoding: str | None) -> str | None:
     """Return the caller's encoding if it is UTF-8, else that of the byte order mark, else the caller's."""
-    name = (
-        None if encoding is None else "utf-8" if encoding == "utf-8" else _page_encoding(encoding)
-    )
+    name = None if encoding is None else _page_encoding(encoding)
     if name is None and encoding is not None:
         raise UsageError(f"unknown encoding {encoding!r}; give a name that Python or the web knows")
     return name if name == "utf-8" else read_bom(data)[0] or name

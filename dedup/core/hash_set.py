@@ -35,7 +35,9 @@ class HashSet:
     def add(self, hashes: bytes) -> None:
         """Add hashes; those that are there become young again. Raises MemoryError."""
         native, n = _native(hashes)
-        check(lib.ndd_hash_set_add(self._set, native, n), "a set of hashes")
+        status = lib.ndd_hash_set_add(self._set, native, n)
+        if status != lib.NDD_OK:
+            check(status, "a set of hashes")
 
     def to_bytes(self) -> bytes:
         """Return all hashes, the older ones first: what add() of an empty set takes."""

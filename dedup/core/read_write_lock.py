@@ -74,7 +74,7 @@ class _Reading:
         lock = self._lock
         with lock.mutex:
             lock.readers -= 1
-            if not lock.readers:
+            if lock.waiting[True] and not lock.readers:
                 lock.admit(writes=True)
 
 
@@ -96,5 +96,7 @@ class _Writing:
         lock = self._lock
         with lock.mutex:
             lock.writer = False
-            lock.admit(writes=False)
-            lock.admit(writes=True)
+            if lock.waiting[False]:
+                lock.admit(writes=False)
+            if lock.waiting[True]:
+                lock.admit(writes=True)

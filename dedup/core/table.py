@@ -140,7 +140,8 @@ class Table:
         inserted = ffi.new("uint64_t *")
         with self._lock.writing:
             status = lib.ndd_table_insert(self._handle, values, documents, count, inserted)
-        check(status, "inserting into a table")
+        if status != lib.NDD_OK:
+            check(status, "inserting into a table")
         return int(inserted[0])
 
     def remove(self, value: int, document: int) -> bool:

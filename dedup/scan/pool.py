@@ -18,9 +18,9 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.scan.formats.inputs import shown
-from dedup.scan.messages import Batch, Order, read_frame, write_frame
+from dedup.scan.process import Order, read_frame, write_frame
 from dedup.scan.reading import batches
-from dedup.scan.scan_values import Reading, Result, Task
+from dedup.scan.scan_values import Batch, Reading, Result, Task
 
 __all__ = ["read_all"]
 

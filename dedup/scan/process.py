@@ -1,18 +1,45 @@
 """A worker process of a scan: `python -m dedup.scan.process`. Orders on stdin, batches on stdout.
 
-It ends with its stdin, and when its stdout is closed: a scan that is killed leaves no process.
+    frame = length (4 bytes, big-endian) + MessagePack
+
+The rules kept here: it ends with its stdin, and when its stdout is closed: a scan that is killed
+leaves no process. An ended stream is the end of the work.
 """
 
 import os
 import signal
 import sys
+from typing import IO
 
 import msgspec
 
-from dedup.scan.messages import Order, read_frame, write_frame
 from dedup.scan.reading import batches
+from dedup.scan.scan_values import Reading, Task
 
-__all__ = ["main"]
+__all__ = ["Order", "main", "read_frame", "write_frame"]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Asks a worker to read a unit."""
+
+    task: Task
+    reading: Reading
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """Return the next frame; None at the end of the stream, also in the middle of a frame."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    length = int.from_bytes(head, "big")
+    body = stream.read(length)
+    return body if len(body) == length else None
+
+
+def write_frame(stream: IO[bytes], body: bytes) -> None:
+    """Write a frame and flush it."""
+    stream.write(len(body).to_bytes(4, "big") + body)
+    stream.flush()
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ The rule kept here: the results of a unit are the same however often and from wh
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from dedup.core.fingerprint import fingerprint
@@ -13,8 +13,17 @@ from dedup.model.errors import UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.values import PageFingerprint
 from dedup.scan.formats.inputs import shown
-from dedup.scan.messages import Batch
-from dedup.scan.scan_values import Broken, Found, Large, RawPage, Reading, Result, Skipped, Task
+from dedup.scan.scan_values import (
+    Batch,
+    Broken,
+    Found,
+    Large,
+    RawPage,
+    Reading,
+    Result,
+    Skipped,
+    Task,
+)
 
 __all__ = ["batches", "read_task", "result_of"]
 
@@ -70,9 +79,22 @@ def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
 
             return read_lines(paths[0], reading)
         case "html":
-            from dedup.scan.formats.html_files import read_files
+            return _read_files(paths, reading)
 
-            return read_files(paths, reading)
+
+def _read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Broken]:
+    """Yield each HTML file as a page. Its path, as it was given, is its document key."""
+    offset = 0
+    for path in paths:
+        key = shown(os.fsencode(path))
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - a path as text
+                html = file.read(reading.max_bytes + 1)
+        except OSError as error:
+            yield Broken(offset, key, "", error.strerror or str(error), rest=True)
+            continue
+        offset += len(html)
+        yield RawPage("", key, html, None, offset, "")
 
 
 def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:

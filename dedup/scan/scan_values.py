@@ -13,6 +13,7 @@ from dedup.model.values import Identity, Status
 
 __all__ = [
     "BROKEN_KEPT",
+    "Batch",
     "Broken",
     "Fault",
     "Found",
@@ -162,6 +163,13 @@ class Broken(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 Result = Found | Large | Skipped | Broken
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """Some results of a unit, in their order; with end, its last."""
+
+    results: list[Result]
+    end: bool
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from dedup.model.policy import Options, Policy, Scope, Similarity
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, PageFingerprint, Status
 from dedup.model.verdict_forms import to_columns
-from dedup.scan.accepted_layer import Layer
+from dedup.scan.accepted import Layer
 from dedup.spark.components import components, edges_within
 from dedup.spark.schema import VERDICT, batches, ddl, unsigned
 

@@ -16,8 +16,8 @@ from dedup.core.numbers import Array
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
+from dedup.store.changes import GivenUp
 from dedup.store.database.documents import Documents
-from dedup.store.given_up import GivenUp
 
 __all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
 
@@ -50,10 +50,10 @@ class Searched(NamedTuple):
 def near(searched: Searched, value: int, k: int) -> Near:
     """Return the documents within k of a value. Raises StoreDamaged."""
     matches: list[Match] = searched.table.probe(value, limit=NEAR_LIMIT)
-    if k < searched.table.k:
-        matches = [m for m in matches if m.distance <= k]
     if not matches:
         return []
+    if k < searched.table.k:
+        matches = [m for m in matches if m.distance <= k]
     given_up = searched.given_up
     found = searched.documents.read([m.document for m in matches])
     answer = []

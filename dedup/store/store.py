@@ -13,27 +13,28 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.recipes import same_recipe
 from dedup.model.values import Document
-from dedup.store.applied import Applied, Removed
+from dedup.store.changes import Applied, GivenUp, Progress, Removed
 from dedup.store.database.documents import Documents
-from dedup.store.database.record_format import FORMAT
-from dedup.store.flusher import Flusher
-from dedup.store.given_up import GivenUp
+from dedup.store.database.file import Flusher
+from dedup.store.database.record_format import FORMAT, Pair
 from dedup.store.open_folder import SNAPSHOT, open_folder
 from dedup.store.search import Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
-from dedup.store.verify import Progress, Report, verify_documents
+
+if TYPE_CHECKING:
+    from dedup.store.verify import Report
 
 __all__ = ["Store"]
 
@@ -116,7 +117,8 @@ class Store:
     def __contains__(self, key: object) -> bool:
         """Tell whether a document with this key is stored."""
         with self._lock:
-            self._check_open()
+            if self._closed:
+                self._check_open()
             if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
                 return False
             return self._given_up is None or not self._given_up.has(found, key)
@@ -167,8 +169,7 @@ class Store:
 
     def _searched(self) -> Searched:
         """Return what is searched. Called with the lock held."""
-        self._check_open()
-        if not self._table_fits:
+        if self._closed or not self._table_fits:
             self.widen(self._k)
         return Searched(self._table, self._documents, self._given_up, self._snapshot)
 
@@ -179,58 +180,60 @@ class Store:
         does not take it, and StoreDamaged.
         """
         same_recipe(self.recipe, document.page.recipe)
-        with self._lock:
-            self._check_writable()
-            document_id, replaced = self._documents.insert(document)
-            with self._committed():
-                if replaced is not None:
-                    self._table.remove(replaced[1], replaced[0])
-                self._table.insert(document.page.value, document_id)
+        self._change([document], (), {})
 
     def insert_many(self, documents: Sequence[Document]) -> int:
         """Store documents in their order, all or none; return how many replaced another.
 
         They are one transaction, committed on return. Raises as insert() does.
         """
-        for document in documents:
-            same_recipe(self.recipe, document.page.recipe)
-        with self._lock:
-            self._check_writable()
-            results = self._documents.insert_many(documents)
-            added = {i: d.page.value for (i, _), d in zip(results, documents, strict=True)}
-            replaced = [pair for _, pair in results if pair is not None]
-            with self._committed():
-                for document_id, value in replaced:
-                    if added.pop(document_id, None) is None:  # else of these, not in the table yet
-                        self._table.remove(value, document_id)
-                self._table.insert_many(
-                    np.array([*added.values()], np.uint64), np.array([*added], np.uint64)
-                )
-            return len(replaced)
+        return self.apply([(document.key, document) for document in documents], {}).replaced
 
     def apply(
         self, changes: Sequence[tuple[str, Document | None]], offsets: Mapping[int, int]
     ) -> Applied:
-        """Apply changes of a log in their order: (key, its document), or (key, None) to forget it.
+        """Apply changes in their order: (key, its document), or (key, None) to forget it.
 
-        They and the next offset of each partition are one transaction, committed on return. Counts
-        are those of applying one by one. Raises as insert() does.
+        They and the next offset of each partition of a log are one transaction, committed on
+        return. Counts are those of applying one by one. Raises as insert() does.
         """
         last = dict(changes)
         documents = [document for document in last.values() if document is not None]
         forgotten = [key for key, document in last.items() if document is None]
         for recipe in {document.page.recipe for _, document in changes if document is not None}:
             same_recipe(self.recipe, recipe)
+        return Applied.of(changes, self._change(documents, forgotten, offsets))
+
+    def _change(
+        self, documents: Sequence[Document], forgotten: Sequence[str], offsets: Mapping[int, int]
+    ) -> set[str]:
+        """Store documents, no key twice, and remove others; return the keys that were there before."""
         with self._lock:
             self._check_writable()
-            first, known, removed = self._documents.apply(documents, forgotten, offsets)
-            with self._committed():
-                for document_id, value in removed:
-                    self._table.remove(value, document_id)
+            first, known, removed = self._documents.change(documents, forgotten, offsets)
+            self._committed(removed, documents, first)
+        return known
+
+    def _committed(
+        self, removed: Sequence[Pair], documents: Sequence[Document] = (), first: int = 0
+    ) -> None:
+        """Have the table follow what was committed; if that fails, it is rebuilt before its next use.
+
+        first is the id of the first of the documents that are new; the others' follow.
+        """
+        self._flusher.wake()
+        try:
+            for document_id, value in removed:
+                self._table.remove(value, document_id)
+            if len(documents) == 1:
+                self._table.insert(documents[0].page.value, first)
+            elif documents:
                 ids = np.arange(first, first + len(documents), dtype=np.uint64)
                 values = [document.page.value for document in documents]
                 self._table.insert_many(np.array(values, np.uint64), ids)
-        return Applied.of(changes, known)
+        except BaseException:
+            self._table_fits = False
+            raise
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition of the log that was applied; {}: none was."""
@@ -277,10 +280,7 @@ class Store:
                 return None
             going = [each for each in batch if of(*each)]
             if going:
-                pairs = self._documents.remove_many(going)
-                with self._committed():
-                    for document_id, value in pairs:
-                        self._table.remove(value, document_id)
+                self._committed(self._documents.remove_many(going))
             return Removed(batch[-1][0], len(batch), len(going))
 
     def forget(self, key: str) -> bool:
@@ -290,11 +290,9 @@ class Store:
         """
         with self._lock:
             self._check_writable()
-            removed = self._documents.forget(key)
-            if removed is None:
+            if self._documents.id_of(key) is None:
                 return False
-            with self._committed():
-                self._table.remove(removed[1], removed[0])
+            self._change([], [key], {})
             return True
 
     def sync(self) -> None:
@@ -321,9 +319,11 @@ class Store:
                 "tail_documents": self._documents.tail,
             }
 
-    def verify(self, progress: Progress | None = None) -> Report:
+    def verify(self, progress: Progress | None = None) -> "Report":
         """Verify this open store; other threads wait meanwhile. See verify_store()."""
         with self._lock:
+            from dedup.store.verify import verify_documents
+
             self._check_open()
             return verify_documents(self._documents, self.path, progress)
 
@@ -364,24 +364,15 @@ class Store:
             raise UsageError(f"the store {self.path} is closed")
 
     def _check_writable(self) -> None:
-        self._check_open()
-        self._flusher.raise_error()
+        if self._closed or self._flusher.error is not None:
+            self._check_open()
+            self._flusher.raise_error()
 
     def close_after_fork(self) -> None:
         """Be closed in a forked process: the store is its parent's, as are the locks held there."""
         self._lock, self._saving = threading.RLock(), threading.Lock()
         self._closed = True
         self._folder_lock.close()  # the parent has it still
-
-    @contextlib.contextmanager
-    def _committed(self) -> Generator[None, None, None]:
-        """Have the table follow what was committed; if that fails, it is rebuilt before its next use."""
-        self._flusher.wake()
-        try:
-            yield
-        except BaseException:
-            self._table_fits = False
-            raise
 
     def _save(self) -> None:
         try:

@@ -18,10 +18,10 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageEr
 from dedup.model.events import decode_value, encode_value
 from dedup.model.recipes import recipe_of
 from dedup.model.values import Document
+from dedup.store.changes import Progress
 from dedup.store.database.record_format import key_digest
 from dedup.store.open_folder import DOCUMENTS, locked_documents
 from dedup.store.store import Store
-from dedup.store.verify import Progress
 
 __all__ = [
     "Fault",

@@ -5,20 +5,18 @@ hide the second.
 """
 
 import errno
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from dedup.model.errors import StoreDamaged
 from dedup.model.names import check_namespace
+from dedup.store.changes import Progress
 from dedup.store.database.documents import Documents
 from dedup.store.open_folder import DOCUMENTS, SNAPSHOT, locked_documents
 from dedup.store.snapshot import read_snapshot
 
 __all__ = ["Report", "verify_documents", "verify_store"]
-
-Progress = Callable[[int, int], None]  # documents done, documents in all
 
 LISTED = 100  # problems put into words; the rest are only counted
 STEP = 10_000  # documents between two calls of progress

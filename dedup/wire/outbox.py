@@ -18,7 +18,7 @@ from zlib import crc32
 
 import lmdb
 
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock
 from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
 
 __all__ = ["Kept", "Outbox", "OutboxFull"]

@@ -24,7 +24,7 @@ import dedup.detector.reservations
 import dedup.model.names
 from dedup.model.errors import RecipeMismatch, StoreLocked, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.store import verify_store
+from dedup.store.verify import verify_store
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from crawling import Case, Crawling, article, hub, run_case, serve
 from mounting import can_mount
 
 import dedup
-from dedup.store import verify_store
+from dedup.store.verify import verify_store
 
 LONG = "x=" + "x" * 3000  # keys of this length take a page of the file each
 PAGES = {"/": hub(*(f"/{n}/{copy}?{LONG}" for n in range(12) for copy in "ab"))}

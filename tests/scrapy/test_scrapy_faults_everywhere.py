@@ -21,7 +21,8 @@ from sizes import FULL
 
 import dedup
 from dedup.scrapy.counts import kind_of
-from dedup.store import store, verify_store
+from dedup.store import store
+from dedup.store.verify import verify_store
 
 pytestmark = pytest.mark.sized  # the last call of each fails in `make test-long`
 
@@ -44,7 +45,7 @@ UNUSED = {
     "EmbeddedDetector.apply", "EmbeddedDetector.closed", "EmbeddedDetector.ending", "EmbeddedDetector.get",
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
-    "EmbeddedDetector.withdraw", "Documents.apply", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "EmbeddedDetector.withdraw", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
@@ -118,7 +119,7 @@ def crawl(folder, site, made, plan):
     setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
     setup += "dedup.store.store.TAIL_AT_CLOSE = 1\n"
     # a crawl that takes longer than another flushes no more often: calls are the same in all
-    setup += "dedup.store.flusher.FLUSH_SECONDS = 3600\n"
+    setup += "dedup.store.database.file.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
     setup += "import dedup.scrapy.in_flight\ndedup.scrapy.in_flight.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()

@@ -6,8 +6,8 @@ import pytest
 from crawling import Case, Crawling, Page, article, hub, run_case, serve, wait_for
 
 import dedup
-from dedup.store import verify_store
 from dedup.store.transfer import decode_line, export_lines
+from dedup.store.verify import verify_store
 
 EVER = {"DEDUP_MEMORY": "ever"}
 SITE = {

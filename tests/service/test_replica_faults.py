@@ -30,7 +30,7 @@ from logs import (
 )
 
 from dedup.service.log.lifecycle import SERVING, Phase
-from dedup.store import verify_store
+from dedup.store.verify import verify_store
 from dedup.wire.kafka import KafkaUnavailable, Writer, ensure_topic
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker

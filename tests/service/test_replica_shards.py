@@ -130,11 +130,11 @@ KILLED = """
     from dedup.wire.kafka import kafka_config
     from dedup.service.log import checkpoint, replica
     from dedup.service.core.namespaces import Namespaces
-    from dedup.store import removal
+    from dedup.store import changes
     from dedup.store.database.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    removal.BATCH = removal.SMALL_BATCH = 40
+    changes.BATCH = changes.SMALL_BATCH = 40
     checkpoint.MANIFEST_SECONDS = 1e9
 
     def fatal(step):

@@ -10,8 +10,9 @@ from stores import RECIPE, document, fill, spread
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.store import Store, verify_store
+from dedup.store import Store
 from dedup.store.database import documents, file
+from dedup.store.verify import verify_store
 
 # ------------------------------------------------------------------------ documents in and out
 

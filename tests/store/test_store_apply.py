@@ -19,7 +19,8 @@ import dedup
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
-from dedup.store import Applied, Store, verify_store
+from dedup.store import Applied, Store
+from dedup.store.verify import verify_store
 
 KEYS = st.integers(0, 7).map(str)
 VALUES = st.integers(0, 40).map(spread)

@@ -14,9 +14,10 @@ import pytest
 from stores import document, fill, is_sound, replace, run, spread
 
 from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
-from dedup.store import Store, verify_store
+from dedup.store import Store
 from dedup.store.database import file as documents_file
 from dedup.store.database.structure import read_structure
+from dedup.store.verify import verify_store
 
 # --------------------------------------------------------------------------------- processes
 
@@ -26,7 +27,8 @@ def test_a_second_process_is_told_who_holds_the_store(tmp_path):
     with Store.open(tmp_path):
         code = """
             import sys
-            from dedup.store import Store, verify_store
+            from dedup.store import Store
+            from dedup.store.verify import verify_store
             from dedup.model.errors import StoreLocked
             for action in (Store.open, verify_store):
                 try:
@@ -109,7 +111,7 @@ def test_a_folder_that_takes_no_files_is_named(tmp_path, monkeypatch):
     def refuse(path, *_):
         raise OSError(30, "Read-only file system", str(path))
 
-    monkeypatch.setattr("dedup.core.folder_lock.os.open", refuse)
+    monkeypatch.setattr("dedup.core.files.os.open", refuse)
     with pytest.raises(OSError, match="Read-only") as caught:
         Store.open(tmp_path)
     assert caught.value.filename == str(tmp_path / "default" / "lock")
@@ -139,7 +141,7 @@ def test_a_flush_that_fails_is_told_to_the_next_insert(tmp_path, monkeypatch, ca
         s.insert(document("a"))
         assert failed.wait(120)
         monkeypatch.setattr(s._documents, "sync", sync)
-        while s._flusher._error is None:
+        while s._flusher.error is None:
             time.sleep(0.01)
         with pytest.raises(OSError, match="Input/output"):
             s.insert(document("b"))

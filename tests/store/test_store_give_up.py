@@ -9,8 +9,9 @@ import pytest
 from stores import document, spread
 
 from dedup.model.errors import StoreDamaged, UsageError
-from dedup.store import Store, give_up, give_up_more, removal, verify_store
+from dedup.store import Store, changes, give_up, give_up_more
 from dedup.store.database.record_format import key_digest
+from dedup.store.verify import verify_store
 
 COUNT = 4
 DOCUMENTS = {f"http://example.com/{i}": spread(i) for i in range(90)}
@@ -31,8 +32,8 @@ class Ended(BaseException):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A store that has all partitions applied, and removes few documents at a time."""
-    monkeypatch.setattr(removal, "BATCH", 40)
-    monkeypatch.setattr(removal, "SMALL_BATCH", 40)
+    monkeypatch.setattr(changes, "BATCH", 40)
+    monkeypatch.setattr(changes, "SMALL_BATCH", 40)
     with Store.open(tmp_path / "store") as store:
         documents = [document(key, value) for key, value in DOCUMENTS.items()]
         store.apply([(d.key, d) for d in documents], dict.fromkeys(range(COUNT), 25))

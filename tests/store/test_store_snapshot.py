@@ -6,7 +6,8 @@ import threading
 import pytest
 from stores import RECIPE, document, fill, run, spread, table_file
 
-from dedup.store import Store, snapshot, store, verify_store
+from dedup.store import Store, snapshot, store
+from dedup.store.verify import verify_store
 
 # -------------------------------------------------------------------------------- snapshots
 

@@ -17,8 +17,9 @@ from dedup.cli import main
 from dedup.model.errors import EventInvalid
 from dedup.model.recipes import NEWEST
 from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
-from dedup.store import Store, verify_store
+from dedup.store import Store
 from dedup.store.transfer import decode_line, encode_line
+from dedup.store.verify import verify_store
 
 RECIPE = NEWEST
 WORD = st.integers(0, 2**64 - 1)

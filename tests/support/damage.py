@@ -24,8 +24,9 @@ from sketches import sketch
 from dedup.model.errors import StoreDamaged
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
-from dedup.store import Store, store, verify_store
+from dedup.store import Store, store
 from dedup.store.database.documents import Documents
+from dedup.store.verify import verify_store
 
 NAMESPACE = "harmed"
 DOCUMENTS = 50

@@ -50,7 +50,7 @@ FUNCTIONS = {
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.database.documents": (
-        "encode_record decode_record key_digest record_checksum key_sum pack_number unpack_number"
+        "encode_records decode_record key_digest sum_of_records sum_of_keys pack_number unpack_number"
     ),
     "dedup.store.database.file": "read_structure encode_state decode_state wrote",
     "dedup.store.snapshot": "read_snapshot",
@@ -62,7 +62,7 @@ CLASSES = {
     "dedup.detector.reservations": "Reservations",
     "dedup.store.database.documents": "Documents",
     "dedup.store.database.file": "DocumentsFile",
-    "dedup.core.folder_lock": "FolderLock",
+    "dedup.core.files": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.core.table": "Table",
 }

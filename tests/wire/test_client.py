@@ -19,12 +19,12 @@ import dedup
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, UsageError
 from dedup.model.values import Verdict
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.circuit_breaker import (
+from dedup.wire.client.command_codec import error_of, verdict_of
+from dedup.wire.client.endpoint import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     CircuitBreaker,
 )
-from dedup.wire.client.command_codec import error_of, verdict_of
 
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
 TOKEN = "a token that nobody else has"

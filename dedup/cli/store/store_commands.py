@@ -22,9 +22,10 @@ from dedup.cli.common_options import json_option
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
 from dedup.model.policy import age_seconds
-from dedup.store import Store, forget_before, verify_store
+from dedup.store import Store, forget_before
 from dedup.store.database.record_format import FORMAT
 from dedup.store.open_folder import SNAPSHOT, locked_documents
+from dedup.store.verify import verify_store
 
 __all__ = ["store"]
 

@@ -14,6 +14,7 @@ The rules kept here:
 """
 
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ from dedup.core.numbers import Array, pointer
 from dedup.core.pairs import cores, find_part, merge
 from dedup.model.errors import UsageError
 
-__all__ = ["LEAST_MEMORY", "find_all", "find_clusters"]
+__all__ = ["LEAST_MEMORY", "find_all", "find_clusters", "memory_bytes"]
 
 LEAST_MEMORY = 16 << 20
 VALUE_BYTES, PAIR_BYTES = 96, 128  # taken while they are joined, or sorted; each is half of it
@@ -41,6 +42,20 @@ BUCKET_BITS = 16  # of a block, that parts are made by
 WIDTH = 64
 
 Progress = Callable[[int, int], None]
+
+
+def memory_bytes(memory: int | str) -> int:
+    """Return memory in bytes: a number of them, or text like "16G", "512M", "1.5T" (powers of 1024)."""
+    if not isinstance(memory, str):
+        size: float = number(memory, "memory")
+    else:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?\s*", memory, re.IGNORECASE)
+        if found is None:
+            raise UsageError(f"memory is {memory!r}; give bytes, or for example 512M or 16G")
+        size = float(found[1]) * 1024.0 ** " KMGTP".index(found[2].upper() or " ")
+    if not 1 <= size < 2**WIDTH:
+        raise UsageError(f"memory is {memory!r}; it must be at least one byte, and below 16 EiB")
+    return int(size)
 
 
 def find_all(

@@ -1,1 +1,1 @@
-"""The capacity model: how many machines a crawl takes (docs/scale.md)."""
+"""Planning: table designs (docs/plan.md), and how many machines a crawl takes (docs/scale.md)."""

@@ -18,6 +18,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -208,7 +209,7 @@ def _wait(condition: Callable[[], object], seconds: float) -> None:
         time.sleep(0.05)
 
 
-class _Process:
+class _Process(ABC):
     """A program of this package, started again and again; it ends with the block."""
 
     process: "subprocess.Popen[bytes] | None" = None
@@ -234,9 +235,9 @@ class _Process:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
+    @abstractmethod
     def start(self) -> None:
         """Start it."""
-        raise NotImplementedError
 
     def kill(self) -> None:
         """Kill it with -9."""

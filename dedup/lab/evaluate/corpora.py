@@ -28,7 +28,7 @@ from dedup.model.names import document_key
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
 from dedup.model.values import Verdict
-from dedup.scan.accepted_layer import Layer
+from dedup.scan.accepted import Layer
 
 __all__ = ["Corpus", "CorpusFigures", "CorpusPoint", "all_figures", "corpora_in", "evaluate_corpus"]
 

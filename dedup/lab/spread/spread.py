@@ -23,9 +23,9 @@ from dedup.detector.rules import near_duplicates
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.values import Document, hex_fingerprint
+from dedup.store.changes import Progress
 from dedup.store.database.documents import Documents
 from dedup.store.open_folder import locked_documents
-from dedup.store.verify import Progress
 
 __all__ = [
     "BUCKETS",

@@ -1,10 +1,24 @@
-"""Errors as clients get them: a code, which is the first word on the wire, and a message in one line."""
+"""Errors as clients get them: a code, which is the first word on the wire, and a message in one line.
 
+The rule kept here: no line of the log has a token, a key or other arguments of a command.
+"""
+
+import logging
+import time
+from collections import Counter
+
+from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked
 from dedup.store import TooMany
 from dedup.wire.kafka.supervision import KafkaUnavailable
 
 __all__ = ["Refused", "code", "message"]
+
+
+AGAIN_SECONDS = 10.0
+
+_once = SayOnce(again_seconds=AGAIN_SECONDS)
+_left_out: Counter[str] = Counter()
 
 
 class Refused(DedupError):
@@ -37,3 +51,12 @@ def message(error: Exception) -> str:
         return f"{where}{error.strerror or error}"
     text = str(error) if isinstance(error, DedupError) else f"internal error: {error!r}"
     return " ".join(text.split())
+
+
+def log_now_and_then(log: logging.Logger, kind: str, text: str) -> None:
+    """Log an error, at most every ten seconds for each kind; the next line counts those left out."""
+    if not _once.is_new(kind, time.monotonic()):
+        _left_out[kind] += 1
+        return
+    more = _left_out.pop(kind, 0)
+    log.error("%s%s", text, f" ({more} more like it)" if more else "")

@@ -16,9 +16,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from dedup.service.core.durations import BOUNDS
 from dedup.service.core.operations import Commands
-from dedup.service.resp.port import Port
+from dedup.service.resp.port import BOUNDS, Port
 
 __all__ = ["Metrics"]
 

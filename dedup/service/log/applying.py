@@ -11,7 +11,7 @@ store that takes no changes, or a dead-letter topic that cannot be written, is t
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dedup.core.backoff import Backoff
@@ -19,17 +19,18 @@ from dedup.core.say_once import SayOnce
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
-from dedup.service.log.dead_letters import dead_letters
+from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.partitions import misplaced
 from dedup.service.log.sorting import Changes, Sorted, of_recipe, sorted_batch
-from dedup.service.log.state import Views
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer, ensure_topic
+from dedup.wire.kafka.writer import Outgoing
 from dedup.wire.shards import Share
 
 __all__ = ["Applying", "Stopped"]
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
 LONGEST_RETRY_SECONDS = 10.0
+MESSAGE_BYTES = 1000  # of what a dead letter says is wrong
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class Applying:
     """
 
     def __init__(
-        self, config: KafkaConfig, views: Views, changed: Callable[[], None] = lambda: None
+        self, config: KafkaConfig, views: Namespaces, changed: Callable[[], None] = lambda: None
     ) -> None:
         """changed() is called when trouble begins or ends."""
         self._config = config
@@ -238,3 +239,38 @@ class Applying:
         if trouble != self.trouble:
             self.trouble = trouble
             self._changed()
+
+
+def dead_letters(
+    config: KafkaConfig, bad: Sequence[tuple[int, Any, Exception]], stage: str = "decode"
+) -> list[Outgoing]:
+    """Return (partition, record, fault) as records for the dead letters.
+
+    Headers, besides the record's own:
+
+        dedup.error.topic, dedup.error.partition, dedup.error.offset   where it was read
+        dedup.error.stage                                              decode
+        dedup.error.class, dedup.error.message                         what is wrong with it
+
+    Key and value are unchanged. Each replica writes its own copy: topic, partition and offset
+    identify copies of one record.
+    """
+    made = []
+    for partition, record, error in bad:
+        headers = {
+            "topic": config.topic,
+            "partition": str(partition),
+            "offset": str(record.offset),
+            "stage": stage,
+            "class": type(error).__name__,
+            "message": str(error),
+        }
+        added = [
+            (f"dedup.error.{name}", text.encode(errors="replace")[:MESSAGE_BYTES])
+            for name, text in headers.items()
+        ]
+        own = tuple(record.headers or ())
+        made.append(
+            Outgoing(record.key, record.value, (*own, *added), config.dead_letters, partition=0)
+        )
+    return made

@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock
+from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.applying import Applying
 from dedup.service.log.manifest import MANIFEST, Manifest, write_manifest
-from dedup.service.log.state import Views
 from dedup.wire.kafka import Topic
 
 __all__ = ["Checkpoint", "empty_stores"]
@@ -34,7 +34,7 @@ class Checkpoint:
     caught_up  whether the stores once had all of the log, in this run or an earlier one
     """
 
-    def __init__(self, path: Path, views: Views, applying: Applying) -> None:
+    def __init__(self, path: Path, views: Namespaces, applying: Applying) -> None:
         self.manifest: Manifest | None = None
         self.caught_up = False
         self._path = path

@@ -1,4 +1,4 @@
-"""The states of a replica of the log, the moves between them, and how to wait for one.
+"""The states of a replica of the log, the moves between them, how to wait for one; what it reports.
 
     CONNECTING <-> CATCHING_UP ---> FOLLOWING <-> STALE
         |                               ^
@@ -20,7 +20,9 @@ it serves until it fails or is stopped: a restart of Kafka does not end readines
 import asyncio
 from enum import Enum, auto
 
-__all__ = ["CAUGHT_UP", "SERVING", "STATUS", "Lifecycle", "Phase"]
+import msgspec
+
+__all__ = ["CAUGHT_UP", "SERVING", "STATUS", "Lifecycle", "Phase", "State"]
 
 
 class Phase(Enum):
@@ -102,3 +104,34 @@ class Lifecycle:
         future: asyncio.Future[Phase] = asyncio.get_running_loop().create_future()
         self._waiting.append((wanted, future))
         return await future
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a replica reports, in plain values.
+
+    status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
+                     writes), failed, stopped: see STATUS
+    reason           why it is not current, for people; "" if it is
+    ready            whether it serves: it has caught up once and not failed since
+    lag_records      offsets of the log, as last heard, that are not applied
+    behind_seconds   since it was last known to have everything; 0 while it has
+    away_seconds     since Kafka last answered; 0 while it does
+    manifest_seconds since the last manifest; restart reads the log from there
+    offsets          {partition: next offset}
+    ends             {partition: end offset}, as last heard
+    counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
+                     dead_letters, refused (of namespaces that cannot be created), given_up
+                     (documents of other shards), misplaced (records in another partition than their
+                     key's)
+    """
+
+    status: str
+    reason: str
+    ready: bool
+    lag_records: int
+    behind_seconds: float
+    away_seconds: float
+    manifest_seconds: float
+    offsets: dict[int, int]
+    ends: dict[int, int]
+    counts: dict[str, int]

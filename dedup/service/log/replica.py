@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from dedup.model.events import EventNewer
+from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.applying import Applying, Stopped
 from dedup.service.log.checkpoint import Checkpoint, empty_stores
 from dedup.service.log.identity import ADVICE, check_ends, check_unknown, find_log, missing
-from dedup.service.log.lifecycle import CAUGHT_UP, SERVING, STATUS, Lifecycle, Phase
+from dedup.service.log.lifecycle import CAUGHT_UP, SERVING, STATUS, Lifecycle, Phase, State
 from dedup.service.log.manifest import Manifest, read_manifest, write_manifest
 from dedup.service.log.partitions import clear, give_up_all
-from dedup.service.log.state import State, Views
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic
 from dedup.wire.shards import Share
 
@@ -51,7 +51,7 @@ class Replica:
     def __init__(
         self,
         config: KafkaConfig,
-        views: Views,
+        views: Namespaces,
         path: Path,
         *,
         share: str | None = None,

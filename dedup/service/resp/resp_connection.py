@@ -21,8 +21,7 @@ from typing import Any
 import hiredis
 
 from dedup.model.errors import DedupError
-from dedup.service.core.error_codes import code, message
-from dedup.service.core.logs import log_now_and_then
+from dedup.service.core.error_codes import code, log_now_and_then, message
 from dedup.service.resp import protocol
 from dedup.service.resp.answer_queue import Answers
 from dedup.service.resp.client_session import Later, Session

@@ -7,34 +7,33 @@ file.py says how the file is laid out, and what a transaction is.
 import contextlib
 import itertools
 from collections.abc import Generator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import lmdb
 import msgspec
-import numpy as np
 
 from dedup.model.values import Document
 from dedup.store.database.file import DocumentsFile
 from dedup.store.database.record_format import (
+    WORD,
     Pair,
     State,
     decode_offsets,
     decode_record,
     encode_offsets,
-    encode_record,
     encode_records,
     key_digest,
     pack_number,
-    record_checksum,
+    sum_of_keys,
+    sum_of_records,
     unpack_number,
 )
-from dedup.store.database.structure import key_sum, key_sums
 
 __all__ = ["Documents"]
 
 RECENT = 4096  # documents kept in memory after reading them for a probe
-WORD = 2**64 - 1
 _replace = msgspec.structs.replace
 
 
@@ -61,8 +60,8 @@ class Documents(DocumentsFile):
         digest = key_digest(key)
 
         def read(txn: Any) -> Document | None:
-            document_id = self._id_of(txn, digest)
-            return None if document_id is None else self._document(txn, document_id, key)
+            name = txn.get(digest, db=self._keys)
+            return None if name is None else self._document(txn, name, key)
 
         return self._read(read)
 
@@ -76,7 +75,8 @@ class Documents(DocumentsFile):
         recent = self._recent
         missing = [i for i in ids if i not in recent]
         if missing:
-            found = self._read(lambda txn: [self._document(txn, i) for i in missing])
+            names = [*map(pack_number, missing)]
+            found = self._read(lambda txn: [self._document(txn, name) for name in names])
             if len(recent) + len(missing) > RECENT:
                 recent = self._recent = {i: recent[i] for i in ids if i in recent}
             recent.update(zip(missing, found, strict=True))
@@ -94,7 +94,7 @@ class Documents(DocumentsFile):
                     for name, record in cursor:
                         document_id = unpack_number(name)
                         try:
-                            yield document_id, decode_record(document_id, record, self.recipe)
+                            yield document_id, decode_record(name, record, self.recipe)
                         except ValueError as error:
                             yield document_id, error
         except lmdb.Error as error:
@@ -122,82 +122,54 @@ class Documents(DocumentsFile):
 
         return self._read(read)
 
-    def insert(self, document: Document) -> tuple[int, Pair | None]:
-        """Store a document; return its new id, and (id, value) of the one it replaced."""
-        return self.insert_many([document])[0]
-
-    def insert_many(self, documents: Sequence[Document]) -> list[tuple[int, Pair | None]]:
-        """Store documents in their order, all or none; return what insert() does, for each."""
-        first = self._state.next
-        entries = [
-            (i, key_digest(document.key), encode_record(i, document), document.key)
-            for i, document in enumerate(documents, first)
-        ]
-
-        def write(txn: Any, state: State) -> tuple[list[tuple[int, Pair | None]], State]:
-            results = []
-            keys_sum = records_sum = 0
-            for document_id, digest, record, key in entries:
-                replaced, state = self._remove(txn, state, digest, key)
-                name = pack_number(document_id)
-                if not txn.put(name, record, db=self._documents, append=True, overwrite=False):
-                    raise ValueError(f"the next id {document_id} is taken")
-                txn.put(digest, name, db=self._keys)
-                keys_sum += key_sum(digest, document_id)
-                records_sum ^= record_checksum(record)
-                results.append((document_id, replaced))
-            return results, _replace(
-                state,
-                next=first + len(entries),
-                keys_sum=(state.keys_sum + keys_sum) & WORD,
-                records_sum=state.records_sum ^ records_sum,
-            )
-
-        return self._write(write)
-
-    def apply(
-        self, documents: Sequence[Document], forgotten: Sequence[str], offsets: Mapping[int, int]
+    def change(
+        self,
+        documents: Sequence[Document],
+        forgotten: Sequence[str],
+        offsets: Mapping[int, int],
     ) -> tuple[int, set[str], list[Pair]]:
-        """Store documents, remove others and note how far the log is applied: all or nothing.
+        """Store documents, remove others and note how far a log is applied: all or nothing.
 
         No key may occur twice. Offsets take the place of those noted for the same partitions.
         Returns the first document's id (the others' follow), the keys that were there before, and
         (id, value) of each document that went.
         """
-        count, first = len(documents), self._state.next
+        first = self._state.next
         keys = [document.key for document in documents]
         digests = [*map(key_digest, keys)]
-        numbers = np.arange(first, first + count, dtype=np.uint64)
-        packed = numbers.astype(">u8").tobytes()
-        names = [packed[i : i + 8] for i in range(0, 8 * count, 8)]
+        names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records = encode_records(names, documents)
-        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)
-        keys_sum = int(key_sums(halves[:, 0], halves[:, 1], numbers))
-        records_sum = _records_sum(records)
-        order = np.argsort(halves[:, 0]).tolist()  # that of the tree's pages
-        entries = [(digests[i], names[i]) for i in order]
-        filed = {digests[i]: keys[i] for i in order}
-        filed.update((key_digest(key), key) for key in forgotten)
+        filed = dict(zip(digests, keys, strict=True))
+        for key in forgotten:
+            filed[key_digest(key)] = key
+        keys_sum = sum_of_keys(digests, names)
+        records_sum = sum_of_records(records)
 
         def write(txn: Any, state: State) -> tuple[tuple[int, set[str], list[Pair]], State]:
-            known: set[str] = set()
-            removed = []
-            for digest, _ in txn.cursor(self._keys).getmulti(filed):
-                key = filed[bytes(digest)]
-                pair, state = self._remove(txn, state, bytes(digest), key)
-                assert pair is not None
-                removed.append(pair)
-                known.add(key)
+            known = set()
+            removed: list[Pair] = []
+            found = txn.cursor(self._keys).getmulti(filed)
+            if found:
+                names_before = {bytes(digest): bytes(name) for digest, name in found}
+                for digest, name in names_before.items():
+                    document = self._document(txn, name, filed[digest])
+                    known.add(document.key)
+                    removed.append((unpack_number(name), document.page.value))
+                state = self._remove(txn, state, names_before, removed)
             into = txn.cursor(self._documents)
             _, added = into.putmulti(zip(names, records, strict=True), append=True, overwrite=False)
-            if added != count:
+            if added != len(records):
                 raise ValueError(f"an id from {first} on is taken")
-            txn.cursor(self._keys).putmulti(entries)
-            noted = self._noted(txn) | dict(offsets)
-            txn.put(b"offsets", encode_offsets(noted), db=self._meta)
+            # sorted: the order of the tree's pages
+            txn.cursor(self._keys).putmulti(
+                sorted(zip(digests, names, strict=True), key=itemgetter(0))
+            )
+            if offsets:
+                noted = self._noted(txn) | dict(offsets)
+                txn.put(b"offsets", encode_offsets(noted), db=self._meta)
             return (first, known, removed), _replace(
                 state,
-                next=first + count,
+                next=first + len(records),
                 keys_sum=(state.keys_sum + keys_sum) & WORD,
                 records_sum=state.records_sum ^ records_sum,
             )
@@ -221,38 +193,11 @@ class Documents(DocumentsFile):
         record = txn.get(b"offsets", db=self._meta)
         return {} if record is None else decode_offsets(record)
 
-    def forget(self, key: str) -> Pair | None:
-        """Remove the document with this key; return its (id, value), or None if there is none."""
-        if self.id_of(key) is None:
-            return None
-        digest = key_digest(key)
-        return self._write(lambda txn, state: self._remove(txn, state, digest, key))
-
     def remove_many(self, found: Sequence[tuple[int, Document]]) -> list[Pair]:
         """Remove documents as batch() has just returned them, all or none; return (id, value) of each."""
         pairs = [(document_id, document.page.value) for document_id, document in found]
         names = {key_digest(document.key): pack_number(i) for i, document in found}
-        halves = np.frombuffer(b"".join(names), ">u8").astype(np.uint64).reshape(-1, 2)
-        numbers = np.array([i for i, _ in pairs], np.uint64)
-        keys_sum = int(key_sums(halves[:, 0], halves[:, 1], numbers))
-
-        def write(txn: Any, state: State) -> tuple[list[Pair], State]:
-            for digest in sorted(names):  # the order of the tree's pages
-                if txn.pop(digest, db=self._keys) != names[digest]:
-                    number = unpack_number(names[digest])
-                    raise ValueError(f"document {number} is not filed under its key")
-            records_sum = 0
-            for document_id, value in pairs:
-                name = pack_number(document_id)
-                records_sum ^= record_checksum(txn.pop(name, db=self._documents))
-                txn.put(name, pack_number(value), db=self._removed)
-            return pairs, _replace(
-                state,
-                keys_sum=(state.keys_sum - keys_sum) & WORD,
-                records_sum=state.records_sum ^ records_sum,
-            )
-
-        return self._write(write)
+        return self._write(lambda txn, state: (pairs, self._remove(txn, state, names, pairs)))
 
     def snapshot_taken(self, note: int, removed: Sequence[int]) -> None:
         """Note that a snapshot of all documents with id < note lies safely on disk.
@@ -267,39 +212,36 @@ class Documents(DocumentsFile):
 
         self._write(write)
 
-    def _id_of(self, txn: Any, digest: bytes) -> int | None:
-        found = txn.get(digest, db=self._keys)
-        return None if found is None else unpack_number(found)
-
-    def _document(self, txn: Any, document_id: int, key: str | None = None) -> Document:
-        record = txn.get(pack_number(document_id), db=self._documents)
+    def _document(self, txn: Any, name: bytes, key: str | None = None) -> Document:
+        """Return the document of a packed id, which must have this key if one is given."""
+        record = txn.get(name, db=self._documents)
         if record is None:
-            raise ValueError(f"document {document_id} is missing")
+            raise ValueError(f"document {unpack_number(name)} is missing")
         try:
-            document = decode_record(document_id, record, self.recipe)
+            document = decode_record(name, record, self.recipe)
         except ValueError as error:
-            raise ValueError(f"document {document_id}: {error}") from error
+            raise ValueError(f"document {unpack_number(name)}: {error}") from error
         if key is not None and document.key != key:
-            raise ValueError(f"document {document_id} is filed under another key than its own")
+            raise ValueError(
+                f"document {unpack_number(name)} is filed under another key than its own"
+            )
         return document
 
-    def _remove(self, txn: Any, state: State, digest: bytes, key: str) -> tuple[Pair | None, State]:
-        document_id = self._id_of(txn, digest)
-        if document_id is None:
-            return None, state
-        value = self._document(txn, document_id, key).page.value
-        name = pack_number(document_id)
-        record = txn.pop(name, db=self._documents)
-        txn.delete(digest, db=self._keys)
-        txn.put(name, pack_number(value), db=self._removed)
-        return (document_id, value), _replace(
+    def _remove(
+        self, txn: Any, state: State, names: Mapping[bytes, bytes], pairs: Sequence[Pair]
+    ) -> State:
+        """Remove documents: names has the packed id under the digest of each key."""
+        for digest in sorted(names):  # the order of the tree's pages
+            if txn.pop(digest, db=self._keys) != names[digest]:
+                number = unpack_number(names[digest])
+                raise ValueError(f"document {number} is not filed under its key")
+        records = []
+        for document_id, value in pairs:
+            name = pack_number(document_id)
+            records.append(txn.pop(name, db=self._documents))
+            txn.put(name, pack_number(value), db=self._removed)
+        return _replace(
             state,
-            keys_sum=(state.keys_sum - key_sum(digest, document_id)) & WORD,
-            records_sum=state.records_sum ^ record_checksum(record),
+            keys_sum=(state.keys_sum - sum_of_keys([*names], [*names.values()])) & WORD,
+            records_sum=state.records_sum ^ sum_of_records(records),
         )
-
-
-def _records_sum(records: list[bytes]) -> int:
-    """Return the XOR of the records' checksums."""
-    checksums = np.frombuffer(b"".join([record[:8] for record in records]), ">u8")
-    return int(np.bitwise_xor.reduce(checksums))

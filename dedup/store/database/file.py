@@ -8,13 +8,17 @@
 
 The rule kept here: every change is one LMDB transaction, which the state in memory follows once it is
 committed; and an error names the file, and is damage or what the disk refused, never LMDB's.
+Who commits does not wait for the disk: a thread of its own flushes within a second, and what the disk
+refused then is raised by the next change.
 No method is safe against a second thread; the store's lock sees to that.
 """
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,8 +30,9 @@ from dedup.model.errors import DedupError, StoreDamaged
 from dedup.store.database.record_format import FORMAT, State, decode_state, encode_state, wrote
 from dedup.store.database.structure import Structure, read_structure
 
-__all__ = ["DocumentsFile"]
+__all__ = ["DocumentsFile", "Flusher"]
 
+FLUSH_SECONDS = 1.0
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
 MAP_BYTES_LIMIT = 1 << 46
 _LEAST_FREE_BYTES = 1 << 16  # with less, what the disk did not take was too much for it
@@ -47,6 +52,8 @@ _CODES: dict[type[lmdb.Error], int] = {
     lmdb.MapFullError: errno.ENOMEM,
     lmdb.MemoryError: errno.ENOMEM,
 }
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _replace = msgspec.structs.replace
@@ -219,3 +226,50 @@ class DocumentsFile:
         if code == errno.EIO and self._disk_is_full():  # LMDB says so when only a part fitted
             code, text = errno.ENOSPC, f"No space left on device ({text})"
         return OSError(code, text, os.fspath(self._path))
+
+
+class Flusher:
+    """The thread that flushes a store's documents, from now to end()."""
+
+    def __init__(self, folder: Path, documents: DocumentsFile) -> None:
+        """Begin; folder is the store's, for the log."""
+        self._folder = folder
+        self._documents = documents
+        self._dirty = threading.Event()
+        self._end = threading.Event()
+        self.error: Exception | None = None  # what the last flush failed with
+        self._thread = threading.Thread(target=self._run, name="dedup-flush", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Flush soon: something was committed."""
+        if not self._dirty.is_set():
+            self._dirty.set()
+
+    def sync(self) -> None:
+        """Flush now. Raises OSError."""
+        self._dirty.clear()
+        self._documents.sync()
+
+    def raise_error(self) -> None:
+        """Raise what the last flush failed with, once."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+
+    def end(self) -> None:
+        """Have the thread end, and wait for it."""
+        self._end.set()
+        self._dirty.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self._dirty.wait()
+            self._dirty.clear()
+            try:
+                self._documents.sync()
+            except Exception as error:  # the next change raises it
+                self.error = error
+                log.error("%s was not flushed to disk: %s", self._folder, error)
+            self._end.wait(FLUSH_SECONDS)

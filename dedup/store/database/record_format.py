@@ -8,39 +8,47 @@ The rule kept here: bytes that are not exactly what was written in this place ar
 docs/store-format.md specifies the fields and their order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from operator import index
 from typing import Annotated
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 
 __all__ = [
     "FORMAT",
+    "WORD",
     "Pair",
     "State",
     "decode_offsets",
     "decode_record",
     "decode_state",
     "encode_offsets",
-    "encode_record",
     "encode_records",
     "encode_state",
     "key_digest",
+    "key_sums",
     "pack_number",
-    "record_checksum",
+    "sum_of_keys",
+    "sum_of_records",
     "unpack_number",
     "wrote",
 ]
 
 FORMAT = 2  # 1 held check and links in place of sketch and identity, of recipes that are retired
 
+Numbers = npt.NDArray[np.uint64]
 Pair = tuple[int, int]  # (document id, value): what a table holds of a document
 
 CHECKSUM_BYTES = 8
+WORD = 2**64 - 1
+KEY_FACTOR, ID_FACTOR, SUM_FACTOR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xBF58476D1CE4E5B9
+VECTOR = 32  # keys from which on numpy adds them up faster
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _Sketch = Annotated[bytes, msgspec.Meta(min_length=SKETCH_BYTES, max_length=SKETCH_BYTES)]
@@ -63,7 +71,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
     next         the id that the next document gets
     snapshot     the id up to which the last snapshot covers documents; 0: there was none
-    keys_sum     sum of structure.key_sum over all keys, modulo 2^64
+    keys_sum     sum of key_sums() over all keys, modulo 2^64
     records_sum  XOR of all records' checksums
     transaction  the number of the LMDB transaction that wrote it; 0: not noted
     """
@@ -83,8 +91,9 @@ _decode = msgspec.msgpack.Decoder(_Record).decode
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(State).decode
 
-STATE_ID = 2**64 - 1  # the id under which the state is summed; no document gets that far
-OFFSETS_ID = 2**64 - 2  # and the offsets
+# The packed ids under which the state and the offsets are summed; no document gets that far.
+STATE_NAME = (2**64 - 1).to_bytes(8, "big")
+OFFSETS_NAME = (2**64 - 2).to_bytes(8, "big")
 
 
 def pack_number(number: int) -> bytes:
@@ -110,52 +119,71 @@ def key_digest(key: str) -> bytes:
         raise UsageError(f"document key {key!r} is not valid Unicode text") from error
 
 
-def encode_record(document_id: int, document: Document) -> bytes:
-    """Return the record of a document. The recipe is the store's and is not written again."""
-    return encode_records([pack_number(document_id)], [document])[0]
-
-
 def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> list[bytes]:
-    """Return the records of documents whose ids were packed by pack_number()."""
+    """Return the records of documents, given their packed ids.
+
+    The recipe is the store's and is not written again.
+    """
     records = []
     for name, document in zip(names, documents, strict=True):
         page = document.page
-        body = _encode(  # as _Record is encoded, without making one
-            (
-                document.key,
-                document.domain,
-                document.inserted_seconds,
-                page.value,
-                page.sketch,
-                page.identity,
-                page.features,
-                document.kind,
-                document.paid,
-            )
+        fields = (  # as _Record is encoded, without making one
+            document.key,
+            document.domain,
+            document.inserted_seconds,
+            page.value,
+            page.sketch,
+            page.identity,
+            page.features,
+            document.kind,
+            document.paid,
         )
+        body = _encode(fields)
         records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
     return records
 
 
-def decode_record(document_id: int, record: bytes, recipe: str) -> Document:
-    """Return the document of a record. Raises ValueError saying what is wrong with the bytes."""
-    body = record[CHECKSUM_BYTES:]
-    if _checksum(document_id, body) != record[:CHECKSUM_BYTES]:
-        raise ValueError("its checksum does not fit")
-    r = _decode(body)  # msgspec.DecodeError is a ValueError
+def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
+    """Return the document of a record and a packed id.
+
+    Raises ValueError saying what is wrong with the bytes.
+    """
+    r = _decode(_body(name, record, "its"))  # msgspec.DecodeError is a ValueError
     page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe)
     return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid)
 
 
-def record_checksum(record: bytes) -> int:
-    """Return the checksum that a record bears."""
-    return int.from_bytes(record[:CHECKSUM_BYTES], "big")
+def sum_of_records(records: Iterable[bytes]) -> int:
+    """Return the XOR of the checksums that records bear."""
+    checksums = 0
+    for record in records:
+        checksums ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
+    return checksums
+
+
+def sum_of_keys(digests: Sequence[bytes], names: Sequence[bytes]) -> int:
+    """Return what filed keys add to keys_sum: their digests, and the packed ids they stand for."""
+    if len(digests) >= VECTOR:
+        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
+        ids = np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
+        return int(key_sums(halves[::2], halves[1::2], ids))
+    total = 0
+    for digest, name in zip(digests, names, strict=True):
+        a, b = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
+        mixed = (a * KEY_FACTOR + b ^ int.from_bytes(name, "big") * ID_FACTOR) & WORD
+        total += (mixed ^ mixed >> 29) * SUM_FACTOR
+    return total & WORD
+
+
+def key_sums(a: Numbers, b: Numbers, ids: Numbers) -> np.uint64:
+    """Do what sum_of_keys() does for the halves of digests, and ids."""
+    mixed = (a * np.uint64(KEY_FACTOR) + b) ^ ids * np.uint64(ID_FACTOR)
+    return np.sum((mixed ^ mixed >> 29) * np.uint64(SUM_FACTOR), dtype=np.uint64)
 
 
 def encode_state(state: State) -> bytes:
     """Return the state as a record."""
-    body = _encode(state)
-    return _checksum(STATE_ID, body) + body
+    return _signed(STATE_NAME, _encode(state))
 
 
 def decode_state(record: bytes) -> State:
@@ -163,9 +191,7 @@ def decode_state(record: bytes) -> State:
 
     Raises ValueError saying what is wrong with the bytes, and DedupError for another format.
     """
-    body = record[CHECKSUM_BYTES:]
-    if _checksum(STATE_ID, body) != record[:CHECKSUM_BYTES]:
-        raise ValueError("the state's checksum does not fit")
+    body = _body(STATE_NAME, record, "the state's")
     fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
     if not isinstance(fields, list) or not fields:
         raise ValueError("the state is no list")
@@ -186,16 +212,12 @@ def decode_state(record: bytes) -> State:
 
 def encode_offsets(offsets: Mapping[int, int]) -> bytes:
     """Return {partition: next offset} as a record."""
-    body = _encode(dict(sorted(offsets.items())))
-    return _checksum(OFFSETS_ID, body) + body
+    return _signed(OFFSETS_NAME, _encode(dict(sorted(offsets.items()))))
 
 
 def decode_offsets(record: bytes) -> dict[int, int]:
     """Return {partition: next offset}. Raises ValueError saying what is wrong with the bytes."""
-    body = record[CHECKSUM_BYTES:]
-    if _checksum(OFFSETS_ID, body) != record[:CHECKSUM_BYTES]:
-        raise ValueError("the offsets' checksum does not fit")
-    return _decode_offsets(body)
+    return _decode_offsets(_body(OFFSETS_NAME, record, "the offsets'"))
 
 
 def wrote(record: bytes, transaction: int) -> bool:
@@ -206,5 +228,14 @@ def wrote(record: bytes, transaction: int) -> bool:
         return True
 
 
-def _checksum(document_id: int, body: bytes) -> bytes:
-    return blake2b(pack_number(document_id) + body, digest_size=CHECKSUM_BYTES).digest()
+def _signed(name: bytes, body: bytes) -> bytes:
+    """Return a record: the checksum of its packed id and its body, then the body."""
+    return blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body
+
+
+def _body(name: bytes, record: bytes, whose: str) -> bytes:
+    """Return the body of a record. Raises ValueError if its checksum is another."""
+    body = record[CHECKSUM_BYTES:]
+    if _signed(name, body) != record:
+        raise ValueError(f"{whose} checksum does not fit")
+    return body

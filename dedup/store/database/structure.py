@@ -22,7 +22,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Structure", "key_sum", "key_sums", "read_structure"]
+from dedup.store.database.record_format import WORD, Numbers, key_sums
+
+__all__ = ["Structure", "read_structure"]
 
 HEADER = 16  # bytes before the node pointers of a page
 NODE = 8  # bytes before the key of a node
@@ -33,9 +35,6 @@ BIG, SUB = 1, 2  # node flags: its data lies on overflow pages; its data is a tr
 FREE = 8  # flag of the tree of free pages: its keys are integers
 CHUNK = 8192  # leaf pages looked at together
 NO_PAGE = 2**64 - 1
-WORD = 2**64 - 1
-
-Numbers = npt.NDArray[np.uint64]
 
 
 class Structure(NamedTuple):
@@ -72,13 +71,6 @@ class _Nodes(NamedTuple):
     key: Numbers  # its length
     size: Numbers  # its data's length
     flags: Numbers
-
-
-def key_sum(digest: bytes, document_id: int) -> int:
-    """Return what one filed key adds to keys_sum."""
-    a, b = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
-    mixed = (a * 0x9E3779B97F4A7C15 + b ^ document_id * 0xC2B2AE3D27D4EB4F) & WORD
-    return (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 & WORD
 
 
 def read_structure(path: Path) -> Structure | None:
@@ -342,9 +334,3 @@ def _less(a: list[Numbers], b: list[Numbers]) -> npt.NDArray[np.bool_]:
     if len(a) == 2:
         less |= (a[0] == b[0]) & (a[1] < b[1])
     return less
-
-
-def key_sums(a: Numbers, b: Numbers, ids: Numbers) -> np.uint64:
-    """Return the sum of key_sum() over many keys."""
-    mixed = (a * np.uint64(0x9E3779B97F4A7C15) + b) ^ ids * np.uint64(0xC2B2AE3D27D4EB4F)
-    return np.sum((mixed ^ mixed >> 29) * np.uint64(0xBF58476D1CE4E5B9), dtype=np.uint64)

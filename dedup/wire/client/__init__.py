@@ -5,7 +5,7 @@
 
 commands.py says what is asked and what an answer means, request.py what the answers of several
 services come to, routing.py which of them are asked, all without I/O; address.py reads the URLs;
-circuit_breaker.py says when a service that failed is asked again. dedup.detector.remote is the
+endpoint.py when a service that failed is asked again. dedup.detector.remote is the
 detector made of these.
 
 The rule kept here: a request takes a bounded time and ends in a reply or in ServiceUnavailable.

@@ -2,8 +2,8 @@
 
     connect -> AUTH -> DEDUP.PARTITIONS (what it holds) -> connected, until it breaks
 
-The rule kept here: a connection that broke is made again by a task of its own, less and less often
-(circuit_breaker.py). What could not be delivered to a service while it was away is sent again once it
+The rule kept here: a connection that broke is made again by a task of its own, less and less often,
+but at least every LONGEST_PAUSE_SECONDS. What could not be delivered to a service while it was away is sent again once it
 is back: the last UNDELIVERED_LIMIT commands of that.
 """
 
@@ -17,7 +17,6 @@ from typing import Any
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
-from dedup.wire.client.circuit_breaker import CircuitBreaker
 from dedup.wire.client.command_codec import PARTITIONS, error_of
 from dedup.wire.client.pipelined_connection import Connection, ReplyError
 from dedup.wire.client.request import packed
@@ -28,6 +27,60 @@ __all__ = ["Endpoint"]
 logger = logging.getLogger("dedup")
 
 UNDELIVERED_LIMIT = 10_000
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+class CircuitBreaker:
+    """When a service that failed is asked again, without a clock of its own.
+
+        closed --failures in a row--> open --its pause is over--> half-open --a trial--> closed or open
+
+    Times are seconds that never go back, passed in.
+    """
+
+    def __init__(self, failures: int = 1) -> None:
+        """Start closed; open after this many failures in a row."""
+        self._limit = failures
+        self._failures = 0
+        self._until: float | None = None  # open, or half-open once it is over
+        self._pause = FIRST_PAUSE_SECONDS
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the service may be asked by every caller."""
+        return self._until is None
+
+    def allows(self, now: float) -> bool:
+        """Whether to ask the service now. Once the pause is over one caller may, for a trial."""
+        if self._until is None:
+            return True
+        if now < self._until:
+            return False
+        self._until = (
+            now + self._pause
+        )  # others wait for the trial; as long, if its outcome never comes
+        return True
+
+    def rests(self, now: float) -> float:
+        """Return for how many seconds the service is not asked."""
+        return 0.0 if self._until is None else max(0.0, self._until - now)
+
+    def failed(self, now: float) -> None:
+        """Note that the service did not answer."""
+        self._failures += 1
+        if self._failures < self._limit:
+            return
+        if self._until is not None:
+            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self._until = now + self._pause
+
+    def answered(self) -> None:
+        """Note that the service answered."""
+        if self._failures:
+            self._failures = 0
+            self._until = None
+            self._pause = FIRST_PAUSE_SECONDS
 
 
 class Endpoint:

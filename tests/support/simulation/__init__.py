@@ -20,8 +20,8 @@ from typing import NamedTuple
 from unittest import mock
 
 from dedup.detector.reservations import Reservation
-from dedup.store import removal
-from dedup.store.given_up import GivenUp
+from dedup.store import changes
+from dedup.store.changes import GivenUp
 from simulation.log import Reader
 from simulation.services import give_up, here
 from simulation.world import World
@@ -71,9 +71,9 @@ def run(
             mock.patch(f"{replica}.asyncio.to_thread", here),
             mock.patch("dedup.service.log.identity.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
-            mock.patch("dedup.store.removal.BATCH", 1),
-            mock.patch("dedup.store.removal.SMALL_BATCH", 1),
-            mock.patch("dedup.detector.detector.give_up", give_up(world, removal.give_up)),
+            mock.patch("dedup.store.changes.BATCH", 1),
+            mock.patch("dedup.store.changes.SMALL_BATCH", 1),
+            mock.patch("dedup.detector.detector.give_up", give_up(world, changes.give_up)),
             broken(mutation),
         ):
             await world.run()

@@ -17,8 +17,9 @@ from sketches import sketch
 
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
-from dedup.store import Store, verify_store
+from dedup.store import Store
 from dedup.store.transfer import export_lines, import_lines, survey
+from dedup.store.verify import verify_store
 
 
 @contextlib.contextmanager

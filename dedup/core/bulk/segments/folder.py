@@ -25,7 +25,7 @@ from dedup.core.bulk.segments.segment_manifest import (
     write_manifest,
 )
 from dedup.core.bulk.segments.value_pairs import NONE, Pairs, held, table_of
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged, UsageError

@@ -8,6 +8,7 @@ answers can be compared.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ __all__ = ["CONTENDERS", "Contender", "Entry", "find"]
 _PERMUTED = "dedup.lab.permuted"  # the paper's designs; left out of a build that lacks them
 
 
-class Contender:
+class Contender(ABC):
     """One structure, empty at first; the documents of the values it is built of are 0, 1, 2, ..."""
 
     values_of_its_own = False  # it cannot be given fingerprints: own_values() says which it has
@@ -39,20 +40,22 @@ class Contender:
         self.insert(values, 0)
 
     def insert(self, values: Array, first: int) -> None:
-        """Take further values as the documents first, first + 1, ..."""
-        raise NotImplementedError
+        """Take further values as the documents first, first + 1, ...; unless `grows` is False."""
+        raise TypeError(
+            f"{type(self).__name__} takes no values after build(): {first=}, {len(values)=}"
+        )
 
+    @abstractmethod
     def queries(self, values: Array) -> Sequence[Any]:
         """Return values as probe() takes them, one each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def probe(self, query: Any) -> Any:
         """Return the answer to one query, as the structure gives it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def documents(self, answer: Any) -> Iterable[int]:
         """Return the documents in an answer of probe()."""
-        raise NotImplementedError
 
     def batch(self, values: Array) -> Any:
         """Return values as probe_many() takes them."""
@@ -77,7 +80,7 @@ class Contender:
 
     def load(self, path: Path) -> Any:
         """Return what save() wrote, searchable."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is never saved: nothing is in {path}")
 
     def own_values(self, values: Array) -> Array:
         """Return the values that stand for these; for those with values_of_its_own."""

@@ -16,7 +16,6 @@ The rules kept here:
 """
 
 import math
-import re
 from collections.abc import Iterator
 from functools import cache, reduce
 from operator import or_
@@ -24,11 +23,12 @@ from typing import Any
 
 import msgspec
 
+from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
 from dedup.model.errors import UsageError
 
-__all__ = ["Design", "fewest_tables", "memory_bytes", "plan"]
+__all__ = ["Design", "fewest_tables", "plan"]
 
 WIDTH = 64
 VALUE_BYTES = 8
@@ -124,20 +124,6 @@ def fewest_tables(k: int, prefix_bits: int) -> tuple[int, tuple[int, ...]] | Non
     return next(
         ((tables, levels) for tables, shortest, levels in _front(k) if shortest >= bits), None
     )
-
-
-def memory_bytes(memory: int | str) -> int:
-    """Return memory in bytes: a number of them, or text like "16G", "512M", "1.5T" (powers of 1024)."""
-    if not isinstance(memory, str):
-        size: float = number(memory, "memory")
-    else:
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?\s*", memory, re.IGNORECASE)
-        if found is None:
-            raise UsageError(f"memory is {memory!r}; give bytes, or for example 512M or 16G")
-        size = float(found[1]) * 1024.0 ** " KMGTP".index(found[2].upper() or " ")
-    if not 1 <= size < 2**WIDTH:
-        raise UsageError(f"memory is {memory!r}; it must be at least one byte, and below 16 EiB")
-    return int(size)
 
 
 # ------------------------------------------------------------------------------ the paper's designs

@@ -1,0 +1,143 @@
+"""`dedup compare`: the answer, the rule that decided, and where two texts differ."""
+
+import json
+import random
+import re
+
+from command_line import WORDS, call, html
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sizes import examples
+
+from dedup import fingerprint, near_duplicate
+from dedup.core.fingerprint import similarity
+from dedup.model.report.differences import differences
+from dedup.model.report.texts import running
+
+
+def test_compare_near_duplicates(pages):
+    """Two versions of a page: near-duplicate, distance, similarity, and the words that changed."""
+    result = call("compare", pages / "a.html", pages / "b.html")
+    assert result.exit_code == 0
+    assert "verdict: near-duplicate (similarity: " in result.stdout
+    assert "differ in 1 place, " in result.stdout
+    assert "word99 [-word100-] {+changed words+} word101" in result.stdout
+    a, b = (fingerprint((pages / name).read_bytes()) for name in ("a.html", "b.html"))
+    assert f"distance of value     {(a.value ^ b.value).bit_count()} bits " in result.stdout
+    assert f"word triples alike    {int(100 * similarity(a, b))} % " in result.stdout
+
+
+def test_compare_names_the_rule(pages):
+    """Too few features, and values far apart, are named as what decided."""
+    short = call("compare", pages / "a.html", pages / "short.html").stdout
+    assert "verdict: not near-duplicate (short page: B has 4 features, judged are pages" in short
+    other = call("compare", pages / "a.html", pages / "other.html").stdout
+    assert re.search(r"not near-duplicate \(distance: \d+ bits, more than \d+\)", other)
+
+
+def test_compare_names_the_similarity(tmp_path):
+    """The same words in another order have the same value; the similarity keeps them apart."""
+    shuffled = WORDS.copy()
+    random.Random(1).shuffle(shuffled)
+    for name, words in (("a", WORDS), ("b", shuffled)):
+        (tmp_path / name).write_text(html(words))
+    seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
+    assert (seen["distance"], seen["near_duplicate"], seen["rule"]) == (0, False, "similarity")
+
+
+def test_compare_json_agrees_with_the_library(pages):
+    """The JSON of each pair carries near_duplicate()'s answer, the similarity, and the rule."""
+    names = ["a.html", "b.html", "other.html", "short.html"]
+    for a in names:
+        for b in names:
+            seen = json.loads(call("compare", "--json", pages / a, pages / b).stdout)
+            one, two = (fingerprint((pages / name).read_bytes()) for name in (a, b))
+            assert seen["near_duplicate"] is near_duplicate(one, two)
+            assert seen["rule"] in ("short", "distance", "similarity")
+            assert seen["similarity"] == similarity(one, two)
+            assert seen["a"]["value"] == f"{one.value:016x}"
+            assert len(seen["differences"]) == seen["difference_count"] <= 10
+            assert (seen["difference_count"] == 0) is (a == b)
+
+
+def test_compare_tells_what_pages_say_of_themselves(tmp_path):
+    """Alike text under another title is near-duplicate, and that a crawl keeps it is said beside it."""
+    for name, words in (("a", WORDS), ("b", ["new", *WORDS[1:]])):
+        (tmp_path / name).write_text(f"<title>page {name}</title><p>{' '.join(words)}</p>")
+    result = call("compare", tmp_path / "a", tmp_path / "b")
+    assert "verdict: near-duplicate" in result.stdout
+    assert "the titles differ: on one site a crawl keeps B as another page" in result.stdout
+    seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
+    assert (seen["identity"], seen["title"], seen["canonical"]) == ("other", "other", "unknown")
+    apart = call("compare", "--two-sites", tmp_path / "a", tmp_path / "b").stdout
+    assert "near-duplicates from 75.0%, on two sites" in apart
+    assert "the titles differ" not in apart
+
+
+def test_compare_judges_short_pages_of_one_site_only(tmp_path):
+    """Pages of few words are compared where both are said to be of one site; unread ones never."""
+    (tmp_path / "few").write_text(html(WORDS[:12]))
+    (tmp_path / "menu").write_text(f"<nav>{' '.join(WORDS)}</nav><p>{' '.join(WORDS[:15])}")
+    seen = {
+        option: json.loads(call("compare", "--json", *[tmp_path / "few"] * 2, *option).stdout)
+        for option in ((), ("--one-site",), ("--two-sites",))
+    }
+    assert [one["near_duplicate"] for one in seen.values()] == [False, True, False]
+    assert [one["rule"] for one in seen.values()] == ["short", "similarity", "short"]
+    unread = call("compare", *[tmp_path / "menu"] * 2).stdout
+    assert "not near-duplicate (unread: too little of A and B was read" in unread
+
+
+def test_compare_shows_ten_differences_or_all(tmp_path):
+    """Of many differences ten are shown, unless --all asks for the rest."""
+    changed = [f"new{i}" if i % 10 == 5 else w for i, w in enumerate(WORDS)]
+    for name, words in (("a", WORDS), ("b", changed)):
+        (tmp_path / name).write_text(html(words))
+    some = call("compare", tmp_path / "a", tmp_path / "b").stdout
+    assert some.count("{+new") == 10
+    assert some.endswith("  and 10 more; --all shows them\n")
+    assert call("compare", "--all", tmp_path / "a", tmp_path / "b").stdout.count("{+new") == 20
+    seen = json.loads(call("compare", "--json", "--all", tmp_path / "a", tmp_path / "b").stdout)
+    assert seen["difference_count"] == len(seen["differences"]) == 20
+
+
+def test_compare_needs_two_readable_pages(pages):
+    """A missing file ends with exit code 1, two times stdin with 2; one may be stdin."""
+    result = call("compare", pages / "a.html", pages / "missing")
+    assert result.exit_code == 1
+    assert (
+        result.stderr == f"dedup: {pages / 'missing'}: No such file or directory; check the path\n"
+    )
+    assert call("compare", "-", "-").exit_code == 2
+    result = call("compare", "-", pages / "a.html", data=(pages / "a.html").read_bytes())
+    assert result.stdout.endswith("the main texts are the same, 200 words\n")
+
+
+def test_chinese_words_are_shown_as_text():
+    """Character pairs are joined again; short words of other scripts are not."""
+    assert (
+        running(["北京", "京大", "大学", "and", "de", "es", "не", "ем"])
+        == "北京大学 and de es не ем"
+    )
+
+
+@given(
+    st.lists(st.sampled_from("abcdefg"), max_size=40),
+    st.lists(st.sampled_from("abcdefg"), max_size=40),
+)
+@settings(deadline=None, max_examples=examples(300))
+def test_hunks_turn_one_text_into_the_other(a, b):
+    """Whatever the texts are: replacing the hunks of A by those of B gives B."""
+    built, at = [], 0
+    for hunk in differences(a, b):
+        assert hunk.a_begin >= at
+        built += a[at : hunk.a_begin]
+        assert len(built) == hunk.b_begin
+        built += b[hunk.b_begin : hunk.b_end]
+        at = hunk.a_end
+    assert built + a[at:] == b
+
+
+def test_repetitive_texts_are_compared_at_once():
+    """Half a million words without one that is unique, where a plain diff is quadratic."""
+    assert differences(["a", "b"] * 250_000, ["b", "b", "a"] * 150_000)  # or this takes hours
