@@ -282,5 +282,6 @@ def _page(page: Any, recipe: Recipe) -> PageFingerprint:
         page.title << 32 | page.canonical,
         page.features,
         recipe.id,
-        page.words_read * 8 < page.words * recipe.read_eighths,
+        page.words_read < recipe.read_enough
+        and page.words_read * 8 < page.words * recipe.read_eighths,
     )
