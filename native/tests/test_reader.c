@@ -98,8 +98,12 @@ static void test_wrappers(void) {
 static void test_hidden(void) {
     CHECK(says("<p>wait a moment<div hidden id=S:0><p>" TWENTY "</div>", "3\twait a moment\n20\t" TWENTY "\n"));
     CHECK(says("<div style='display:none'><p>" TWENTY "<nav>no</nav></div>", "20\t" TWENTY "\n"));
-    CHECK(says("<p>" TWENTY "<div hidden><p>c " TWENTY "</div><nav>one</nav>", "20\t" TWENTY "\n"));
-    CHECK(says("<p>" TWENTY "<div hidden><p>c d " TWENTY "</div><nav>one</nav>", "20\t" TWENTY "\n22\tc d " TWENTY "\n"));
+    CHECK(says("<p>a b c d e f g h i j<div hidden><p>" TWENTY "</div>", "10\ta b c d e f g h i j\n"));
+    CHECK(says("<p>a b c d e f g h i j<div hidden><p>k " TWENTY "</div><nav>" TWENTY " " TWENTY "</nav>",
+               "10\ta b c d e f g h i j\n21\tk " TWENTY "\n"));
+    /* A list of links is the content where hardly more text is hidden. */
+    CHECK(says("<a href=/1>" TWENTY "</a><div hidden><p>" TWENTY "</div>", "20\t" TWENTY "\n"));
+    CHECK(says("<a href=/1>" TWENTY "</a><div hidden><p>k " TWENTY "</div>", "21\tk " TWENTY "\n"));
     CHECK(says("<span hidden>" TWENTY "</span>yes", "2\tyes\n")); /* within a line it is no content, */
     CHECK(says("<my-app hidden>no<p>" TWENTY "</p>no</my-app> yes", "20\t" TWENTY "\n2\tyes\n")); /* but blocks in it may be, */
     CHECK(says("<div>x " TWENTY "<span hidden><p>" TWENTY "<svg><p>no</svg></span>", "21\tx " TWENTY "\n"));

@@ -777,8 +777,10 @@ def test_unread_pages_are_no_near_duplicates() -> None:
 def test_a_page_is_unread_when_less_than_an_eighth_was_read(
     menu: int, text: int, unread: bool
 ) -> None:
-    """Of 10 words and 70 of a menu an eighth was read; 64 words are enough beside any menu."""
-    html = f"<nav>{'m ' * menu}</nav><p>{' '.join(map(str, range(text)))}"
+    """Of 10 words and 70 of a header an eighth was read; 64 words are enough beside any."""
+    html = (
+        f"<nav>not counted</nav><header>{'m ' * menu}</header><p>{' '.join(map(str, range(text)))}"
+    )
     reading = read_page(html)
     assert (reading.words, reading.words_read) == (menu + text, text)
     assert reading.fingerprint.unread is unread

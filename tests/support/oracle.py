@@ -723,9 +723,11 @@ def count(blocks: Iterable[list[Token]]) -> int:
 
 def all_shown(blocks: Blocks) -> bool:
     """Whether what is hidden counts (specification, "Hidden content")."""
-    texts = [block for block in blocks if is_text(block) and is_content(block)]
-    hidden = count(block for block in texts if "hidden" in block[0].context)
-    return hidden > count(texts) - hidden and 2 * hidden > count(blocks)
+    content = [block for block in blocks if is_content(block)]
+    seen = [block for block in content if "hidden" not in block[0].context]
+    text = count(block for block in seen if is_text(block))
+    hidden = count(filter(is_text, content)) - text
+    return hidden > 2 * text and hidden > count(seen) - text
 
 
 def visible(blocks: Blocks) -> Blocks:
@@ -868,7 +870,7 @@ def finish(page: Page) -> Reading:
         page.title,
         page.canonical,
         features,
-        count(blocks),
+        count(block for block in blocks if "dropped" not in block[0].context),
         sum(len(block.tokens) for block in kept),
         sum(len(token.data) for block in blocks for token in block),
         page.data_bytes,
