@@ -36,8 +36,8 @@ class PageReading(NamedTuple):
     """A page's fingerprint, and how much of the page was what.
 
     text_bytes counts the bytes of visible words, boilerplate included; data_bytes those of inline
-    JSON; words the visible words, and words_read those of them that are behind the fingerprint.
-    links, if asked for, are the distinct hashes of where its main content and its pagination lead, 8
+    JSON; words the visible words, without those of navigation, and words_read those of them that are
+    behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and its pagination lead, 8
     bytes for each, little-endian: without session and tracking parameters, and none to the page itself
     (native/src/reader/links.c); address is the hash that such a link would have. They are no part of
     the fingerprint.
@@ -282,5 +282,6 @@ def _page(page: Any, recipe: Recipe) -> PageFingerprint:
         page.title << 32 | page.canonical,
         page.features,
         recipe.id,
-        page.words_read * 8 < page.words * recipe.read_eighths,
+        page.words_read < recipe.read_enough
+        and page.words_read * 8 < page.words * recipe.read_eighths,
     )

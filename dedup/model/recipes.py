@@ -33,7 +33,8 @@ class Recipe(msgspec.Struct, frozen=True):
     similarity_short   and of one site, where one of them has fewer than full_features
     min_features    a page with fewer features is exempt ("short")
     full_features   a page with fewer is compared inside its site only
-    read_eighths    a page of which fewer eighths of the words were read is exempt ("unread")
+    read_enough     a page of which fewer words were read, and
+    read_eighths    fewer eighths of its words, is exempt ("unread")
     """
 
     id: str
@@ -44,6 +45,7 @@ class Recipe(msgspec.Struct, frozen=True):
     similarity_short: float = 0.9
     min_features: int = 8
     full_features: int = 20
+    read_enough: int = 64
     read_eighths: int = 1
 
 

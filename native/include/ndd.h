@@ -100,7 +100,7 @@ typedef struct ndd_page {
     uint32_t title;      /* hash of its title, 0 without one */
     uint32_t canonical;  /* hash of the canonical URL that it declares, 0 for none */
     uint32_t features;   /* distinct words behind value */
-    uint32_t words;      /* words that a visitor sees */
+    uint32_t words;      /* words that a visitor sees, without those of navigation */
     uint32_t words_read; /* and how many of them stand in what was read */
     uint64_t text_bytes; /* bytes of visible text, boilerplate included */
     uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */

@@ -58,10 +58,8 @@ def words(html: bytes | str) -> list[oracle.Block]:
 
 def as_reading(page: oracle.Reading, recipe: str = "words-0-4") -> PageReading:
     """Return what the oracle found as the package gives it."""
-    unread = 8 * page.words_read < page.words
-    found = PageFingerprint(
-        page.value, page.sketch, page.title << 32 | page.canonical, page.features, recipe, unread
-    )
+    identity = page.title << 32 | page.canonical
+    found = PageFingerprint(page.value, page.sketch, identity, page.features, recipe, page.unread)
     return PageReading(found, page.text_bytes, page.data_bytes, page.words, page.words_read)
 
 
@@ -772,12 +770,19 @@ def test_unread_pages_are_no_near_duplicates() -> None:
     assert not near_duplicate(made(unread=True), made())
 
 
-@pytest.mark.parametrize(("menu", "unread"), [(70, False), (71, True)])
-def test_a_page_is_unread_when_less_than_an_eighth_was_read(menu: int, unread: bool) -> None:
-    """Of 10 words and 70 of a menu an eighth was read."""
-    html = f"<nav>{'m ' * menu}</nav><p>a b c d e f g h i j"
+@pytest.mark.parametrize(
+    ("menu", "text", "unread"),
+    [(70, 10, False), (71, 10, True), (442, 63, True), (9999, 64, False)],
+)
+def test_a_page_is_unread_when_less_than_an_eighth_was_read(
+    menu: int, text: int, unread: bool
+) -> None:
+    """Of 10 words and 70 of a header an eighth was read; 64 words are enough beside any."""
+    html = (
+        f"<nav>not counted</nav><header>{'m ' * menu}</header><p>{' '.join(map(str, range(text)))}"
+    )
     reading = read_page(html)
-    assert (reading.words, reading.words_read) == (menu + 10, 10)
+    assert (reading.words, reading.words_read) == (menu + text, text)
     assert reading.fingerprint.unread is unread
 
 

@@ -85,8 +85,13 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         # comments within comments are the content only if they, too, hold most of it
         (f"<div class=comments>{text('a', 50)}<div class=reply>{text('r', 100)}</div>", "a"),
         (f"<div class=comments>{text('a', 50)}<div class=reply>{text('r', 101)}</div>", "ar"),
+        # what stands aside, alone or with the others
+        (text("a", 30) + f"<aside>{text('s', 60)}</aside>", "a"),
+        (text("a", 30) + f"<aside>{text('s', 61)}</aside>", "as"),
+        (text("a", 30) + f"<div role=toolbar><form>{text('s', 61)}</form></div>", "as"),
         # navigation and the like is never content
-        (text("a", 30) + f"<aside>{text('s', 300)}</aside>", "a"),
+        (text("a", 30) + f"<nav>{text('n', 300)}</nav>", "a"),
+        (text("a", 30) + f"<div role=contentinfo>{text('n', 300)}</div>", "a"),
         (text("a", 30) + f"<header>{text('h', 300)}</header>", "a"),
         (f"<form>{text('f', 50)}<nav>{text('n', 40)}</nav><label>lab</label></form>", "f"),
         # nothing but links inside: no text
@@ -100,6 +105,7 @@ def test_what_is_inside_is_kept_when_it_is_most_of_the_page(html: str, letters: 
 
 OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=dialog|main|article|div
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
+b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button
 a href=/1|a class=comments href=/2|a href=/3""".replace("\n", "|").split("|")
 
 

@@ -336,14 +336,13 @@ def page(data: bytes) -> None:
     if len(html) <= ORACLE_BYTES:
         expected = oracle.read_html(html)
         assert main_words(html, encoding="utf-8") == expected.blocks
-        unread = 8 * expected.words_read < expected.words
         made = PageFingerprint(
             expected.value,
             expected.sketch,
             expected.title << 32 | expected.canonical,
             expected.features,
             RECIPE,
-            unread,
+            expected.unread,
         )
         sizes = (expected.text_bytes, expected.data_bytes, expected.words, expected.words_read)
         assert read_page(html, encoding="utf-8") == PageReading(made, *sizes)

@@ -51,6 +51,7 @@ def rows_of(title: str) -> dict[str, list[str]]:
 
 TAGS = {group: set(names) for group, names in rows_of("Tags").items()}
 WORDS = rows_of("Attributes")
+EVERY = " ".join(TAGS)
 VOLATILE = words_of(section("Identity").split("ends in `*` here:")[1].split("A target may")[0])
 SPACELESS = [
     range(int(first, 16), int(last, 16) + 1)
@@ -499,7 +500,7 @@ def barrier(name: str) -> str:
     """Return the groups that an end tag does not reach past."""
     if in_any(name, "SKIP"):
         return ""
-    if not in_any(name, "BLOCK DROP"):
+    if not in_any(name, "BLOCK ASIDE"):
         return "BLOCK"
     if in_any(name, "TABLE"):
         return ""
@@ -610,27 +611,47 @@ class Page:
             if group is not None:
                 self.close(lambda name: in_any(name, group), IMPLIED[group])
         outside = {"main"} - self.context or not in_content(self.context)
-        context = self.context | self.marks(tag)
+        context = self.unveiled(tag) | self.marks(tag)
         if tag.has("LINK") and href and "skipped" not in context:
             number = re.compile(rf"[{SPACE}]*[0-9]{{1,5}}[{SPACE}]*<").match(self.text, tag.end)
             named = "next" in re.findall("[0-9a-z]+", lower(" ".join(tag.values("class"))))
             paging = tag.next() or (outside and (number or named))
             self.links.append((href[0], context | {"paging"} if paging else context))
+        if self.leaves_no_mark(tag.name, context):
+            return tag.end
         if len(self.stack) == 512:
             self.without_room += 1
         else:
             self.stack.append(Element(tag.name, context))
         return tag.end
 
+    def leaves_no_mark(self, name: str, context: Context) -> bool:
+        """Whether an element is not put on the stack."""
+        if context != self.context or self.without_room or in_any(name, EVERY):
+            return False
+        return all(in_any(element.name, EVERY) for element in self.stack)
+
+    def unveiled(self, tag: StartTag) -> Context:
+        """Return what an element takes of the current context."""
+        if "veiled" not in self.context or not (tag.has("BLOCK") or tag.has("SKIP")):
+            return self.context
+        if tag.has("BLOCK"):
+            return self.context - {"veiled", "skipped"} | {"hidden"}
+        return self.context - {"veiled"}
+
     def marks(self, tag: StartTag) -> set[str]:
         groups = {"skipped": "SKIP", "dropped": "DROP"}
-        groups |= {mark: mark.upper() for mark in ("main", "header", "heading", "link", "form")}
+        groups |= {mark: mark.upper() for mark in "main header heading link form aside".split()}
         marks = {mark for mark, group in groups.items() if tag.has(group)}
         if not tag.has("ROOT"):
-            if tag.hidden():
-                marks.add("hidden" if tag.has("BLOCK") else "skipped")
+            if tag.hidden() and tag.has("BLOCK"):
+                marks.add("hidden")
+            elif tag.hidden() and "skipped" not in self.context | marks:
+                marks |= {"skipped", "veiled"}
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
+            if tag.says("aside roles", "role"):
+                marks.add("aside")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
                 marks.add("inner comments" if "comments" in self.context else "comments")
             if tag.says("main roles", "role"):
@@ -671,6 +692,11 @@ class Reading(NamedTuple):
     data_bytes: int
     blocks: list[Block]
 
+    @property
+    def unread(self) -> bool:
+        """Whether too little was read to say anything of the page."""
+        return self.words_read < 64 and 8 * self.words_read < self.words
+
 
 Blocks = list[list[Token]]
 
@@ -682,7 +708,7 @@ def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool
 
 def in_content(context: Context) -> bool:
     """Whether a place is content."""
-    if context & {"dropped", "form", "comments", "inner comments"}:
+    if context & {"dropped", "form", "aside", "comments", "inner comments"}:
         return False
     return "main" in context or "header" not in context
 
@@ -697,9 +723,11 @@ def count(blocks: Iterable[list[Token]]) -> int:
 
 def all_shown(blocks: Blocks) -> bool:
     """Whether what is hidden counts (specification, "Hidden content")."""
-    texts = [block for block in blocks if is_text(block) and is_content(block)]
-    hidden = count(block for block in texts if "hidden" in block[0].context)
-    return hidden > count(texts) - hidden and 2 * hidden > count(blocks)
+    content = [block for block in blocks if is_content(block)]
+    seen = [block for block in content if "hidden" not in block[0].context]
+    text = count(block for block in seen if is_text(block))
+    hidden = count(filter(is_text, content)) - text
+    return hidden > 2 * text and hidden > count(seen) - text
 
 
 def visible(blocks: Blocks) -> Blocks:
@@ -712,8 +740,9 @@ def visible(blocks: Blocks) -> Blocks:
 def hints_without_meaning(blocks: Blocks) -> set[str]:
     """Return the hints that do not count (specification, "Wrappers")."""
     void: set[str] = set()
-    every = {"comments", "inner comments"}
-    for hints in ({"form"}, {"comments"}, every, {"form", "comments"}, {"form"} | every):
+    both = {"comments", "inner comments"}
+    ways = [{"form"}, {"comments"}, both, {"form", "comments"}, {"form"} | both]
+    for hints in [*ways, {"aside"}, {"aside", "form"} | both]:
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
@@ -728,16 +757,24 @@ def without_labels(blocks: Blocks, kept: set[int]) -> set[int]:
     return {
         i
         for i in kept
-        if len(blocks[i]) > 8 or "heading" in blocks[i][0].context or i - 1 in kept or i + 1 in kept
+        if len(blocks[i]) > 16
+        or "heading" in blocks[i][0].context
+        or i - 1 in kept
+        or i + 1 in kept
     }
 
 
 def without_notice(blocks: Blocks, kept: set[int]) -> set[int]:
     """Return those kept less what stands from the last copyright sign on."""
     signs = [i for i in kept if "notice" in blocks[i][0].context]
-    if not signs or count(blocks[i] for i in kept if i >= max(signs)) > 100:
+    if not signs:
         return kept
-    return {i for i in kept if i < max(signs)}
+    behind = {i for i in kept if i >= max(signs)}
+    tokens = count(blocks[i] for i in behind)
+    headed = any("heading" in blocks[i][0].context for i in behind)
+    if tokens > 100 or (headed and 2 * tokens > count(blocks[i] for i in kept)):
+        return kept
+    return kept - behind
 
 
 def main_alone(blocks: Blocks, void: AbstractSet[str]) -> bool:
@@ -756,7 +793,8 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
         content = {i for i in content if "main" in blocks[i][0].context}
     kept = without_labels(blocks, texts & content)
     tokens = count(blocks[i] for i in kept)
-    if tokens < 20 or 100 * tokens < 30 * count(blocks[i] for i in content):
+    entries = sum(min(len(blocks[i]), 30) for i in content - kept)
+    if tokens < 20 or 100 * tokens < 30 * (tokens + entries):
         kept = content
     kept = without_notice(blocks, kept)
     judged: list[tuple[int, list[Token]]] = []
@@ -832,7 +870,7 @@ def finish(page: Page) -> Reading:
         page.title,
         page.canonical,
         features,
-        count(blocks),
+        count(block for block in blocks if "dropped" not in block[0].context),
         sum(len(block.tokens) for block in kept),
         sum(len(token.data) for block in blocks for token in block),
         page.data_bytes,

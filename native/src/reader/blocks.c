@@ -12,9 +12,10 @@ enum {
     WEIGHT_MOST = 30,
     KEPT_LEAST = 20,     /* fewer kept tokens, */
     KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
+    ENTRY_MOST = 30,     /* tokens of an entry of such a list */
     MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
     MAIN_PERCENT = 15,   /* and in percent of all tokens */
-    LABEL_MOST = 8,      /* tokens of a text between two blocks left out that is none of its own */
+    LABEL_MOST = 16,     /* tokens of a text between two blocks left out that is none of its own */
     NOTICE_MOST = 100    /* tokens from the last copyright sign to the page's end */
 };
 
@@ -68,19 +69,24 @@ static uint64_t tokens_kept(const struct ndd_reader *reader) {
 static int is_list_of_links(const struct ndd_reader *reader, uint32_t needed) {
     uint64_t kept = tokens_kept(reader), content = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
-        if (stands_where(&reader->blocks.at[i], needed)) content += reader->blocks.at[i].tokens;
+        const struct block *block = &reader->blocks.at[i];
+        if (!stands_where(block, needed)) continue;
+        content += block->weight == 0 && block->tokens > ENTRY_MOST ? ENTRY_MOST : block->tokens;
     }
     return kept < KEPT_LEAST || kept * 100 < content * KEPT_PERCENT;
 }
 
-/* What little stands from the last copyright sign on: whose page it is, and under which licence. */
+/* What little stands from the last copyright sign on: whose page it is, and under which licence. A sign above
+ * a heading and most of the text is of a column that stands before the content in the page. */
 static void leave_notice(struct ndd_reader *reader) {
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, all = tokens_kept(reader);
+    uint32_t heading = 0;
     for (size_t i = reader->blocks.n; i > 0; i--) {
         const struct block *block = &reader->blocks.at[i - 1];
         if (block->weight == 0) continue;
         tokens += block->tokens;
-        if (tokens > NOTICE_MOST) return;
+        heading |= block->context & IN_HEADING;
+        if (tokens > NOTICE_MOST || (heading && 2 * tokens > all)) return;
         if (!(block->context & IN_NOTICE)) continue;
         for (; i <= reader->blocks.n; i++) reader->blocks.at[i - 1].weight = 0;
         return;

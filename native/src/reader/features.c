@@ -130,8 +130,9 @@ static void sum_shingles(struct ndd_reader *reader, ndd_page *page) {
 }
 
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
-    size_t kept = 0;
+    size_t kept = 0, words = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
+        if (!(reader->blocks.at[i].context & IN_DROPPED)) words += reader->blocks.at[i].tokens;
         if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
     }
     memset(page, 0, sizeof *page);
@@ -139,7 +140,7 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     sum_shingles(reader, page);
     page->title = reader->title;
     page->canonical = reader->canonical;
-    page->words = reader->words;
+    page->words = (uint32_t)words;
     page->words_read = (uint32_t)kept;
     page->text_bytes = reader->text_bytes;
     page->data_bytes = reader->data_bytes;

@@ -1,6 +1,6 @@
 /*
  * What is hidden (docs/fingerprint-spec.md, "Hidden content"): left out, as a visitor does not see it, unless
- * it holds most of the page.
+ * it holds most of the text.
  *
  * Some sites hide the whole content until a script or a click shows it: a page that fades in, one that a
  * server sends in pieces, an accordion. What stands outside, a notice that scripts are needed say, is the
@@ -10,13 +10,19 @@
 
 #include "reader/reading.h"
 
-static uint64_t text_of(const struct ndd_reader *reader, uint32_t hidden) {
-    uint64_t text = 0;
+enum { MOST_OF_THE_TEXT = 2 }; /* times as many tokens hidden as seen */
+
+/* Whether what is hidden holds most of the text, and more than the seen links of a list, say. */
+static int holds_most(const struct ndd_reader *reader) {
+    uint64_t hidden = 0, seen = 0, links = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        if ((block->context & IN_HIDDEN) == hidden && is_text(block)) text += block->tokens;
+        if (!in_content(block->context)) continue;
+        if (mostly_links(block)) links += block->context & IN_HIDDEN ? 0 : block->tokens;
+        else if (block->context & IN_HIDDEN) hidden += block->tokens;
+        else seen += block->tokens;
     }
-    return text;
+    return hidden > MOST_OF_THE_TEXT * seen && hidden > links;
 }
 
 static void show_all(struct ndd_reader *reader) {
@@ -43,8 +49,7 @@ void hidden_settle(struct ndd_reader *reader) {
     uint32_t any = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) any |= reader->blocks.at[i].context;
     if (any & IN_HIDDEN) {
-        uint64_t hidden = text_of(reader, IN_HIDDEN), seen = text_of(reader, 0);
-        if (hidden > seen && 2 * hidden > reader->tokens.n) show_all(reader);
+        if (holds_most(reader)) show_all(reader);
         else leave_out(reader);
     }
     uint64_t words = 0;

@@ -32,12 +32,14 @@ enum {
     IN_HEADING = 1 << 4,
     IN_LINK = 1 << 5,
     IN_FORM = 1 << 6,     /* hints that it is no content, which may turn out not to count (wrappers.c): */
-    IN_ANY = (1 << 7) - 1,
-    IN_COMMENTS = 1 << 7,
-    IN_COMMENTS_INSIDE = 1 << 8, /* comments within comments */
-    IN_HIDDEN = 1 << 9,   /* until a script or a click shows it (hidden.c) */
-    IN_NOTICE = 1 << 10,  /* of a block: the sign of a copyright stands in it */
-    IN_PAGING = 1 << 11   /* of a link: to the next page of a list, or one of its pages by number */
+    IN_ASIDE = 1 << 7,
+    IN_ANY = (1 << 8) - 1,
+    IN_COMMENTS = 1 << 8,
+    IN_COMMENTS_INSIDE = 1 << 9, /* comments within comments */
+    IN_HIDDEN = 1 << 10,  /* until a script or a click shows it (hidden.c) */
+    IN_NOTICE = 1 << 11,  /* of a block: the sign of a copyright stands in it */
+    IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
+    IN_VEILED = 1 << 13   /* skipped only because it is hidden within a line: blocks inside are hidden */
 };
 
 /* The text between two block-level tags. */
@@ -143,7 +145,7 @@ void blocks_weigh(struct ndd_reader *reader);
 void wrappers_open(struct ndd_reader *reader);
 
 static inline int in_content(uint32_t context) {
-    if (context & (IN_DROPPED | IN_FORM | IN_COMMENTS | IN_COMMENTS_INSIDE)) return 0;
+    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_COMMENTS | IN_COMMENTS_INSIDE)) return 0;
     return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 

@@ -28,6 +28,8 @@ struct scan {
     const uint8_t *end;
     uint32_t depth;
     uint32_t too_deep; /* open elements that found no room */
+    uint32_t plain;    /* the depth of the lowest open element whose tag has no flags; 0 if there is none */
+    struct element unmarked; /* the last one that was not put on the stack: only what its end tag looks like */
     struct element stack[STACK_DEPTH];
 };
 
@@ -36,6 +38,7 @@ static void set_context(struct scan *scan) {
 }
 
 static void close_to(struct scan *scan, uint32_t depth) {
+    if (scan->plain > depth) scan->plain = 0;
     scan->depth = depth;
     scan->too_deep = 0;
     set_context(scan);
@@ -70,15 +73,23 @@ static void implied_ends(struct scan *scan, uint32_t flags) {
 
 _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DROPPED &&
                TAG_MAIN / TAG_SKIP == IN_MAIN && TAG_HEADER / TAG_SKIP == IN_HEADER &&
-               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK && TAG_FORM / TAG_SKIP == IN_FORM,
+               TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK && TAG_FORM / TAG_SKIP == IN_FORM && TAG_ASIDE / TAG_SKIP == IN_ASIDE,
                "marks of a context stand in the order of the flags of tags");
 
 static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct attributes *attributes) {
     uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
+    if (outer & IN_VEILED && flags & (TAG_BLOCK | TAG_SKIP)) {
+        outer &= ~(uint32_t)IN_VEILED;
+        if (flags & TAG_BLOCK) outer = (outer & ~(uint32_t)IN_SKIPPED) | IN_HIDDEN;
+    }
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
-        if (attributes->hidden) context |= flags & TAG_BLOCK ? IN_HIDDEN : IN_SKIPPED;
+        if (attributes->hidden) {
+            if (flags & TAG_BLOCK) context |= IN_HIDDEN;
+            else if (!((outer | context) & IN_SKIPPED)) context |= IN_SKIPPED | IN_VEILED;
+        }
         if (attributes->dropped) context |= IN_DROPPED;
+        if (attributes->aside) context |= IN_ASIDE;
         if (attributes->main) context |= IN_MAIN;
         if (attributes->comments && flags & TAG_BLOCK) {
             context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;
@@ -120,7 +131,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    struct attributes attributes = {0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0};
+    struct attributes attributes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0};
     /* outside the content only the links of a pagination count */
     int outside = reader->address != NULL && (flags & TAG_LINK) && !(reader->context & IN_MAIN && in_content(reader->context));
     attributes.next_class = outside;
@@ -162,11 +173,17 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         int paging = attributes.next || (outside && links_is_number(after, scan->end));
         links_add(reader, attributes.href, attributes.href_length, paging ? context | IN_PAGING : context);
     }
+    if (flags == 0 && (scan->plain | scan->too_deep) == 0 && context == reader->context) { /* <b> */
+        scan->unmarked.name = name;
+        expect_end(&scan->unmarked, (size_t)(p - name_start));
+        return after;
+    }
     if (scan->depth == STACK_DEPTH) {
         scan->too_deep++;
         return after;
     }
     struct element *element = &scan->stack[scan->depth++];
+    if (flags == 0 && scan->plain == 0) scan->plain = scan->depth;
     element->name = name;
     element->flags = flags;
     element->context = context;
@@ -179,18 +196,23 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
  * cell, and the parts of a table at their table; what holds no text ends wherever it says so. */
 static uint32_t fence_of(uint32_t flags) {
     if (flags & TAG_SKIP) return 0;
-    if (!(flags & (TAG_BLOCK | TAG_DROP))) return TAG_BLOCK;
+    if (!(flags & (TAG_BLOCK | TAG_ASIDE))) return TAG_BLOCK;
     if (flags & TAG_TABLE) return 0;
     if (flags & (TAG_CELL | TAG_ROW | TAG_GROUP)) return TAG_TABLE;
     if (flags & TAG_ITEM) return TAG_LIST | TAG_CELL | TAG_TABLE;
     return TAG_CELL | TAG_TABLE;
 }
 
-/* The end tag of the innermost element, as nearly all are: to behind it; NULL if it is another. */
+/* The end tag of the innermost element, or of the last one that is not on the stack, as nearly all are: to
+ * behind it; NULL if it is another. */
 static const uint8_t *innermost_end(struct scan *scan, const uint8_t *name) {
-    if (scan->depth == 0 || scan->too_deep > 0 || scan->end - name < 8) return NULL;
+    if (scan->too_deep > 0 || scan->end - name < 8) return NULL;
+    uint64_t bytes = load8_le(name);
+    const struct element *unmarked = &scan->unmarked;
+    if (scan->plain == 0 && bytes << unmarked->end_shift == unmarked->end) return name + 8 - unmarked->end_shift / 8;
+    if (scan->depth == 0) return NULL;
     const struct element *element = &scan->stack[scan->depth - 1];
-    if (load8_le(name) << element->end_shift != element->end || element->flags & TAG_ROOT) return NULL;
+    if (bytes << element->end_shift != element->end || element->flags & TAG_ROOT) return NULL;
     if (element->flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (element->flags & TAG_BREAK) words_break(scan->reader);
     close_to(scan, scan->depth - 1);
@@ -208,6 +230,7 @@ static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
     uint32_t flags = tag_flags(name);
     if (flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (flags & TAG_BREAK) words_break(scan->reader);
+    if (flags == 0 && (scan->plain | scan->too_deep) == 0) return after;
     if (flags & (TAG_ROOT | TAG_VOID)) return after; /* what follows </body> still is in the body */
     if (scan->too_deep > 0) {
         scan->too_deep--;
@@ -259,6 +282,9 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.end = html + n;
     scan.depth = 0;
     scan.too_deep = 0;
+    scan.plain = 0;
+    scan.unmarked.end_shift = 0;
+    scan.unmarked.end = 0; /* no end tag's: none begins with a byte 0 */
     const uint8_t *at = html;
     reader->context = 0;
     while (at < scan.end && reader->status == NDD_OK) {

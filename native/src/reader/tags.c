@@ -84,9 +84,9 @@ static int has_comment_word(const uint8_t *value, size_t n, const uint8_t *end) 
 #endif
 }
 
-static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "complementary",
-                                            "search", "form", "menu", "menubar", "toolbar",
-                                            "dialog", "alertdialog", "button", NULL};
+static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "dialog", "alertdialog", NULL};
+static const char *const aside_roles[] = {"complementary", "search", "form", "menu", "menubar", "toolbar",
+                                          "button", NULL};
 static const char *const next_words[] = {"next", NULL};
 static const char *const main_roles[] = {"main", "article", NULL};
 
@@ -142,6 +142,7 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
             break;
         case NAME4('r', 'o', 'l', 'e'):
             if (has_word(value, length, dropped_roles)) found->dropped = 1;
+            if (has_word(value, length, aside_roles)) found->aside = 1;
             if (has_word(value, length, main_roles)) found->main = 1;
             break;
         case NAME4('t', 'y', 'p', 'e'):

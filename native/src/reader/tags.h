@@ -35,6 +35,7 @@ struct attributes {
     int next_class;
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
     int dropped;   /* a role of navigation */
+    int aside;     /* a role of what stands beside the content */
     int comments;  /* a class or id word of comments */
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */

@@ -1,6 +1,6 @@
 /*
- * Hints that do not count (docs/fingerprint-spec.md, "Wrappers"): where forms or comments hold most of the
- * text of a page, they are its content.
+ * Hints that do not count (docs/fingerprint-spec.md, "Wrappers"): where forms, comments or what stands aside hold
+ * most of the text of a page, they are its content.
  *
  * Some sites put the whole page into a form, or write "has-comments" on what surrounds everything; in a
  * forum the answers are the content, often inside of a form. Without their text such pages come down to
@@ -21,10 +21,11 @@ static uint64_t text_without(const struct ndd_reader *reader, uint32_t hints) {
 
 void wrappers_open(struct ndd_reader *reader) {
     const uint32_t comments = IN_COMMENTS | IN_COMMENTS_INSIDE;
-    const uint32_t ways[] = {IN_FORM, IN_COMMENTS, comments, IN_FORM | IN_COMMENTS, IN_FORM | comments};
+    const uint32_t every = IN_FORM | IN_ASIDE | comments;
+    const uint32_t ways[] = {IN_FORM, IN_COMMENTS, comments, IN_FORM | IN_COMMENTS, IN_FORM | comments, IN_ASIDE, every};
     uint32_t any = 0, open = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) any |= reader->blocks.at[i].context;
-    if (!(any & (IN_FORM | IN_COMMENTS))) return;
+    if (!(any & every)) return;
     uint64_t outside = text_without(reader, 0);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         uint64_t all = text_without(reader, open | ways[i]);
