@@ -33,7 +33,7 @@ KAFKA_SEED = 0x9747B28C
 
 
 def partition_of(record_key: bytes, count: int) -> int:
-    """Return the partition of a record among so many: Kafka's own, by the murmur2 hash of the key."""
+    """Return the partition of a record among `count`: Kafka's own, by the murmur2 hash of the key."""
     found: int = lib.ndd_hash_murmur2(record_key, len(record_key), KAFKA_SEED)
     return (found & 0x7FFFFFFF) % count
 
@@ -57,7 +57,7 @@ def check_partitions(text: str) -> frozenset[int]:
 
 
 class Share(msgspec.Struct, frozen=True):
-    """The partitions that a service holds, of so many."""
+    """The partitions that a service holds, of those of the log."""
 
     partitions: frozenset[int]
     count: int

@@ -1,127 +1,19 @@
 """Encodings: a page gives the fingerprint of its UTF-8 form, however it says what it is written in."""
 
 import codecs
-import random
-import sys
-import types
 
-import oracle
 import pytest
+from encoded_pages import ENCODED, TEXTS, encoded, meta, page_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scrapy.http import HtmlResponse
 from sizes import examples
 from w3lib.encoding import html_body_declared_encoding
 
-from dedup.core import encodings
-from dedup.core.encodings import SAMPLE_BYTES, plain_text
+from dedup.core.encodings import plain_text
 from dedup.core.fingerprint import fingerprint, main_words, read_page
 from dedup.core.native import ffi, lib
 from dedup.model.errors import UsageError
-
-# One text of a clock in a harbour, in the languages that are met in encodings of their own.
-TEXTS = {
-    "arabic": """بعد تسعة عشر عاما من الصمت دقت ساعة الميناء من جديد عند الظهر. وقف الناس في السوق ورفعوا
-        رؤوسهم إلى البرج القديم. قال الحارس إن العقارب تتحرك الآن كما كانت تتحرك في طفولته.""",
-    "bulgarian": """След деветнадесет години мълчание часовникът на пристанището удари отново по обяд. Хората
-        на пазара спряха и вдигнаха глави към старата кула. Пазачът каза, че стрелките пак се движат.""",
-    "chinese": """沉默了十九年以后，港口的大钟在中午重新敲响。市场里的人们停下脚步，抬头望着古老的塔楼。
-        看守人说，指针又像他小时候那样走动了，他每天早晨都要爬上去给它上发条。""",
-    "chinese, traditional": """沉默了十九年以後，港口的大鐘在中午重新敲響。市場裡的人們停下腳步，抬頭望著古老的
-        塔樓。看守人說，指針又像他小時候那樣走動了，他每天早晨都要爬上去給它上發條。""",
-    "czech": """Po devatenácti letech ticha odbily přístavní hodiny znovu poledne. Lidé na tržišti se zastavili
-        a zvedli hlavy ke staré věži. Hlídač řekl, že se ručičky pohybují jako v jeho dětství.""",
-    "english": """After nineteen years of silence the harbour clock struck noon again. \u201cNobody believed
-        it,\u201d said the keeper \u2013 he\u2019d wound it every morning \u2013 \u201cuntil they heard it.\u201d""",
-    "french": """Après dix-neuf années de silence, l\u2019horloge du port a de nouveau sonné midi. Les gens du
-        marché se sont arrêtés et ont levé la tête. À l\u2019été, dit le gardien, tout sera réparé.""",
-    "german": """Nach neunzehn Jahren schlug die Uhr am Hafen wieder zwölf. Die Leute auf dem Markt blieben
-        stehen und blickten hinauf. Früher, erzählte der Wärter, hörte man sie über die Dächer.""",
-    "greek": """Μετά από δεκαεννέα χρόνια σιωπής το ρολόι του λιμανιού χτύπησε ξανά μεσημέρι. Ο κόσμος στην
-        αγορά σταμάτησε και σήκωσε το κεφάλι προς τον παλιό πύργο. Οι δείκτες κινούνται πάλι.""",
-    "hebrew": """אחרי תשע עשרה שנים של שתיקה צלצל שעון הנמל שוב בצהריים. האנשים בשוק נעצרו והרימו את הראש אל
-        המגדל הישן. השומר אמר שהמחוגים זזים עכשיו כמו בימי ילדותו, והוא מותח אותו בכל בוקר.""",
-    "hungarian": """Tizenkilenc év csend után a kikötői óra újra elütötte a delet. Az emberek a piacon megálltak,
-        és felnéztek a régi toronyra. Az őr szerint a mutatók úgy járnak, mint gyerekkorában, hűvös szélben,
-        esős időben is; ő húzza fel őket minden reggel.""",
-    "japanese": """十九年の沈黙の後、港の時計が正午に再び鳴った。市場の人々は足を止め、古い塔を見上げた。
-        番人によると、針は子供の頃と同じように動いているそうだ。彼は毎朝ねじを巻いている。""",
-    "korean": """십구 년의 침묵 끝에 항구의 시계가 정오에 다시 울렸다. 시장 사람들은 걸음을 멈추고 오래된 탑을
-        올려다보았다. 관리인은 바늘이 어린 시절처럼 다시 움직인다고 말했다.""",
-    "polish": """Po dziewiętnastu latach ciszy zegar w porcie znów wybił południe. Ludzie na targu zatrzymali się
-        i podnieśli głowy ku starej wieży. Strażnik mówi, że wskazówki poruszają się jak dawniej.""",
-    "russian": """После девятнадцати лет молчания портовые часы снова пробили полдень. Люди на рынке
-        остановились и подняли головы к старой башне. Сторож сказал, что стрелки опять движутся.""",
-    "thai": """หลังจากเงียบมาสิบเก้าปี นาฬิกาท่าเรือก็ตีบอกเวลาเที่ยงอีกครั้ง ผู้คนในตลาดหยุดเดินและเงยหน้ามองหอคอยเก่า
-        คนเฝ้าบอกว่าเข็มเดินเหมือนตอนที่เขายังเป็นเด็ก""",
-    "turkish": """On dokuz yıl süren sessizlikten sonra liman saati öğlen yeniden çaldı. Pazardaki insanlar durdu
-        ve başlarını eski kuleye kaldırdı. Bekçi, ibrelerin çocukluğundaki gibi döndüğünü söyledi.""",
-    "ukrainian": """Після дев'ятнадцяти років мовчання портовий годинник знову пробив полудень. Люди на ринку
-        зупинилися й підвели голови до старої вежі. Сторож сказав, що стрілки рухаються, як у дитинстві.""",
-}  # fmt: skip
-
-ENCODED = [
-    ("arabic", "windows-1256"),
-    ("arabic", "iso-8859-6"),
-    ("bulgarian", "windows-1251"),
-    ("chinese", "gb2312"),
-    ("chinese", "gbk"),
-    ("chinese", "gb18030"),
-    ("chinese, traditional", "big5"),
-    ("czech", "windows-1250"),
-    ("czech", "iso-8859-2"),
-    ("english", "windows-1252"),
-    ("french", "windows-1252"),
-    ("german", "iso-8859-1"),
-    ("greek", "windows-1253"),
-    ("greek", "iso-8859-7"),
-    ("hebrew", "windows-1255"),
-    ("hebrew", "iso-8859-8"),
-    ("hungarian", "iso-8859-2"),
-    ("japanese", "shift_jis"),
-    ("japanese", "euc-jp"),
-    ("japanese", "iso-2022-jp"),
-    ("korean", "euc-kr"),
-    ("polish", "windows-1250"),
-    ("polish", "iso-8859-2"),
-    ("russian", "windows-1251"),
-    ("russian", "koi8-r"),
-    ("russian", "iso-8859-5"),
-    ("russian", "ibm866"),
-    ("thai", "windows-874"),
-    ("thai", "tis-620"),
-    ("turkish", "windows-1254"),
-    ("turkish", "iso-8859-9"),
-    ("ukrainian", "koi8-u"),
-    ("ukrainian", "windows-1251"),
-]
-# The detector takes Hungarian for a western language where no country is named (docs/quality.md).
-MISTAKEN = {"hungarian"}
-PYTHON = {"windows-874": "cp874"}
-GOLDEN = sorted(oracle.GOLDEN.glob("[!m]*.html"))  # markup.html has invalid bytes
-
-# What stands around a text: far more ASCII than there is text.
-SHELL = """<!DOCTYPE html>
-<html><head>{declaration}<title>{title}</title><script>window.dataLayer = [{{"page": 1}}];</script>
-<style>body {{font: 13px arial}}</style></head><body class="home page"><div id="top" class="bar">
-<ul class="menu"><li><a href="/index.php?id=1">Home</a></li><li><a href="/contact">Contact</a></li></ul></div>
-<div class="content"><h1>{title}</h1><p>{text}</p><p>{text}</p></div>
-<div class="footer"><a href="/rss.xml">RSS</a> Copyright 2004 Example Media</div></body></html>"""
-
-
-def page_of(language: str, declaration: str = "") -> str:
-    """Return a page with a language's text."""
-    text = " ".join(TEXTS[language].split())
-    return SHELL.format(declaration=declaration, title=text.split(".")[0][:40], text=text)
-
-
-def encoded(page: str, encoding: str) -> bytes:
-    """Return a page in an encoding, by the name that the web has for it."""
-    return page.encode(PYTHON.get(encoding, encoding), "xmlcharrefreplace")
-
-
-def meta(encoding: str) -> str:
-    return f'<meta charset="{encoding}">'
 
 
 @pytest.mark.parametrize(("language", "encoding"), ENCODED)
@@ -161,17 +53,6 @@ class TestEncodings:
         page = page_of(language, meta(encoding))
         words = main_words(encoded(page, encoding))
         assert words == main_words(page) and len(words) >= 3
-
-
-@pytest.mark.parametrize(
-    ("language", "encoding"), [pair for pair in ENCODED if pair[0] not in MISTAKEN]
-)
-@pytest.mark.parametrize("declaration", ["", meta("x-unheard-of")])
-def test_what_nothing_says_is_detected(language: str, encoding: str, declaration: str) -> None:
-    """A page that says nothing, or nothing that is known, is read by what its text looks like."""
-    pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
-    page = page_of(language, declaration)
-    assert fingerprint(encoded(page, encoding)) == fingerprint(page)
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -279,138 +160,6 @@ def test_euc_kr_is_read_with_its_extension() -> None:
         ("big5", "big5hkscs", "嘅咁啲"),
     ):
         assert fingerprint(text.encode(codec), encoding=encoding) == fingerprint(text)
-
-
-# ------------------------------------------------------------------------------ the way of UTF-8
-
-
-def fails(*_: object) -> str:
-    raise AssertionError("the detector was asked")
-
-
-@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: file.name)
-def test_a_page_in_utf8_never_meets_the_detector(
-    file: oracle.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Valid UTF-8 is UTF-8, declared or not, and is not even decoded."""
-    monkeypatch.setattr(sys.modules["dedup.core.fingerprint"], "guessed_utf8", fails)
-    monkeypatch.setattr(encodings, "to_unicode", fails)
-    html = file.read_bytes().replace(b"charset", b"x")
-    assert html.decode() and fingerprint(html) == fingerprint(html, encoding="utf-8")
-
-
-def test_a_declared_encoding_never_meets_the_detector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does a page that says what it is, however wrong: UTF-8 declared is UTF-8."""
-    monkeypatch.setattr(encodings, "_detected_encoding", fails)
-    raw = page_of("russian", meta("utf-8")).encode("windows-1251")
-    assert fingerprint(raw) == fingerprint(raw, encoding="utf-8")
-    raw = page_of("russian", meta("windows-1252")).encode("windows-1251")
-    assert fingerprint(raw) == fingerprint(raw, encoding="windows-1252")
-
-
-@pytest.mark.parametrize(
-    "junk", [b"\xff", b"caf\xe9 ", b"\x80\x81", b"\xe2\x80", b"\xef\xbf\xbd\xff"]
-)
-def test_utf8_with_a_little_junk_is_utf8(junk: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stray byte, a quotation in another encoding, an end cut short: the rest is read right."""
-    monkeypatch.setattr(encodings, "_detected_encoding", fails)
-    for language in set(TEXTS) - {"english"}:
-        for raw in (page_of(language).encode() + junk, junk + page_of(language).encode()):
-            assert fingerprint(raw) == fingerprint(raw, encoding="utf-8")
-
-
-def test_bytes_that_are_not_read_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comments and scripts may be written in anything."""
-    monkeypatch.setattr(encodings, "_detected_encoding", fails)
-    around = "<!-- после -->{}<script>// после</script>"
-    raw = around.format(page_of("english").replace("\u2019", "'")).encode("koi8-r", "replace")
-    assert fingerprint(raw) == fingerprint(raw, encoding="utf-8")
-
-
-# -------------------------------------------------------------------------------- the detector
-
-
-def test_the_detector_sees_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a large page it sees the text that is not ASCII, however far inside, and not much of it."""
-    detector = pytest.importorskip("chardetng_py.detector")
-    seen = []
-
-    class Watched:
-        def __init__(self) -> None:
-            self.inner = detector.EncodingDetector()
-
-        def feed(self, buffer: bytes, *, last: bool) -> bool:
-            seen.append(len(buffer))
-            return self.inner.feed(buffer, last=last)
-
-        def guess(self, **how: object) -> str:
-            return self.inner.guess(**how)
-
-    watching = types.SimpleNamespace(EncodingDetector=Watched)
-    monkeypatch.setitem(sys.modules, "chardetng_py.detector", watching)
-    page = "<p>" + "plain words, " * 50_000 + TEXTS["korean"] * 2_000
-    assert fingerprint(page.encode("euc-kr")) == fingerprint(page)
-    assert seen == [SAMPLE_BYTES]
-
-
-@pytest.mark.parametrize(
-    ("language", "encoding"),
-    [pair for pair in ENCODED if pair[0] in ("chinese", "japanese", "korean")],
-)
-def test_a_sample_may_end_inside_a_character(language: str, encoding: str) -> None:
-    """The last byte that the detector sees may be the first of two."""
-    pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
-    text = " ".join(TEXTS[language].split())
-    for before in range(4):
-        page = text[:2] + "a" * before + text * 900
-        assert len(encoded(page, encoding)) > SAMPLE_BYTES + 16
-        assert fingerprint(encoded(page, encoding)) == fingerprint(page)
-
-
-def test_the_same_page_is_detected_alike_wherever_it_lies() -> None:
-    """No host and no language hint takes part: a copy elsewhere has the same words."""
-    raw = page_of("polish").encode("iso-8859-2")
-    found = {fingerprint(raw, url=f"http://example.{tld}/").value for tld in ("pl", "ru", "com")}
-    assert len(found) == 1
-
-
-def test_without_a_detector_a_page_is_read_as_latin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none is installed, as the web reads what has no name."""
-    monkeypatch.setitem(sys.modules, "chardetng_py.detector", None)
-    raw = page_of("german").encode("iso-8859-1")
-    assert fingerprint(raw) == fingerprint(page_of("german"))
-    raw = page_of("russian").encode("windows-1251")
-    assert fingerprint(raw) == fingerprint(raw, encoding="windows-1252")
-
-
-@settings(max_examples=examples(200))
-@given(st.binary(max_size=300), st.sampled_from(sorted(TEXTS)), st.randoms())
-def test_promise_7_damaged_pages_that_say_nothing_are_safe(
-    junk: bytes, language: str, numbers: random.Random
-) -> None:
-    """Whatever is guessed of whatever bytes, there is a fingerprint, the same every time."""
-    encoding = numbers.choice([encoding for name, encoding in ENCODED if name == language])
-    raw = bytearray(encoded(page_of(language), encoding))
-    at = numbers.randrange(len(raw))
-    raw[at : at + numbers.randrange(400)] = junk
-    assert fingerprint(bytes(raw)) == fingerprint(bytes(raw))
-
-
-@pytest.mark.parametrize(
-    ("language", "encoding"), [*ENCODED, ("russian", "utf-8"), ("thai", "utf-16")]
-)
-def test_plain_text_is_decoded_too(language: str, encoding: str) -> None:
-    """A text file by its name, its mark, as UTF-8, or by what it looks like."""
-    raw = encoded(TEXTS[language], encoding)
-    assert plain_text(raw, encoding) == raw.decode(PYTHON.get(encoding, encoding))
-    if encoding in ("utf-8", "utf-16"):
-        assert plain_text(raw, None) == TEXTS[language]
-    elif language not in MISTAKEN | {"japanese"}:
-        pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
-        assert plain_text(raw, None) == raw.decode(PYTHON.get(encoding, encoding))
-
-
-# ------------------------------------------------------------------------- what a page declares
 
 
 DECLARING = st.lists(
