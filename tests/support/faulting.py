@@ -250,6 +250,7 @@ def _counted(owner: type, name: str) -> None:
 def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
     from dedup.scrapy.crawl_session import Session
+    from dedup.scrapy.in_flight import PagesInFlight
     from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
     from dedup.store import Store
 
@@ -268,7 +269,8 @@ def prepare() -> None:
     Session.close = close
     for owner, names in {
         DownloaderMiddleware: "process_request process_response",
-        Session: "end forget close",
+        Session: "forget close",
+        PagesInFlight: "end",
         _Output: "__init__",
     }.items():
         for name in names.split():
