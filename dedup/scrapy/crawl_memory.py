@@ -12,8 +12,7 @@ otherwise, by dedup.open() or an import, is never emptied: the crawl goes on wit
 import secrets
 from pathlib import Path
 
-from dedup.core.files import replace_file
-from dedup.core.folder_lock import FolderLock
+from dedup.core.files import FolderLock, replace_file
 from dedup.detector.open_stores import is_open
 from dedup.scrapy.counts import logger
 

@@ -141,6 +141,7 @@ async def _crawl(folder: str, traced: _Calls) -> None:
         assert await before.process_response(request, response) is response
         assert request.meta["dedup"]["status"] == "unique"
         list(after.process_spider_output(response, spider.parse(response)))
+        after.item_scraped(response)
         after.session.in_flight.commit()
 
     await take(1)
