@@ -64,6 +64,7 @@ class Session:
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
+        self.scheduling = False  # whether a request was scheduled, as those for callbacks are
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
         self._job_folder = job_dir(crawler.settings)
         self.kept = KeptPages(config, self._job_folder, self.counts)
@@ -157,8 +158,7 @@ class Session:
 
     def _is_exempt(self, request: Request, response: Response) -> bool:
         """Whether a page is kept without a look at its bytes; note why."""
-        scheduling = getattr(self.crawler, "engine", None) is not None
-        reason = exemption(request, response, self.config, scheduling=scheduling)
+        reason = exemption(request, response, self.config, scheduling=self.scheduling)
         if reason is None:
             return False
         if response.status in GONE:

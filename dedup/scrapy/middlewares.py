@@ -185,6 +185,7 @@ class SpiderMiddleware(CallbackMiddleware):
 
     def request_scheduled(self, request: Request) -> None:
         """Note that a page is fetched for a callback, not for who waits for it (Scrapy's signal)."""
+        self.session.scheduling = True
         mark_scheduled(request)
 
     def request_dropped(self, request: Request) -> None:

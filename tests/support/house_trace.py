@@ -110,7 +110,7 @@ def _html(number: int) -> bytes:
 
 async def _crawl(folder: str, traced: _Calls) -> None:
     """Take two pages from their requests to their inserts; the second one is traced."""
-    from scrapy import Request, Spider, signals
+    from scrapy import Request, Spider
     from scrapy.http import HtmlResponse
     from scrapy.utils.test import get_crawler
 
@@ -123,7 +123,6 @@ async def _crawl(folder: str, traced: _Calls) -> None:
             yield {"url": response.url}
 
     crawler = get_crawler(Traced, {"DEDUP_PATH": folder})
-    crawler.engine = object()  # pages come by way of the scheduler
     spider = crawler.spider = Traced.from_crawler(crawler)
     if crawler.stats is None:
         crawler._apply_settings()
@@ -137,15 +136,12 @@ async def _crawl(folder: str, traced: _Calls) -> None:
         url = f"http://example.com/{number}"
         request = Request(url, callback=spider.parse)
         requests.append(request)
-        crawler.signals.send_catch_log(signals.request_scheduled, request=request, spider=spider)
         before.process_request(request)
         response = HtmlResponse(url, body=_html(number), encoding="utf-8", request=request)
         assert await before.process_response(request, response) is response
         assert request.meta["dedup"]["status"] == "unique"
-        for item in list(after.process_spider_output(response, spider.parse(response))):
-            crawler.signals.send_catch_log(
-                signals.item_scraped, item=item, response=response, spider=spider
-            )
+        list(after.process_spider_output(response, spider.parse(response)))
+        after.item_scraped(response)
         after.session.in_flight.commit()
 
     await take(1)
