@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dedup.core.bulk.designs import Design, plan
     from dedup.core.fingerprint import distance, fingerprint, fingerprint_text, near_duplicate
     from dedup.core.pairs import find_all, find_clusters
     from dedup.core.simhash import simhash, token_hashes
     from dedup.core.table import Match, Table
     from dedup.detector import AsyncDetector, Detector, open, open_async
-    from dedup.lab.capacity.designs import Design, plan
     from dedup.model.errors import (
         DedupError,
         EventInvalid,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _NAMES = {
-        "dedup.lab.capacity.designs": ("Design", "plan"),
+        "dedup.core.bulk.designs": ("Design", "plan"),
         "dedup.core.fingerprint": ("distance", "fingerprint", "fingerprint_text", "near_duplicate"),
         "dedup.core.pairs": ("find_all", "find_clusters"),
         "dedup.core.simhash": ("simhash", "token_hashes"),

@@ -27,7 +27,7 @@ _COMMANDS = {
     "find-clusters": ("cli.find", "List the clusters that such pairs connect."),
     "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."),
     "evaluate": ("lab.commands.evaluate", "Measure precision and recall on labelled pages."),
-    "plan": ("lab.commands.plan", "List the table designs for a number of documents."),
+    "plan": ("cli.plan", "List the table designs for a number of documents."),
     "worker": ("cli.worker", "Read pages from Kafka and write them on, duplicates apart."),
     "serve": ("cli.serve", "Run the table service: one table for many crawlers."),
     "bench": ("lab.commands.bench", "Measure on this machine, side by side."),

@@ -20,7 +20,6 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
-from dedup.detector.interface import ReserveOptions
 from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
 from dedup.model.recipes import Recipe
@@ -35,6 +34,7 @@ from dedup.scrapy.summary import summary
 from dedup.scrapy.swallowing import Swallowing
 
 if TYPE_CHECKING:
+    from dedup.detector.interface import ReserveOptions
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace
 
@@ -131,7 +131,7 @@ class Session:
         return verdict
 
     async def _after_those_in_flight(
-        self, namespace: "Namespace", verdict: Verdict, options: ReserveOptions
+        self, namespace: "Namespace", verdict: Verdict, options: "ReserveOptions"
     ) -> Verdict:
         """Return the verdict on a page that is like others, once these are not in flight any more."""
 
@@ -170,7 +170,7 @@ class Session:
         self.counts.add(f"exempt/{reason}")
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
 
-    def _options(self, request: Request, response: Response) -> ReserveOptions:
+    def _options(self, request: Request, response: Response) -> "ReserveOptions":
         """Return how a page is judged."""
         callback = callback_name(request, self.crawler.spider)
         kind = request.meta.get("dedup_kind")

@@ -14,7 +14,6 @@ from scrapy import Request
 
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading
-from dedup.detector.interface import ReserveOptions
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
@@ -22,6 +21,7 @@ from dedup.scrapy.link_memory import CrawlLinks
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
+    from dedup.detector.interface import ReserveOptions
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["KeptPages"]
@@ -52,7 +52,7 @@ class KeptPages:
         request: Request,
         verdict: Verdict,
         reading: PageReading,
-        options: ReserveOptions,
+        options: "ReserveOptions",
     ) -> Verdict:
         """Return the verdict on a page that is like an accepted one (verdict.of).
 
@@ -90,7 +90,7 @@ class KeptPages:
         request: Request,
         verdict: Verdict,
         reading: PageReading,
-        options: ReserveOptions,
+        options: "ReserveOptions",
     ) -> str | None:
         """Return why a near-duplicate is kept all the same, or None."""
         original = verdict.of or ""

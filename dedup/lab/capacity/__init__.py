@@ -1,1 +1,1 @@
-"""Planning: table designs (docs/plan.md), and how many machines a crawl takes (docs/scale.md)."""
+"""The capacity model: how many machines a crawl takes (docs/scale.md)."""

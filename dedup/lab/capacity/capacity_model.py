@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from dedup.core.bulk.designs import TABLE_VALUES
 from dedup.core.integers import number
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, Costs
-from dedup.lab.capacity.designs import TABLE_VALUES
 from dedup.lab.capacity.fanout import FanOut, of_quantiles, simulate
 from dedup.lab.capacity.shard_size import Crawl, Shard, memory_bytes_of, shard_of, work
 from dedup.model.errors import UsageError

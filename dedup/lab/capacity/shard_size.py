@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import msgspec
 
+from dedup.core.bulk.designs import SET_BYTES, Design, plan
 from dedup.lab.capacity.costs import MEASURED, Costs
-from dedup.lab.capacity.designs import SET_BYTES, Design, plan
 
 __all__ = [
     "Crawl",

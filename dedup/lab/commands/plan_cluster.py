@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from dedup.cli import terminal
+from dedup.cli.units import size_text, time_text
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.lab.capacity.capacity_model import Cluster, Crawl, Machine, capacity
 from dedup.lab.capacity.costs import MACHINE, MEASURED, read_costs
-from dedup.lab.commands.units import size_text, time_text
 from dedup.model.errors import UsageError
 
 __all__ = ["plan_cluster"]

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 import dedup
 from dedup.cli import main
 from dedup.core.bulk.compressed import compress
+from dedup.core.bulk.designs import fewest_tables, plan
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.core.bulk.segments import Segment, write_segment
 from dedup.core.native import lib
-from dedup.lab.capacity.designs import fewest_tables, plan
 from dedup.lab.permuted import PermutedTables
 from dedup.model.errors import UsageError
 

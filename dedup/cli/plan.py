@@ -6,6 +6,7 @@
 The rule kept here: what is exact and what is estimated is told apart.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from click.core import ParameterSource
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
+from dedup.cli.units import scaled_text, size_text, time_text
+from dedup.core.bulk.designs import Design, fewest_tables
+from dedup.core.bulk.designs import plan as plan_designs
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.lab.capacity.designs import Design, fewest_tables
-from dedup.lab.capacity.designs import plan as plan_designs
-from dedup.lab.commands.units import scaled_text, size_text, time_text
 from dedup.model.errors import UsageError
 
 __all__ = ["plan"]
@@ -146,7 +147,8 @@ def plan(
     at --rate pages a second, and what each carries. It is computed from measured constants.
     """
     if cluster:
-        from dedup.lab.commands.plan_cluster import plan_cluster
+        # the lab is a floor above: it is called by its name, as the commands are
+        plan_cluster = import_module("dedup.lab.commands.plan_cluster").plan_cluster
 
         plan_cluster(documents, distance, memory, as_json, **options)
         return
