@@ -27,7 +27,7 @@ from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.in_flight import PagesInFlight, token_of
-from dedup.scrapy.kept_pages import KeptPages
+from dedup.scrapy.kept_pages import Judged, KeptPages
 from dedup.scrapy.responses import callback_name, exemption, explores, is_start, key_of
 from dedup.scrapy.settings import Config, unknown_settings
 from dedup.scrapy.summary import summary
@@ -126,7 +126,15 @@ class Session:
                 return verdict
         verdict = await self._after_those_in_flight(namespace, verdict, options)
         with self.counts.meter:
-            verdict = await self.kept.look_again(namespace, request, verdict, reading, options)
+            recipe = namespace.detector.recipe
+            judged = Judged(
+                namespace,
+                request,
+                reading,
+                options,
+                lambda url: self._read(recipe, response, url).links,
+            )
+            verdict = await self.kept.look_again(judged, verdict)
             self._note(namespace, request, response, verdict, reading)
         return verdict
 
@@ -232,14 +240,13 @@ class Session:
                 self._memory = EmbeddedMemory(self.config, self._job_folder, self.counts)
         return self._memory.open(name)
 
-    def _read(self, recipe: Recipe, response: Response) -> PageReading:
-        links = self.kept.reads_links
+    def _read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
+        """Read a page, as if it stood at a URL if one is given."""
+        links, url = self.kept.reads_links, url or response.url
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=response.url, recipe=recipe, links=links)
-        return read_page(
-            response.body, encoding="utf-8", url=response.url, recipe=recipe, links=links
-        )
+            return read_page(response.text, url=url, recipe=recipe, links=links)
+        return read_page(response.body, encoding="utf-8", url=url, recipe=recipe, links=links)
 
     def _note(
         self,

@@ -2,12 +2,17 @@
 
     verdict -> new links? another page by its own word? -> credit -> verdict
 
+A mirror of a site in a folder of its own leads to links of its own. So a long page with nearly the text of
+its original, and its title, is read once more as if it stood at the original's address: where all links are
+known then, it leads nowhere new.
+
 The rule kept here: what is decided here is decided on accepted pages. Where the links that speak for a
 page stand on one whose callback still runs, the page waits for that, as for a near-duplicate in flight.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from scrapy import Request
@@ -24,10 +29,24 @@ if TYPE_CHECKING:
     from dedup.detector.interface import ReserveOptions
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["KeptPages"]
+__all__ = ["Judged", "KeptPages"]
+
+# A page that may be its original in another folder; shorter ones are read at their own address only.
+MIRROR_SIMILARITY = 0.97
+MIRROR_FEATURES = 60
 
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
+
+
+class Judged(NamedTuple):
+    """A page that is judged: links_at() gives the links that it had if it stood at another address."""
+
+    namespace: "Namespace"
+    request: Request
+    reading: PageReading
+    options: "ReserveOptions"
+    links_at: Callable[[str], bytes]
 
 
 class KeptPages:
@@ -46,14 +65,7 @@ class KeptPages:
         if self.reads_links:
             self.links.open(namespace, name)
 
-    async def look_again(
-        self,
-        namespace: "Namespace",
-        request: Request,
-        verdict: Verdict,
-        reading: PageReading,
-        options: "ReserveOptions",
-    ) -> Verdict:
+    async def look_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
         """Return the verdict on a page that is like an accepted one (verdict.of).
 
         Called with the meter running.
@@ -64,16 +76,16 @@ class KeptPages:
             if not self.credit.closed(verdict.of):
                 self.credit.kept(verdict.key, verdict.of)
                 return verdict
-            namespace.release(verdict)
+            judged.namespace.release(verdict)
             return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
         if verdict.status == "exempt":  # barren: there are few like it
             self.credit.kept(verdict.key, verdict.of)
             return verdict
-        reason = await self._reason(namespace, request, verdict, reading, options)
+        reason = await self._reason(judged, verdict)
         if reason is None:
             return verdict
-        kept = await namespace.detector.reserve(
-            verdict.page, verdict.key, **options | {"exempt": reason}
+        kept = await judged.namespace.detector.reserve(
+            verdict.page, verdict.key, **judged.options | {"exempt": reason}
         )
         self.credit.kept(verdict.key, verdict.of)
         return msgspec.structs.replace(
@@ -84,25 +96,30 @@ class KeptPages:
             identity=verdict.identity,
         )
 
-    async def _reason(
-        self,
-        namespace: "Namespace",
-        request: Request,
-        verdict: Verdict,
-        reading: PageReading,
-        options: "ReserveOptions",
-    ) -> str | None:
+    async def _reason(self, judged: "Judged", verdict: Verdict) -> str | None:
         """Return why a near-duplicate is kept all the same, or None."""
         original = verdict.of or ""
-        if verdict.reason == "barren" and self.credit.open(original, options["tries"]):
+        if verdict.reason == "barren" and self.credit.open(original, judged.options["tries"]):
             return "barren"  # pages like it lead to something
         if not self.reads_links or self.credit.closed(original):
             return None
-        if self.credit.leads_to(request, original) or await self._leads_on(
-            namespace, reading.links
+        if self._is_mirrored(judged, verdict):
+            return None
+        leads_on = self.credit.leads_to(judged.request, original) or await self._leads_on(
+            judged.namespace, judged.reading.links
+        )
+        return "new_links" if leads_on else None
+
+    def _is_mirrored(self, judged: "Judged", verdict: Verdict) -> bool:
+        """Whether a page is its original in another place, and so leads to the same links in that."""
+        if (
+            (verdict.similarity or 0) < MIRROR_SIMILARITY
+            or verdict.identity != "same"
+            or verdict.page.features < MIRROR_FEATURES
+            or not self.links.new(judged.namespace, judged.reading.links)
         ):
-            return "new_links"
-        return None
+            return False
+        return not self.links.new(judged.namespace, judged.links_at(verdict.of or ""))
 
     async def _leads_on(self, namespace: "Namespace", links: bytes) -> bool:
         """Whether a page leads to a link that no accepted page had; waits for those in flight."""

@@ -77,7 +77,9 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
 def test_compare_judges_short_pages_of_one_site_only(tmp_path):
     """Pages of few words are compared where both are said to be of one site; unread ones never."""
     (tmp_path / "few").write_text(html(WORDS[:12]))
-    (tmp_path / "menu").write_text(f"<nav>{' '.join(WORDS)}</nav><p>{' '.join(WORDS[:15])}")
+    (tmp_path / "menu").write_text(
+        f"<header>{' '.join(WORDS * 2)}</header><p>{' '.join(WORDS[:15])}"
+    )
     seen = {
         option: json.loads(call("compare", "--json", *[tmp_path / "few"] * 2, *option).stdout)
         for option in ((), ("--one-site",), ("--two-sites",))

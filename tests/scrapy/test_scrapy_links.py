@@ -105,6 +105,15 @@ COPIES = {
     "/b?x=1&y=2": article(3),
     "/login?next=/a": article(4),
 }
+MIRROR = {
+    "/": hub(*(f"/{folder}/{n}.html" for folder in ("doc", "mirror") for n in range(1, 10)))
+} | {
+    f"/{folder}/{n}.html": article(
+        20 + n, f"{n}/a.html", f"{n}/b.html", *(["/else"] if n == 9 and folder == "mirror" else [])
+    )
+    for folder in ("doc", "mirror")
+    for n in range(1, 10)
+}
 FEW = {2: 1, 3: 2, 14: 1}  # months with events; a gap of ten between
 UNTOLD = [reason for reason in EXEMPTIONS if reason != "new_links"]
 
@@ -118,6 +127,7 @@ CASES = {
     "maze": Case(variants(400, items=False), ITEMS),
     "listing": Case(LISTING, ITEMS),
     "copies": Case(COPIES),
+    "mirror": Case(MIRROR),
 }
 
 
@@ -183,6 +193,13 @@ def test_pagination_outside_the_content_leads_on(crawls):
 def test_copies_lead_nowhere_new(crawls):
     """Sessions, campaigns, order, the page's own address: a copy's links are the original's."""
     assert set(crawls["copies"].dropped) == {"/print/a", "/copy?sid=7"}
+
+
+def test_a_mirror_in_another_folder_leads_nowhere_new(crawls):
+    """Its relative links are those of its originals; with a link of its own a page is kept."""
+    crawl = crawls["mirror"]
+    assert set(crawl.dropped) == {f"/mirror/{n}.html" for n in range(1, 9)}
+    assert crawl.meta("/mirror/9.html")["reason"] == "new_links"
 
 
 def test_links_are_known_when_a_crawl_resumes(tmp_path: Path):

@@ -50,7 +50,7 @@ process = CrawlerProcess(
     {
         "ADDONS": {"dedup.scrapy.Addon": 500},
         "DEDUP_PATH": sys.argv[2],
-        # the links of the mirror lead into the mirror: new ones, for which its pages would be kept
+        # each copy has a banner with a link of its own, for which it would be kept
         "DEDUP_EXEMPT": [reason for reason in EXEMPTIONS if reason != "new_links"],
         "LOG_LEVEL": "INFO",
         "TELNETCONSOLE_ENABLED": False,
