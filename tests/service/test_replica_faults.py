@@ -254,18 +254,18 @@ def test_a_full_disk_stops_the_view_and_not_the_service(kafka, tmp_path):
             await reached(replica, *SERVING)
             detector = replica.views.get("news")
             documents = detector._store._documents
-            sound, full = documents.apply, OSError(28, "No space left on device", "documents.mdb")
+            sound, full = documents.change, OSError(28, "No space left on device", "documents.mdb")
 
             def refuse(*_):
                 raise full
 
-            documents.apply = refuse
+            documents.change = refuse
             await write(config, inserts(range(50, 60)))
             await reached(replica, Phase.STALE)
             assert "No space left on device" in replica.state().reason
             assert replica.ready
             assert detector.reserve(document(5).page, "copy").of == document(5).key
-            documents.apply = sound
+            documents.change = sound
             await until_drained(replica)
         assert held(tmp_path) == replayed(await read(config))
 

@@ -35,7 +35,7 @@ def page(
     text = rng.sample(WORDS, words)
     text[:changed] = [f"x{url}{i}" for i in range(changed)]
     head = f"<title>{title}</title>" * bool(title)
-    around = f"<nav>{' '.join(f'n{i}' for i in range(menu))}</nav>" * bool(menu)
+    around = f"<header>{' '.join(f'n{i}' for i in range(menu))}</header>" * bool(menu)
     return Page(url, f"<html>{head}<body>{around}<p>{' '.join(text)}</p></body></html>")
 
 
