@@ -189,7 +189,7 @@ class EmbeddedDetector(Detector):
         if home and (key in self._store or self._reservations.holds(key, now)):
             return replace(asked, status="refetch")
         inserted = in_flight = _NONE
-        if found := self._store.near(page.value, self.policy.distance):
+        if found := self._shared.near(page.value, self.policy.distance):
             inserted = near_duplicates(page, asked.domain, key, found, self.policy, asked.kind)
         if held_near := self._reservations.near(page.value, self.policy.distance, now):
             counting = deciding_here(key, home, held_near)

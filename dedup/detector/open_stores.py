@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self, cast
@@ -44,6 +44,7 @@ __all__ = [
     "take",
 ]
 
+CROWD = 128  # a page is compared with the nearest of those near it: a directory may have 100,000
 RECENT = 64  # values inserted last that are compared one by one
 
 
@@ -73,6 +74,7 @@ class OpenStore:
     def __init__(self, place: str, store: Store) -> None:
         self.place = place
         self.store = store
+        self.near: Callable[[int, int], list[tuple[Document, int]]] = self._nearest
         self.reservations = Reservations(store.k)
         self.lock = threading.RLock()
         self.users = 0
@@ -83,7 +85,12 @@ class OpenStore:
     @classmethod
     def over(cls, documents: Accepted) -> Self:
         """Return the like of an open store that others have made, and close themselves."""
-        return cls("", cast("Store", documents))
+        made = cls("", cast("Store", documents))
+        made.near = documents.near
+        return made
+
+    def _nearest(self, value: int, k: int) -> list[tuple[Document, int]]:
+        return self.store.near(value, k, CROWD)
 
     def note_inserted(self, values: list[int]) -> None:
         """Count inserts, and remember the last ones."""

@@ -47,9 +47,9 @@ class Searched(NamedTuple):
         )
 
 
-def near(searched: Searched, value: int, k: int) -> Near:
-    """Return the documents within k of a value. Raises StoreDamaged."""
-    matches: list[Match] = searched.table.probe(value, limit=NEAR_LIMIT)
+def near(searched: Searched, value: int, k: int, limit: int | None = None) -> Near:
+    """Return the nearest documents within k of a value, at most `limit`. Raises StoreDamaged."""
+    matches: list[Match] = searched.table.probe(value, limit=NEAR_LIMIT if limit is None else limit)
     if not matches:
         return []
     if k < searched.table.k:

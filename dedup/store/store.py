@@ -145,15 +145,17 @@ class Store:
                 return None
             return self._documents.get(key)
 
-    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+    def near(
+        self, value: int, k: int | None = None, limit: int | None = None
+    ) -> list[tuple[Document, int]]:
         """Return the documents within distance k of a value, with their distances, nearest first.
 
-        k is at most the store's, and that by default. At most the nearest 1000 are returned, of
+        k is at most the store's, and that by default. At most the nearest `limit` (1000) are returned, of
         equal distance the oldest; leaving more out errs on the side of keeping a page.
         Raises StoreDamaged.
         """
         with self._lock:
-            return near(self._searched(), value, self._k if k is None else min(k, self._k))
+            return near(self._searched(), value, self._k if k is None else min(k, self._k), limit)
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
