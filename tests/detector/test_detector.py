@@ -310,7 +310,7 @@ FORKED = """
     from dedup.model.values import PageFingerprint
 
     def page(n):
-        return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, bytes(33), 0, 100, NEWEST)
+        return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, bytes(37), 0, 100, NEWEST)
 
     detector = dedup.open(sys.argv[1])
     held = detector.reserve(page(1), "http://example.com/1")
