@@ -164,8 +164,8 @@ def test_a_record_has_a_million_bytes_at_most_both_ways() -> None:
     "page",
     [
         PageFingerprint(2**64, bytes(37), 0, 0, "r"),
-        PageFingerprint(0, bytes(32), 0, 0, "r"),
-        PageFingerprint(0, bytes(34), 0, 0, "r"),
+        PageFingerprint(0, bytes(36), 0, 0, "r"),
+        PageFingerprint(0, bytes(38), 0, 0, "r"),
         PageFingerprint(0, bytes(37), -1, 0, "r"),
         PageFingerprint(0, bytes(37), 2**64, 0, "r"),
         PageFingerprint(0, bytes(37), 0, 2**63, "r"),
