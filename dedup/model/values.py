@@ -25,7 +25,7 @@ __all__ = [
     "matched_verdict",
 ]
 
-SKETCH_BYTES = 33
+SKETCH_BYTES = 37
 
 TRIES = 5  # near-duplicates that brought nothing, from which on a page like them is dropped
 
@@ -44,7 +44,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     """What a page's content comes to (docs/fingerprint-spec.md).
 
     value     64-bit simhash of the weighted words of the main content; the one the tables hold
-    sketch    33 bytes over its 3-token shingles, from which the similarity of two texts is estimated
+    sketch    37 bytes over its 3-token shingles, from which the similarity of two texts is estimated
     identity  what the page says it is: the 32-bit hash of its title, 0 without one, and below it that
               of the canonical URL that it declares, 0 for none
     features  number of distinct words behind value

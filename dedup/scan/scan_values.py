@@ -173,7 +173,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The verdict on a page, a line of the output. value is 16 hex digits, sketch 66.
+    """The verdict on a page, a line of the output. value is 16 hex digits, sketch 74.
 
     cluster is the key of the page that stands for it: its own, or `of` for a near-duplicate.
     """

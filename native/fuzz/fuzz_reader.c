@@ -107,9 +107,12 @@ static void must_follow_from_words(const ndd_page *page, const uint8_t *words, s
     count = unite(features, count, WEIGHT_CAP);
     struct sketch sketch;
     uint8_t bytes_of_it[NDD_SKETCH_BYTES];
+    uint64_t sequence = 0;
+    for (size_t i = 0; i < runs; i++) sequence = sequence * HASH_C0 + shingles[i].hash;
     runs = unite(shingles, runs, 1);
     sketch_begin(&sketch);
     for (size_t i = runs; i > 0; i--) sketch_add(&sketch, shingles[i - 1].hash);
+    sketch.sequence = sequence; /* of all of them in their order; the rest takes each once, in any order */
     sketch_end(&sketch, bytes_of_it);
     MUST(page->features == count);
     MUST(page->value == plain_simhash(features, count));

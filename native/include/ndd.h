@@ -84,11 +84,12 @@ int ndd_distance(uint64_t a, uint64_t b);
 /* ------------------------------------------------------------------------------------ reader */
 
 /* A sketch of a text's 3-token shingles, the same bytes on every machine (native/src/hash/sketch.h). */
-#define NDD_SKETCH_BYTES 33
+#define NDD_SKETCH_BYTES 37
 
-/* The estimated Jaccard similarity of two texts' sets of shingles, 0 to 1, in steps of 1 / 10000; 1 for
- * sketches of one text. Its standard deviation is .02 at .88, .01 at .95. Any bytes are safe. */
-double ndd_similarity(const uint8_t a[33], const uint8_t b[33]);
+/* The estimated Jaccard similarity of two texts' sets of shingles, 0 to 1, in steps of 1 / 10000; 1 only
+ * for texts that are the same word for word (by a hash of 32 bits). Its standard deviation is .02 at .88,
+ * .01 at .95. Any bytes are safe. */
+double ndd_similarity(const uint8_t a[37], const uint8_t b[37]);
 
 /* The same of one sketch with each of n, which stand one behind the other. */
 void ndd_similarities(const uint8_t *a, const uint8_t *sketches, size_t n, double *similarities);
@@ -96,7 +97,7 @@ void ndd_similarities(const uint8_t *a, const uint8_t *sketches, size_t n, doubl
 /* What one page came to. */
 typedef struct ndd_page {
     uint64_t value;      /* simhash of the weighted words of the main content */
-    uint8_t sketch[33];  /* of its 3-token shingles */
+    uint8_t sketch[37];  /* of its 3-token shingles */
     uint32_t title;      /* hash of its title, 0 without one */
     uint32_t canonical;  /* hash of the canonical URL that it declares, 0 for none */
     uint32_t features;   /* distinct words behind value */

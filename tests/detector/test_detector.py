@@ -66,7 +66,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         from dedup.model.values import PageFingerprint
         detector = dedup.open(sys.argv[1])
         def reserve(key, value):
-            page = PageFingerprint(value, bytes([255]) + bytes(32), 0, 100, NEWEST)
+            page = PageFingerprint(value, bytes([255]) + bytes(36), 0, 100, NEWEST)
             return detector.reserve(page, key)
         detector.insert(reserve("http://example.com/a", 0))
         reserve("http://example.com/b", 2**64 - 1)
@@ -310,7 +310,7 @@ FORKED = """
     from dedup.model.values import PageFingerprint
 
     def page(n):
-        return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, bytes(33), 0, 100, NEWEST)
+        return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, bytes(37), 0, 100, NEWEST)
 
     detector = dedup.open(sys.argv[1])
     held = detector.reserve(page(1), "http://example.com/1")
@@ -390,7 +390,7 @@ def test_a_fingerprint_out_of_range_is_not_inserted(detector, identity):
     assert len(detector) == 0
 
 
-@pytest.mark.parametrize("wrong", [page(sketch=bytes(32)), page(unread=True)], ids=["32", "unread"])
+@pytest.mark.parametrize("wrong", [page(sketch=bytes(36)), page(unread=True)], ids=["36", "unread"])
 def test_a_verdict_put_together_by_hand_is_not_inserted(detector, wrong):
     """Nor does a sketch of another length, or a page that was not read, reach the store."""
     verdict = msgspec.structs.replace(detector.reserve(page(), A), page=wrong, token="unknown")

@@ -13,12 +13,12 @@ from dedup.model.events import RECORD_BYTES, Event, EventNewer, decode, encode, 
 from dedup.model.recipes import NEWEST
 from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 
-PAGE = PageFingerprint(0x0123456789ABCDEF, bytes(range(33)), 0xFEDCBA9876543210, 321, NEWEST)
+PAGE = PageFingerprint(0x0123456789ABCDEF, bytes(range(37)), 0xFEDCBA9876543210, 321, NEWEST)
 DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123, "parse", False)
 GOLDEN_KEY = "news\0http://example.com/ü?a=1".encode()
 GOLDEN_VALUE = (
     '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
-    '"sketch":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20",'
+    '"sketch":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f2021222324",'
     '"identity":"fedcba9876543210","features":321,'
     '"recipe":"words-0-4","domain":"example.com","ts":1700000000123,'
     '"kind":"parse","paid":false}'
@@ -75,14 +75,14 @@ def test_other_spellings_of_the_same_json_are_read() -> None:
         ({"identity": "+123456789abcdef"}, "$.identity"),
         ({"identity": "1_23456789abcdef"}, "$.identity"),
         ({"identity": "٣" * 16}, "$.identity"),
-        ({"sketch": "AB" * 33}, "$.sketch"),
-        ({"sketch": "0 " * 33}, "$.sketch"),
-        ({"sketch": "g" * 66}, "$.sketch"),
-        ({"sketch": "٣" * 66}, "$.sketch"),
+        ({"sketch": "AB" * 37}, "$.sketch"),
+        ({"sketch": "0 " * 37}, "$.sketch"),
+        ({"sketch": "g" * 74}, "$.sketch"),
+        ({"sketch": "٣" * 74}, "$.sketch"),
         ({"value": "0" * 15}, "$.value"),
         ({"identity": "0" * 17}, "$.identity"),
-        ({"sketch": "0" * 65}, "$.sketch"),
-        ({"sketch": "0" * 68}, "$.sketch"),
+        ({"sketch": "0" * 73}, "$.sketch"),
+        ({"sketch": "0" * 76}, "$.sketch"),
         ({"value": 5}, "$.value"),
         ({"features": -1}, "$.features"),
         ({"features": 2**63}, "$.features"),
@@ -163,15 +163,15 @@ def test_a_record_has_a_million_bytes_at_most_both_ways() -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        PageFingerprint(2**64, bytes(33), 0, 0, "r"),
-        PageFingerprint(0, bytes(32), 0, 0, "r"),
-        PageFingerprint(0, bytes(34), 0, 0, "r"),
-        PageFingerprint(0, bytes(33), -1, 0, "r"),
-        PageFingerprint(0, bytes(33), 2**64, 0, "r"),
-        PageFingerprint(0, bytes(33), 0, 2**63, "r"),
-        PageFingerprint(0, bytes(33), 0, -1, "r"),
-        PageFingerprint(0, bytes(33), 0, 0, "\ud800"),
-        PageFingerprint(0, bytes(33), 0, 0, "r", unread=True),
+        PageFingerprint(2**64, bytes(37), 0, 0, "r"),
+        PageFingerprint(0, bytes(36), 0, 0, "r"),
+        PageFingerprint(0, bytes(38), 0, 0, "r"),
+        PageFingerprint(0, bytes(37), -1, 0, "r"),
+        PageFingerprint(0, bytes(37), 2**64, 0, "r"),
+        PageFingerprint(0, bytes(37), 0, 2**63, "r"),
+        PageFingerprint(0, bytes(37), 0, -1, "r"),
+        PageFingerprint(0, bytes(37), 0, 0, "\ud800"),
+        PageFingerprint(0, bytes(37), 0, 0, "r", unread=True),
     ],
 )
 def test_what_no_record_can_say_is_not_written(page: PageFingerprint) -> None:

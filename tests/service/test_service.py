@@ -285,9 +285,9 @@ def test_answers_are_a_scans(client, ns):
     [
         (f"DEDUP.PROBE ns 12 {SKETCH} RECIPE {RECIPE}", "16 hex digits"),
         (f"DEDUP.PROBE ns 0123456789abcdeg {SKETCH} RECIPE {RECIPE}", "16 hex digits"),
-        (f"DEDUP.PROBE ns {VALUE} {VALUE} RECIPE {RECIPE}", "66 hex digits"),
-        (f"DEDUP.PROBE ns {VALUE} {'g' * 66} RECIPE {RECIPE}", "66 hex digits"),
-        (f"DEDUP.MPROBE ns RECIPE {RECIPE} VALUES {VALUE} {VALUE}", "66 hex digits"),
+        (f"DEDUP.PROBE ns {VALUE} {VALUE} RECIPE {RECIPE}", "74 hex digits"),
+        (f"DEDUP.PROBE ns {VALUE} {'g' * 74} RECIPE {RECIPE}", "74 hex digits"),
+        (f"DEDUP.MPROBE ns RECIPE {RECIPE} VALUES {VALUE} {VALUE}", "74 hex digits"),
         (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} SIMILARITY 1.1", "SIMILARITY"),
         (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} SIMILARITY nan", "SIMILARITY"),
         (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} IDENTITY 12", "IDENTITY"),

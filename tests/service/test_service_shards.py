@@ -62,7 +62,7 @@ def posted(service: Serving, path: str, body: object) -> dict:
 
 def inserted(at: redis.Redis, key: str) -> str:
     """Reserve and insert; return what INSERT says."""
-    words = ["0" * 16, "00" * 33, "0" * 16, 300, "", "RECIPE", RECIPE, "EXEMPT", "start"]
+    words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "EXEMPT", "start"]
     token = at.execute_command("DEDUP.RESERVE", NS, key, *words)[1]
     try:
         return at.execute_command("DEDUP.INSERT", NS, key, token)
@@ -175,7 +175,7 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
     A RESERVE that its RELEASE has overtaken takes nothing.
     """
     token = "5c1f0f3a-9be34a4c8d6c2ab4f1f7e6d0"
-    page = {"key": "http://a/1", "value": "0" * 16, "sketch": "00" * 33, "identity": "0" * 16}
+    page = {"key": "http://a/1", "value": "0" * 16, "sketch": "00" * 37, "identity": "0" * 16}
     page |= {"features": 300, "token": token}
     asked = {"ns": NS, "recipe": RECIPE, "pages": [page]}
     with Serving(tmp_path) as service, client(service) as at:
@@ -193,5 +193,5 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
         assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
         for bad in ("short", "with a space in it", "x" * 65):
             with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
-                words = ["0" * 16, "00" * 33, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN", bad]
+                words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN", bad]
                 at.execute_command("DEDUP.RESERVE", NS, "k", *words)

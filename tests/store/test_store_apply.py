@@ -101,7 +101,7 @@ APPLIER = """
     while True:
         changes = []
         for i in range(at, at + 50):
-            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
+            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(35), 9, 300, NEWEST)
             key = f"http://example.com/{i % 3000}"
             changes.append((key, None if i % 7 == 6 else Document(key, page, "example.com", 1.5)))
         at += 50
@@ -150,7 +150,7 @@ def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
                 while True:
                     changes = []
                     for i in range(at, at + 500):
-                        page = PageFingerprint(i << 40, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
+                        page = PageFingerprint(i << 40, bytes([255, 7]) + bytes(35), 9, 300, NEWEST)
                         changes.append((str(i), Document(str(i), page, "example.com", 1.5)))
                     store.apply(changes, {0: at + 500})
                     at += 500

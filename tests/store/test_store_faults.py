@@ -55,7 +55,7 @@ INSERTER = """
     s = Store.open(sys.argv[1])
     first = int(sys.argv[2])
     for i in range(first, first + 100_000):
-        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
+        page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(35), 9, 300, NEWEST)
         s.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
         print(i, flush=True)
 """

@@ -147,7 +147,7 @@ def test_promise_6_a_kill_between_the_steps_of_a_snapshot(tmp_path, caplog, step
         s = Store.open(sys.argv[1])
         for i in range(600):
             s.forget(f"http://example.com/{i}")
-            page = PageFingerprint(i, bytes([255, 7]) + bytes(31), 9, 300, NEWEST)
+            page = PageFingerprint(i, bytes([255, 7]) + bytes(35), 9, 300, NEWEST)
             s.insert(Document(f"http://example.com/{i + 100}", page, "example.com", 1700000000.5))
         s._flusher.end()
         module, *names, last = sys.argv[2].split(".")

@@ -26,7 +26,7 @@ WORD = st.integers(0, 2**64 - 1)
 SKETCH = st.binary(min_size=SKETCH_BYTES, max_size=SKETCH_BYTES)
 COUNT = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-LINE = {"v": 1, "ns": "spider", "key": "k", "value": "0" * 15 + "f", "sketch": "0" * 66} | {
+LINE = {"v": 1, "ns": "spider", "key": "k", "value": "0" * 15 + "f", "sketch": "0" * 74} | {
     "identity": "0" * 16,
     "features": 1,
     "recipe": RECIPE,
@@ -129,7 +129,7 @@ def test_a_dry_run_makes_no_store(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-BAD = [{"v": 2}, {"value": "F" * 16}, {"sketch": "0" * 65}, {"identity": 5}, {"features": -1}]
+BAD = [{"v": 2}, {"value": "F" * 16}, {"sketch": "0" * 73}, {"identity": 5}, {"features": -1}]
 BAD += [{"ns": "../up"}, {"ts": 1.5}, {"more": 1}, {"key": "\ud800"}, {"key": None}]
 
 

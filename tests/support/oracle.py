@@ -816,21 +816,29 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
 def sketch_of(shingles: Iterable[int]) -> bytes:
     """Return the sketch of shingle hashes (specification, "Sketch")."""
     least: dict[int, int] = {}
+    sequence = 0
     for shingle in shingles:
+        sequence = (sequence * C0 + shingle) & ALL
         place, low = (shingle >> 32) * 255 >> 32, shingle & (2**32 - 1)
         if low != 2**32 - 1:
             least[place] = min(low, least.get(place, low))
     bits = 0
     for low in least.values():
         bits ^= 1 << low % 256
-    return bytes([len(least)]) + bits.to_bytes(32, "little")
+    text = mix(sequence) & (2**32 - 1)
+    return bytes([len(least)]) + bits.to_bytes(32, "little") + text.to_bytes(4, "little")
 
 
 def similarity(a: bytes, b: bytes) -> float:
     """Return the similarity that two sketches tell (specification, "Similarity")."""
+    return estimate(a, b) if a[33:] == b[33:] else min(estimate(a, b), 0.9999)
+
+
+def estimate(a: bytes, b: bytes) -> float:
+    """Return the similarity of two sketches without the hash of all shingles."""
     if not a[0] or not b[0]:
         return float(a[0] == b[0])
-    differ = (int.from_bytes(a[1:], "little") ^ int.from_bytes(b[1:], "little")).bit_count()
+    differ = (int.from_bytes(a[1:33], "little") ^ int.from_bytes(b[1:33], "little")).bit_count()
     alone = max(-128 * math.log(1 - min(2 * differ / 256, 0.97)), abs(a[0] - b[0]))
     common = (a[0] + b[0] - alone) / 2
     load = sum(math.log(255 / max(255 - sketch[0], 0.5)) for sketch in (a, b))

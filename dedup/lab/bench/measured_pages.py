@@ -10,13 +10,15 @@ from typing import Any
 
 from dedup.lab.bench.crawl.benchmark_site import find_pages, write_pages
 from dedup.model.errors import UsageError
+from dedup.model.values import SKETCH_BYTES
 
 __all__ = ["load_pages", "sketch_of"]
 
 
 def sketch_of(value: int) -> bytes:
     """Return a sketch for a made-up value: those of near values are alike, those of others not."""
-    return b"\xff" + value.to_bytes(8, "little") * 4  # of a long text: all places taken
+    places = b"\xff" + value.to_bytes(8, "little") * 4  # of a long text: all places taken
+    return places + value.to_bytes(8, "little")[: SKETCH_BYTES - len(places)]
 
 
 def load_pages(source: Path | None, count: int) -> list[bytes]:

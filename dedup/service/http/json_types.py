@@ -38,7 +38,7 @@ ChosenToken = Annotated[
 RecipeId = Annotated[str, Meta(max_length=64, description="The recipe of the fingerprints.")]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Bits = Annotated[int, Meta(ge=0, le=64)]
-Sketch = Annotated[str, Meta(pattern="^[0-9a-f]{66}$", description="A sketch: 66 hex digits.")]
+Sketch = Annotated[str, Meta(pattern="^[0-9a-f]{74}$", description="A sketch: 74 hex digits.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="0 to 1: the share of word triples in both.")]
 
 

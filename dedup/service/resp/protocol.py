@@ -117,7 +117,7 @@ def number(argument: bytes, name: str, greatest: int = 2**32 - 1) -> int:
 
 
 def value_and_sketch(value: bytes, sketch: bytes) -> tuple[int, bytes]:
-    """Return a fingerprint, 16 hex digits, and a sketch, 66."""
+    """Return a fingerprint, 16 hex digits, and a sketch, 74."""
     return fingerprint(value, "fingerprint"), sketch_of(sketch)
 
 
@@ -132,7 +132,7 @@ def fingerprint(argument: bytes, name: str) -> int:
 
 
 def sketch_of(argument: bytes) -> bytes:
-    """Return a sketch, 66 hex digits."""
+    """Return a sketch, 74 hex digits."""
     if len(argument) == 2 * SKETCH_BYTES:
         try:
             return unhexlify(argument)

@@ -7,8 +7,9 @@
 #include "base/bytes.h"
 
 #define BITS 256
+#define STEPS 10000 /* of a similarity, so that no library's last bit is seen */
 
-enum { ROUNDS = 5 };
+enum { SEQUENCE = 1 + BITS / 8, ROUNDS = 5 };
 
 void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]) {
     uint32_t kept = 0;
@@ -20,6 +21,8 @@ void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]) {
         bytes[1 + (least & 0xff) / 8] ^= (uint8_t)(1 << least % 8);
     }
     bytes[0] = (uint8_t)kept;
+    uint32_t sequence = (uint32_t)hash_mix(sketch->sequence);
+    for (size_t i = 0; i < NDD_SKETCH_BYTES - SEQUENCE; i++) bytes[SEQUENCE + i] = (uint8_t)(sequence >> 8 * i);
 }
 
 /* Shingles a place, by the share of places that keep none; half a place stands for none at all. */
@@ -33,11 +36,11 @@ static double load_of(uint32_t kept) {
  * alone, and C = (a + b - D) / 2 by both. Of the places that keep something of either text the share J has
  * the same; how many places these are follows from the load of both and from J, so J is found in rounds.
  */
-double ndd_similarity(const uint8_t a[NDD_SKETCH_BYTES], const uint8_t b[NDD_SKETCH_BYTES]) {
+static double estimate(const uint8_t *a, const uint8_t *b) {
     uint32_t kept_a = a[0], kept_b = b[0];
     if (kept_a == 0 || kept_b == 0) return kept_a == kept_b;
     int differ = 0;
-    for (size_t i = 1; i < NDD_SKETCH_BYTES; i += 8) differ += count_bits(load8_le(a + i) ^ load8_le(b + i));
+    for (size_t i = 1; i < SEQUENCE; i += 8) differ += count_bits(load8_le(a + i) ^ load8_le(b + i));
     double apart = kept_a > kept_b ? kept_a - kept_b : kept_b - kept_a;
     double most = 2.0 * differ / BITS;
     double alone = -(BITS / 2) * log(1 - (most < 0.97 ? most : 0.97));
@@ -49,7 +52,14 @@ double ndd_similarity(const uint8_t a[NDD_SKETCH_BYTES], const uint8_t b[NDD_SKE
         double places = SKETCH_PLACES * (1 - exp(-load / (1 + similarity)));
         similarity = common / places < 1 ? common / places : 1;
     }
-    return floor(similarity * 10000 + 0.5) / 10000; /* so that no library's last bit is seen */
+    return floor(similarity * STEPS + 0.5) / STEPS;
+}
+
+/* The estimate; but texts that are not the same word for word are at least one step apart. */
+double ndd_similarity(const uint8_t a[NDD_SKETCH_BYTES], const uint8_t b[NDD_SKETCH_BYTES]) {
+    double similarity = estimate(a, b);
+    int same = memcmp(a + SEQUENCE, b + SEQUENCE, NDD_SKETCH_BYTES - SEQUENCE) == 0;
+    return same || similarity < 1 ? similarity : (STEPS - 1.0) / STEPS;
 }
 
 void ndd_similarities(const uint8_t *a, const uint8_t *sketches, size_t n, double *similarities) {

@@ -292,7 +292,7 @@ async function lookUp() {
       return;
     }
     const value = found ? found.value : what.toLowerCase();
-    const sketch = found ? found.sketch : "0".repeat(66), domain = found ? found.domain : "";
+    const sketch = found ? found.sketch : "0".repeat(74), domain = found ? found.domain : "";
     const probed = await ask("/v1/probe", { ns: namespace, recipe: recipes[namespace], distance: Number($("within").value),
       similarity: 0, count: 50, pages: [{ value, sketch, domain }] });
     const near = probed.results[0].filter((n) => !found || n.key !== found.key);
