@@ -57,7 +57,7 @@ async def _greet(timeout_seconds: float) -> tuple[str, str]:
         lambda: Connection(timeout_seconds, nullcontext()), HOST, PORT
     )
 
-    def ask(*words: bytes) -> Awaitable[Any]:
+    def ask(*words: bytes | str | int) -> Awaitable[Any]:
         return connection.send(packed(words))
 
     try:

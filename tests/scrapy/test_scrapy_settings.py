@@ -39,6 +39,7 @@ def test_defaults():
         memory="crawl",
         path=Path(".scrapy/dedup"),
         service=(),
+        auto=False,
         kafka=None,
         wait_seconds=1.0,
         exempt=frozenset(EXEMPTIONS),
