@@ -15,11 +15,21 @@ from dedup.cli import terminal
 from dedup.cli.common_options import distance_option
 from dedup.cli.log_lines import set_up_logs
 from dedup.model.errors import UsageError
+from dedup.model.policy import age_seconds
 
 if TYPE_CHECKING:
     from dedup.service.core.limits import Address
 
 __all__ = ["serve"]
+
+
+def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Return the seconds of an age."""
+    if text is None:
+        return None
+    if not (age := age_seconds(text)):
+        raise click.BadParameter(f"{text!r} is not an age: 30d, 12h, 90m, or seconds.")
+    return age
 
 
 @click.command(epilog="Example: DEDUP_TOKEN=... dedup serve --path store --listen 0.0.0.0:7700")
@@ -50,6 +60,14 @@ __all__ = ["serve"]
 )
 @click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
+)
+@click.option(
+    "--keep",
+    "keep_seconds",
+    metavar="AGE",
+    callback=_age,
+    help="Prune documents that are older: 30d, 12h, 90m; at the start, and once an hour at least. "
+    "[default: keep all]",
 )
 @click.option(
     "--host-name",

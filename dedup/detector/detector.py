@@ -41,7 +41,7 @@ from dedup.model.values import (
     PageFingerprint,
     Verdict,
 )
-from dedup.store import Applied, forget_before, give_up, give_up_more
+from dedup.store import Applied, Removed, forget_before, forget_more_before, give_up, give_up_more
 
 __all__ = ["EmbeddedDetector"]
 
@@ -345,6 +345,11 @@ class EmbeddedDetector(Detector):
         """Remove the documents that were inserted before a Unix time; return how many."""
         self._check_open()
         return forget_before(self._store, seconds)
+
+    def prune_more(self, seconds: float, first: int) -> Removed | None:
+        """Do so among some documents with id >= first, in milliseconds. See dedup.store."""
+        self._check_open()
+        return forget_more_before(self._store, seconds, first)
 
     def info(self) -> dict[str, Any]:
         """Return what the detector's store is and holds, its policy, and the pages in flight."""

@@ -7,6 +7,7 @@ dedup/error/KIND for every page it touches, and the page goes on.
 """
 
 import asyncio
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -89,6 +90,14 @@ class Session:
                 logger.warning("dedup: there is no setting %s%s", name, hint)
             session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
         return session
+
+    async def begin(self) -> None:
+        """Decide what the crawl's memory is, before its first page."""
+        if self.config.auto:
+            from dedup.scrapy.local_service import find_service
+
+            found = await find_service(self.config.options.timeout_seconds)
+            self.config = msgspec.structs.replace(self.config, service=found)
 
     # ------------------------------------------------------------------ a page comes in
 
@@ -224,7 +233,7 @@ class Session:
                     "dedup is off for %r in this crawl, pages are kept: %s%s",
                     name,
                     error,
-                    _advice(error),
+                    _advice(error, self.config),
                 )
         return namespace
 
@@ -380,7 +389,10 @@ def _has_asyncio() -> bool:
     return is_asyncio_available()
 
 
-def _advice(error: Exception) -> str:
-    if isinstance(error, StoreLocked) and "dedup serve" not in str(error):
-        return "; several crawlers share one store through `dedup serve`"
-    return ""
+def _advice(error: Exception, config: Config) -> str:
+    if not isinstance(error, StoreLocked):
+        return ""
+    return (
+        f"; to share it between crawls run `dedup serve --path {quote(str(config.path.absolute()))}` "
+        'before they begin, and set DEDUP_SERVICE = "auto"'
+    )

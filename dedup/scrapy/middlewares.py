@@ -134,6 +134,7 @@ class SpiderMiddleware(CallbackMiddleware):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
+        crawler.signals.connect(middleware.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
         crawler.signals.connect(middleware.item_dropped, signal=signals.item_dropped)
         crawler.signals.connect(middleware.item_error, signal=signals.item_error)
@@ -168,6 +169,10 @@ class SpiderMiddleware(CallbackMiddleware):
             async for yielded in result if journal is None else journal.timed_async(result):
                 if output.passes(yielded):
                     yield yielded
+
+    async def spider_opened(self) -> None:
+        """Begin the session (Scrapy's signal), which no request is made before."""
+        await self.session.begin()
 
     def item_scraped(self, response: Response | None) -> None:
         """Note an item that got through the pipelines (Scrapy's signal)."""

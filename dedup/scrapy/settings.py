@@ -82,6 +82,7 @@ class Config(msgspec.Struct, frozen=True):
                   or what is not older than some seconds
     path          folder of the store's namespaces
     service       URLs of table services in order of preference; none: the store at path
+    auto          whether a table service on this machine takes the store's place, where there is one
     kafka         where insert events go, besides the service; None: nowhere
     wait_seconds  how long a page waits for a near-duplicate in flight
     exempt        reasons in force for which a page is not judged, or is kept
@@ -98,6 +99,7 @@ class Config(msgspec.Struct, frozen=True):
     memory: Memory
     path: Path
     service: tuple[str, ...]
+    auto: bool
     kafka: "KafkaConfig | None"
     wait_seconds: float
     exempt: frozenset[str]
@@ -119,7 +121,8 @@ class Config(msgspec.Struct, frozen=True):
             namespace=_namespace(settings),
             memory=_memory(settings),
             path=_path(settings),
-            service=_service(settings),
+            service=() if _is_auto(settings) else _service(settings),
+            auto=_is_auto(settings),
             kafka=_kafka(settings),
             wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
             exempt=exempt,
@@ -256,6 +259,10 @@ def _share(settings: BaseSettings, name: str) -> float:
     return share
 
 
+def _is_auto(settings: BaseSettings) -> bool:
+    return settings.get("DEDUP_SERVICE") in ("auto", ["auto"], ("auto",))
+
+
 def _service(settings: BaseSettings) -> tuple[str, ...]:
     """Return the URLs, each of them checked; a wrong one is shown without its token."""
     try:
@@ -287,8 +294,10 @@ def _kafka(settings: BaseSettings) -> "KafkaConfig | None":
     topic = _text(settings, "DEDUP_TOPIC")
     if not bootstrap:
         return None
-    if not settings.get("DEDUP_SERVICE"):
-        raise UsageError("setting DEDUP_KAFKA needs DEDUP_SERVICE, which reads the events")
+    if not settings.get("DEDUP_SERVICE") or _is_auto(settings):
+        raise UsageError(
+            "setting DEDUP_KAFKA needs the URLs in DEDUP_SERVICE of services that read the events"
+        )
     try:
         import aiokafka  # noqa: F401
         import cramjam  # noqa: F401

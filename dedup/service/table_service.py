@@ -21,6 +21,7 @@ from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
+from dedup.service.core.pruning import Pruning
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
@@ -70,6 +71,10 @@ class Service:
         )
         self.http_connections = HttpConnections(app, config.limits)
         self.stop = asyncio.Event()
+        self.pruning: Pruning | None = None
+        if config.keep_seconds is not None:
+            self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
+        self._pruning: asyncio.Task[None] | None = None  # once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
         self._following = False  # the log: from then on the follower decides about readiness
         self._failed: BaseException | None = None
@@ -124,7 +129,9 @@ class Service:
         finally:
             watch.cancel()
             opening.cancel()
-            await asyncio.wait({opening, *filter(None, (self._stores,))})
+            if self.pruning is not None:
+                self.pruning.stop()
+            await asyncio.wait({opening, *filter(None, (self._stores, self._pruning))})
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
             self.port.abort()
@@ -160,6 +167,8 @@ class Service:
             time.monotonic() - began,
             f". {stale}" if stale else "",
         )
+        if self.pruning is not None:
+            self._pruning = asyncio.create_task(self.pruning.run())
 
     async def _watch(self) -> None:
         while True:

@@ -12,7 +12,14 @@ transfer.py     export and import
 verify.py       a report on a store
 """
 
-from dedup.store.changes import Applied, forget_before, give_up, give_up_more
+from dedup.store.changes import (
+    Applied,
+    Removed,
+    forget_before,
+    forget_more_before,
+    give_up,
+    give_up_more,
+)
 from dedup.store.open_folder import agreed_recipe
 from dedup.store.search import NEAR_LIMIT, TooMany
 from dedup.store.store import Store
@@ -20,10 +27,12 @@ from dedup.store.store import Store
 __all__ = [
     "NEAR_LIMIT",
     "Applied",
+    "Removed",
     "Store",
     "TooMany",
     "agreed_recipe",
     "forget_before",
+    "forget_more_before",
     "give_up",
     "give_up_more",
 ]

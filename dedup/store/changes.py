@@ -14,7 +14,16 @@ from dedup.model.values import Document
 if TYPE_CHECKING:
     from dedup.store.store import Store
 
-__all__ = ["Applied", "GivenUp", "Progress", "Removed", "forget_before", "give_up", "give_up_more"]
+__all__ = [
+    "Applied",
+    "GivenUp",
+    "Progress",
+    "Removed",
+    "forget_before",
+    "forget_more_before",
+    "give_up",
+    "give_up_more",
+]
 
 Progress = Callable[[int, int], None]  # documents done, documents in all
 
@@ -89,6 +98,14 @@ def forget_before(store: "Store", seconds: float, progress: Progress | None = No
     documents looked at and the documents in all. Raises as Store.insert() does.
     """
     return _remove(store, lambda _, document: document.inserted_seconds < seconds, progress)
+
+
+def forget_more_before(store: "Store", seconds: float, first: int) -> Removed | None:
+    """Remove those inserted before a time among some documents with id >= first; None: there are none.
+
+    It takes milliseconds, during which the store answers no one else. Raises as Store.insert() does.
+    """
+    return store.remove_next(first, SMALL_BATCH, lambda _, each: each.inserted_seconds < seconds)
 
 
 def give_up(

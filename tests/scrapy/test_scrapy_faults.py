@@ -22,8 +22,12 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def crawls(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("faults")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def crawls(folder):
     path = folder / "dedup"
     for namespace in ("othersecret", "nosecret"):
         dedup.open(path, namespace=namespace, secret="the first one").close()
@@ -58,10 +62,11 @@ def test_store_that_cannot_be_opened_is_told_once(crawls, name, kind):
     assert kind == "recipe_mismatch" or f"/dedup/{name}" in error
 
 
-def test_locked_store_names_the_way_out(crawls):
-    """The error of a store that another process holds names `dedup serve`."""
+def test_locked_store_names_the_way_out(crawls, folder):
+    """The error of a store that another process holds has the command that shares it, and the setting."""
     (error,) = [line for line in crawls["locked"].errors if "'locked'" in line]
-    assert "`dedup serve`" in error
+    assert f"run `dedup serve --path {folder / 'dedup'}` before" in error
+    assert 'DEDUP_SERVICE = "auto"' in error
 
 
 def test_faults_stand_in_the_summary(crawls):

@@ -39,6 +39,7 @@ def test_defaults():
         memory="crawl",
         path=Path(".scrapy/dedup"),
         service=(),
+        auto=False,
         kafka=None,
         wait_seconds=1.0,
         exempt=frozenset(EXEMPTIONS),
@@ -155,6 +156,10 @@ RIGHT = [
     ("DEDUP_SERVICE", "redis://a, rediss://b:1", "service", ("redis://a", " rediss://b:1")),
     ("DEDUP_SERVICE", ["redis://a:7700"], "service", ("redis://a:7700",)),
     ("DEDUP_SERVICE", "", "service", ()),
+    ("DEDUP_SERVICE", "", "auto", False),
+    ("DEDUP_SERVICE", "auto", "service", ()),
+    ("DEDUP_SERVICE", "auto", "auto", True),
+    ("DEDUP_SERVICE", ["auto"], "auto", True),
     ("DEDUP_TIMEOUT_SECONDS", "0.1", "timeout_seconds", 0.1),
     ("DEDUP_WAIT_SECONDS", "0.25", "wait_seconds", 0.25),
     ("DEDUP_RESERVATION_SECONDS", 60, "reservation_seconds", 60.0),
@@ -197,7 +202,8 @@ def test_kafka():
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [
-        ({"DEDUP_KAFKA": "b"}, "DEDUP_KAFKA needs DEDUP_SERVICE"),
+        ({"DEDUP_KAFKA": "b"}, "DEDUP_KAFKA needs the URLs in DEDUP_SERVICE"),
+        ({"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "auto"}, "DEDUP_KAFKA needs the URLs"),
         ({"DEDUP_KAFKA": "b:x", "DEDUP_SERVICE": "redis://a"}, "'b:x' is not allowed"),
         ({"DEDUP_KAFKA": 9092, "DEDUP_SERVICE": "redis://a"}, "setting DEDUP_KAFKA is 9092"),
         (

@@ -89,6 +89,7 @@ class Config(msgspec.Struct, frozen=True):
     kafka                the log that the stores follow; None: the service stands alone
     partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
+    keep_seconds         documents that are older are pruned; None: none are
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
 
@@ -104,6 +105,7 @@ class Config(msgspec.Struct, frozen=True):
     kafka: KafkaConfig | None = None
     partitions: str | None = None
     rebuild: bool = False
+    keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
 
 

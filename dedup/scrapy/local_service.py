@@ -1,0 +1,88 @@
+"""DEDUP_SERVICE = "auto": a table service on this machine, where there is one when a crawl begins.
+
+    connect -> HELLO (its token, where it asks for one) -> DEDUP.PARTITIONS -> its URL, or none
+
+The rule kept here: it is decided once, before the first page, within DEDUP_TIMEOUT_SECONDS, and the log says
+how. Whatever listens there and is not a table service that holds everything is not used.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import Any
+from urllib.parse import quote
+
+from dedup.scrapy.counts import logger
+
+__all__ = ["find_service"]
+
+HOST, PORT = "127.0.0.1", 7700  # where `dedup serve` listens unless it is told otherwise
+VARIABLE = "DEDUP_TOKEN"  # of the environment: the token, as for `dedup serve`
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+async def find_service(timeout_seconds: float) -> tuple[str, ...]:
+    """Return the URL of the table service on this machine, none if there is none that can be used."""
+    place = f"redis://{HOST}:{PORT}"
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            trouble, token = await _greet(timeout_seconds)
+    except ModuleNotFoundError as error:
+        trouble = f"to use one run pip install 'crawl-dedup[client]' ({error})"
+    except ConnectionRefusedError:
+        logger.info("dedup: no table service listens at %s, a store is used", place)
+        return ()
+    except TimeoutError:
+        trouble = f"no answer within {timeout_seconds:g} s"
+    except Exception as error:
+        trouble = str(error) or type(error).__name__
+    if trouble:
+        logger.warning("dedup: no table service is used, but a store; %s: %s", place, trouble)
+        return ()
+    logger.info("dedup: the table service at %s is used, and no store", place)
+    login = f":{quote(token, safe='')}@" if token else ""
+    return (f"redis://{login}{HOST}:{PORT}",)
+
+
+async def _greet(timeout_seconds: float) -> tuple[str, str]:
+    """Return what is wrong with what listens there, or "", and the token that it took, or ""."""
+    from dedup.wire.client.command_codec import PARTITIONS
+    from dedup.wire.client.pipelined_connection import Connection, ReplyError
+    from dedup.wire.client.request import packed
+    from dedup.wire.client.routing import holding_of
+
+    _, connection = await asyncio.get_running_loop().create_connection(
+        lambda: Connection(timeout_seconds, nullcontext()), HOST, PORT
+    )
+
+    def ask(*words: bytes | str | int) -> Awaitable[Any]:
+        return connection.send(packed(words))
+
+    try:
+        facts, token = await _hello(ask)
+        if b"dedup" not in facts:
+            return "what listens there is not a table service", ""
+        try:
+            holding = holding_of(await ask(*PARTITIONS))
+        except ReplyError as answer:
+            return ("", token) if "NOTREADY" in str(answer) else (f"it answers {answer}", "")
+        return (f"it holds {holding} only" if holding.share else ""), token
+    except ReplyError as answer:
+        return f"it answers {answer}; its token is read from the environment, {VARIABLE}", ""
+    finally:
+        connection.close()
+
+
+async def _hello(ask: Ask) -> tuple[Any, str]:
+    """Return what a service says of itself, and the token that it wanted, or "". Raises ReplyError."""
+    from dedup.wire.client.pipelined_connection import ReplyError
+
+    token = os.environ.get(VARIABLE, "")
+    try:
+        return await ask(b"HELLO", b"2"), ""
+    except ReplyError as answer:
+        if not token or not str(answer).startswith("NOAUTH"):
+            raise
+    return await ask(b"HELLO", b"2", b"AUTH", b"default", token.encode()), token

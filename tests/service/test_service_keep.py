@@ -1,0 +1,176 @@
+"""`dedup serve --keep`: what is older than an age is pruned, a little at a time, while others are answered."""
+
+import asyncio
+import time
+from collections import Counter
+
+import msgspec
+import pytest
+import redis
+from click.testing import CliRunner
+from commands import insert, probe, spread
+from services import Serving
+from stores import document
+
+from dedup.cli import main
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.pruning import Pruning, pause_seconds
+from dedup.store import Store
+from dedup.store.open_folder import locked_documents
+
+DAY = 86400
+OLD, NEW, MANY = 1_700_000_000.0, 1_800_000_000.0, 400
+
+
+def fill(path, namespace: str, *ages: tuple[str, int, float]) -> None:
+    """Store documents whose keys begin with a word, as an import does: with the times they had."""
+    with Store.open(path, namespace) as store:
+        store.insert_many(
+            [
+                msgspec.structs.replace(
+                    document(f"{word}/{i}", spread(i + len(word))), inserted_seconds=seconds
+                )
+                for word, count, seconds in ages
+                for i in range(count)
+            ]
+        )
+
+
+def keys(path, name: str) -> Counter[str]:
+    """How many documents there are, by the word that their keys begin with."""
+    with locked_documents(path / name) as documents:
+        return Counter(each.key.split("/")[0] for _, each in documents.batch(0, 10_000))
+
+
+def count(client) -> int:
+    return int(client.execute_command("DEDUP.INFO", "d").split("documents:")[1].split()[0])
+
+
+class Moved:
+    """A clock that a test moves."""
+
+    now = NEW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def pruned(path, keep_seconds: float, clock: Moved) -> Counter[str]:
+    """Have one round over the stores of a folder."""
+    counts: Counter[str] = Counter()
+    namespaces = Namespaces(path)
+    namespaces.open_all()
+    asyncio.run(Pruning(namespaces, keep_seconds, counts, clock).round())
+    namespaces.close()
+    return counts
+
+
+def test_a_round_prunes_what_is_older_and_nothing_else(tmp_path):
+    """Of every namespace; to the second, whatever the order in which documents came."""
+    clock = Moved()
+    fill(tmp_path, "a", ("new", 200, NEW - 99), ("old", MANY, NEW - 101), ("newer", 3, NEW))
+    fill(tmp_path, "b", ("old", 5, OLD))
+    fill(tmp_path, "c", ("new", 5, NEW))
+    assert pruned(tmp_path, 100, clock) == {"pruned": MANY + 5}
+    assert keys(tmp_path, "a") == {"new": 200, "newer": 3}
+    assert keys(tmp_path, "b") == {}
+    assert keys(tmp_path, "c") == {"new": 5}
+
+
+def test_what_grows_old_goes_when_the_clock_moves_on(tmp_path):
+    """A later round prunes what was kept before."""
+    clock = Moved()
+    fill(tmp_path, "a", ("first", 5, NEW - 10), ("second", 5, NEW))
+    assert not pruned(tmp_path, 100, clock)["pruned"]
+    clock.now += 95
+    assert pruned(tmp_path, 100, clock) == {"pruned": 5}
+    clock.now += 10
+    assert pruned(tmp_path, 100, clock) == {"pruned": 5}
+
+
+def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
+    """No more than 128 documents are looked at in one transaction, and others run in between."""
+    fill(tmp_path, "a", ("old", MANY, OLD))
+    looked_at: list[int] = []
+    turns: list[int] = []
+    remove_next = Store.remove_next
+
+    def watched(self, first, most, of):
+        looked_at.append(most)
+        return remove_next(self, first, most, of)
+
+    monkeypatch.setattr(Store, "remove_next", watched)
+
+    async def round_beside_others() -> None:
+        async def others() -> None:
+            while True:
+                turns.append(len(looked_at))
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(others())
+        await Pruning(namespaces, 100, Counter(), Moved()).round()
+        beside.cancel()
+
+    namespaces = Namespaces(tmp_path)
+    namespaces.open_all()
+    asyncio.run(round_beside_others())
+    namespaces.close()
+    assert looked_at == [128] * 5  # the last one finds nothing
+    assert set(turns) >= {1, 2, 3, 4}
+
+
+def test_a_store_that_fails_costs_the_others_nothing(tmp_path, monkeypatch, caplog):
+    """It is named, and the next namespace is pruned."""
+    fill(tmp_path, "a", ("old", 5, OLD))
+    fill(tmp_path, "b", ("old", 5, OLD))
+    remove_next = Store.remove_next
+
+    def full(self, *arguments):
+        if self.namespace == "a":
+            raise OSError(28, "No space left on device")
+        return remove_next(self, *arguments)
+
+    monkeypatch.setattr(Store, "remove_next", full)
+    assert pruned(tmp_path, 100, Moved()) == {"pruned": 5}
+    assert "a is not pruned, until the next round: [Errno 28]" in caplog.text
+
+
+def test_pause_is_an_hour_or_a_share_of_the_age():
+    assert [pause_seconds(seconds) for seconds in (30 * DAY, 10 * 3600, 600)] == [3600, 3600, 60]
+
+
+def test_service_prunes_at_its_start_and_answers(tmp_path):
+    """Documents that were imported with old times go; what is inserted now stays, and is found."""
+    fill(tmp_path, "d", ("old", 3000, time.time() - 31 * DAY), ("new", 50, time.time() - 29 * DAY))
+    with (
+        Serving(tmp_path, "--keep", "30d") as service,
+        redis.Redis(port=service.port, decode_responses=True) as client,
+    ):
+        for i in range(200):  # while it prunes
+            insert(client, "d", f"now/{i}", value=spread(10_000 + i))
+            assert [f"now/{i}", 0, "1.0000"] in probe(client, "d", spread(10_000 + i))
+        while not any("old documents pruned: 3,000" in line for line in service.log):
+            time.sleep(0.05)
+        assert count(client) == 250
+        assert b'dedup_results_total{result="pruned"} 3000.0' in service.get("/metrics")[1]
+    assert keys(tmp_path, "d") == {"new": 50, "now": 200}
+
+
+def test_service_prunes_again(tmp_path):
+    """What is inserted goes once it is old enough, without a restart; it stops in the middle."""
+    with (
+        Serving(tmp_path, "--keep", "1s") as service,
+        redis.Redis(port=service.port, decode_responses=True) as client,
+    ):
+        for word in ("first", "second"):
+            insert(client, "d", word)
+            while count(client):
+                time.sleep(0.05)
+
+
+@pytest.mark.parametrize("age", ["soon", "0", "-1d", ""])
+def test_wrong_age(age):
+    """It names itself and what is allowed."""
+    told = CliRunner().invoke(main, ["serve", "--path", "x", "--keep", age])
+    assert told.exit_code == 2
+    assert f"{age!r} is not an age: 30d, 12h, 90m, or seconds" in told.output
