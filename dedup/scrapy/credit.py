@@ -2,14 +2,16 @@
 
 The rule kept here: what is forgotten keeps pages; an original whose account is lost has its full credit.
 
-A page is kept on credit when only its links (new_links) or its own word (other_title) speak for it, or
-when no page like it has brought anything yet (barren).
+A page is kept on credit when only its links (new_links) or its own word (other_title) speak for it.
 Pages kept around one original share its credit: kept pages are remembered too, and the next one may be
-more like them. CREDIT of them in a row that brought nothing close it: pages like these are dropped until
-one brings something. So calendars without end, facets and mazes end, while an album goes on. What a page
-brings is an item, of its own or of a page that it leads to, or a unique page that it leads to. What it
-leads to may come much later, so a page that yields requests counts only when the first of these has come
-back; at most WAITING pages are waited for, and others count at once.
+more like them. Each that brought nothing costs one, and one for each request that it yielded; when LEAST of
+them in a row have cost CREDIT, pages like these are dropped until one brings something. So calendars without
+end, facets and mazes end, while an album goes on. What a page brings is an item, of its own or of a page that it
+leads to, or a unique page that it leads to. What it leads to may come much later, so a page that yields requests
+counts only when the first of these has come back; at most WAITING pages are waited for, and others count at once.
+
+Pages that are kept because none like them has brought anything (barren) are counted by themselves: they go on
+while they lead to something, as a captcha does.
 
 Where a kept page leads is looked at on the same credit, whether or not it leads on itself: the last photo
 of an album links to nothing new.
@@ -25,8 +27,9 @@ from dedup.model.values import Verdict
 __all__ = ["Credit", "is_on_credit"]
 
 REASONS = frozenset(("new_links", "other_title", "barren"))
-CREDIT = 10
-WAITING = 100
+CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
+LEAST = 5  # pages kept
+WAITING = 12  # pages that are waited for
 ACCOUNTS = 100_000  # pages that have one, 300 bytes each; the oldest go
 
 # In the meta of a request that a page kept on credit yielded: the original, and which page it was.
@@ -41,11 +44,28 @@ def is_on_credit(noted: dict[str, Any]) -> bool:
 class _Account:
     """What the pages kept around one original came to; they and it share it."""
 
-    __slots__ = ("barren", "waiting")
+    __slots__ = ("cost", "led", "pages", "tried", "waiting")
 
     def __init__(self) -> None:
-        self.barren = 0  # in a row
-        self.waiting: set[str] = set()  # tokens of pages whose requests have not come back
+        self.waiting: dict[
+            str, str
+        ] = {}  # token -> reason of pages whose requests have not come back
+        self.led: dict[str, int] = {}  # token -> requests that the page yielded
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Note that something was brought."""
+        self.pages = self.cost = 0  # that brought nothing, in a row
+        self.tried = 0  # the same of pages that none like them had paid for
+
+    def brought_nothing(self, token: str, reason: str) -> None:
+        """Count a page."""
+        led = self.led.pop(token, 0)
+        if reason == "barren":
+            self.tried += 1
+        else:
+            self.pages += 1
+            self.cost += 1 + led
 
 
 class Credit:
@@ -58,12 +78,12 @@ class Credit:
     def closed(self, original: str) -> bool:
         """Whether pages like this one have brought nothing for too long."""
         account = self._accounts.get(original)
-        return account is not None and account.barren >= CREDIT
+        return account is not None and account.pages >= LEAST and account.cost >= CREDIT
 
-    def open(self, original: str, credit: int) -> bool:
-        """Whether pages kept around this one brought something within their last `credit`."""
+    def has_tries(self, original: str, tries: int) -> bool:
+        """Whether fewer than `tries` pages, kept since none like them had paid, led to nothing."""
         account = self._accounts.get(original)
-        return account is not None and account.barren < credit
+        return account is not None and account.tried < tries
 
     def kept(self, key: str, original: str) -> None:
         """Note that a page was kept around an original, or around one that was kept itself."""
@@ -79,20 +99,24 @@ class Credit:
         account = self._accounts.get(noted["of"])
         if account is None:
             return
+        token, reason = noted["token"], noted["reason"]
         if paid:
-            account.barren = 0
+            account.led.pop(token, None)
+            account.begin_again()
         elif followed and len(account.waiting) < WAITING:
-            account.waiting.add(noted["token"])
+            account.waiting[token] = reason
         else:
-            account.barren += 1
+            account.brought_nothing(token, reason)
 
     # -------------------------------------------------- requests that such pages yielded
 
-    @staticmethod
-    def mark(request: Request, noted: dict[str, Any] | None) -> None:
+    def mark(self, request: Request, noted: dict[str, Any] | None) -> None:
         """Note in a request which page yielded it, if that was kept on credit; else nothing of it."""
         if noted is not None:
             request.meta[_ON_CREDIT] = (noted["of"], noted["token"])
+            account = self._accounts.get(noted["of"])
+            if account is not None:
+                account.led[noted["token"]] = account.led.get(noted["token"], 0) + 1
         elif _ON_CREDIT in request.meta:  # copied from another page's
             del request.meta[_ON_CREDIT]
 
@@ -101,22 +125,29 @@ class Credit:
         account, _ = self._of(request)
         return account is not None and account is self._accounts.get(original)
 
-    def came_back(self, request: Request, verdict: Verdict | None = None) -> None:
+    def came_back(
+        self, request: Request, verdict: Verdict | None = None, *, sent: bool = True
+    ) -> None:
         """Note what became of a request: judged, kept without a verdict, or never sent."""
         account, token = self._of(request)
         if account is None:
             return
+        if not sent and token in account.led:
+            account.led[token] -= 1
+            if account.led[token] > 0:
+                return  # others of its requests may come back
+        reason = account.waiting.pop(token, None)
         if verdict is not None and verdict.status == "unique":
-            account.barren = 0
-        elif token in account.waiting:
-            account.barren += 1
-        account.waiting.discard(token)
+            account.led.pop(token, None)
+            account.begin_again()
+        elif reason is not None:
+            account.brought_nothing(token, reason)
 
     def paid_for(self, request: Request) -> None:
         """Note that the page of a request brought an item."""
         account, _ = self._of(request)
         if account is not None:
-            account.barren = 0
+            account.begin_again()
 
     def _of(self, request: Request) -> tuple[_Account | None, str]:
         original, token = request.meta.get(_ON_CREDIT) or ("", "")

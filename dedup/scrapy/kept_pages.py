@@ -99,7 +99,7 @@ class KeptPages:
     async def _reason(self, judged: "Judged", verdict: Verdict) -> str | None:
         """Return why a near-duplicate is kept all the same, or None."""
         original = verdict.of or ""
-        if verdict.reason == "barren" and self.credit.open(original, judged.options["tries"]):
+        if verdict.reason == "barren" and self.credit.has_tries(original, judged.options["tries"]):
             return "barren"  # pages like it lead to something
         if not self.reads_links or self.credit.closed(original):
             return None

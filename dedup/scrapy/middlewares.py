@@ -195,7 +195,7 @@ class SpiderMiddleware(CallbackMiddleware):
 
     def request_dropped(self, request: Request) -> None:
         """Note a request that Scrapy filtered: it leads nowhere (Scrapy's signal)."""
-        self.session.kept.credit.came_back(request)
+        self.session.kept.credit.came_back(request, sent=False)
 
     def spider_idle(self) -> None:
         """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
