@@ -29,7 +29,14 @@ from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import KeptPages
-from dedup.scrapy.responses import callback_name, exemption, explores, is_start, key_of
+from dedup.scrapy.responses import (
+    callback_name,
+    exemption,
+    explores,
+    is_start,
+    key_of,
+    page_method,
+)
 from dedup.scrapy.settings import Config, unknown_settings
 from dedup.scrapy.summary import summary
 from dedup.scrapy.swallowing import Swallowing
@@ -194,7 +201,7 @@ class Session:
 
     def _forget_gone(self, request: Request) -> None:
         """Forget a page that is not there any more: a living copy takes its place."""
-        if request.method == "GET" and (namespace := self._namespace_of(request)) is not None:
+        if page_method(request) == "GET" and (namespace := self._namespace_of(request)) is not None:
             namespace.forget(key_of(request))
 
     def _page(self, reading: PageReading) -> PageFingerprint:

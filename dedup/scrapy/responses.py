@@ -29,6 +29,7 @@ __all__ = [
     "key_of",
     "mark_own",
     "mark_scheduled",
+    "page_method",
     "wanted_urls",
 ]
 
@@ -42,8 +43,25 @@ _COPIED = "_dedup_copied_redirects"
 
 def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""
+    if (splash := _splash_arguments(request)) is not None:
+        return str(splash.get("url", request.url))
     redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
     return str(redirects[0]) if redirects else request.url
+
+
+def page_method(request: Request) -> str:
+    """Return the method by which a page is fetched."""
+    splash = _splash_arguments(request)
+    return request.method if splash is None else str(splash.get("http_method", "GET"))
+
+
+def _splash_arguments(request: Request) -> dict[str, Any] | None:
+    """Return what Splash was asked for by scrapy-splash: a POST to Splash, whatever the page is."""
+    splash = request.meta.get("splash")
+    if not isinstance(splash, dict) or not request.meta.get("_splash_processed"):
+        return None
+    arguments = splash.get("args")
+    return arguments if isinstance(arguments, dict) else None
 
 
 def key_of(request: Request) -> str:
@@ -125,7 +143,7 @@ def exemption(
         return "no_callback"
     if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
         return "inline"
-    if "method" in in_force and request.method != "GET":
+    if "method" in in_force and page_method(request) != "GET":
         return "method"
     if "status" in in_force and response.status != 200:
         return "status"
