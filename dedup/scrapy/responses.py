@@ -37,6 +37,7 @@ __all__ = [
 _OWNER = "_dedup_owner"
 # The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
 _SCHEDULED = "_dedup_scheduled"
+_HTML_TYPES = (b"text/html", b"application/xhtml+xml")
 # In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
 
@@ -147,7 +148,7 @@ def exemption(
         return "method"
     if "status" in in_force and response.status != 200:
         return "status"
-    if not isinstance(response, HtmlResponse if "non_html" in in_force else TextResponse):
+    if not (_is_html(response) if "non_html" in in_force else isinstance(response, TextResponse)):
         return "non_html"
     if "too_large" in in_force and len(response.body) > config.max_bytes:
         return "too_large"
@@ -181,6 +182,14 @@ def explores(key: str, share: float) -> bool:
     # surrogates, of a file name in a URL for one, are hashed as they are
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup explore")
     return int.from_bytes(digest.digest(), "big") < share * 2.0**64
+
+
+def _is_html(response: Response) -> bool:
+    """Whether a page is HTML by its class, or, where a plugin has classes of its own, by its type."""
+    if isinstance(response, HtmlResponse):
+        return True
+    kind = (response.headers.get("Content-Type") or b"").partition(b";")[0].strip().lower()
+    return isinstance(response, TextResponse) and kind in _HTML_TYPES
 
 
 def _has_no_spider_callback(callback: Any) -> bool:

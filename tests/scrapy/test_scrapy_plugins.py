@@ -105,7 +105,7 @@ def assert_as_without(crawl: Crawl) -> None:
     assert [line for line in crawl.errors if "dedup" in line] == []
 
 
-NOT_ASYNCHRONOUS = (2, 14)  # from this Scrapy on a spider middleware must be
+NOT_ASYNCHRONOUS = (2, 16)  # from this Scrapy on a spider middleware must be
 
 
 def needs(module: str, before: tuple[int, int] | None = None) -> None:
