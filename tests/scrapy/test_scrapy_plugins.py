@@ -246,7 +246,7 @@ def test_deltafetch(tmp_path, memory):
 
 def test_splash(tmp_path):
     """A page is a POST to Splash there: it is judged all the same, under its own key."""
-    needs("scrapy_splash")
+    needs("scrapy_splash", (2, 14))
     with stand_in() as there:
         settings = {
             "SPLASH_URL": there.url,
