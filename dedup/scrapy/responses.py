@@ -44,7 +44,7 @@ _COPIED = "_dedup_copied_redirects"
 
 def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""
-    if (splash := _splash_arguments(request)) is not None:
+    if "splash" in request.meta and (splash := _splash_arguments(request)) is not None:
         return str(splash.get("url", request.url))
     redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
     return str(redirects[0]) if redirects else request.url
@@ -144,11 +144,13 @@ def exemption(
         return "no_callback"
     if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
         return "inline"
-    if "method" in in_force and page_method(request) != "GET":
+    if "method" in in_force and request.method != "GET" and page_method(request) != "GET":
         return "method"
     if "status" in in_force and response.status != 200:
         return "status"
-    if not (_is_html(response) if "non_html" in in_force else isinstance(response, TextResponse)):
+    if not isinstance(response, HtmlResponse if "non_html" in in_force else TextResponse) and not (
+        _is_html(response)
+    ):
         return "non_html"
     if "too_large" in in_force and len(response.body) > config.max_bytes:
         return "too_large"
@@ -185,9 +187,7 @@ def explores(key: str, share: float) -> bool:
 
 
 def _is_html(response: Response) -> bool:
-    """Whether a page is HTML by its class, or, where a plugin has classes of its own, by its type."""
-    if isinstance(response, HtmlResponse):
-        return True
+    """Whether a page is HTML by its type: a plugin may have a class of its own for it."""
     kind = (response.headers.get("Content-Type") or b"").partition(b";")[0].strip().lower()
     return isinstance(response, TextResponse) and kind in _HTML_TYPES
 
