@@ -11,12 +11,15 @@ otherwise, by dedup.open() or an import, is never emptied: the crawl goes on wit
 
 import secrets
 from pathlib import Path
+from shlex import quote
 
 from dedup.core.files import FolderLock, replace_file
 from dedup.detector.open_stores import is_open
+from dedup.model.errors import StoreLocked
 from dedup.scrapy.counts import logger
+from dedup.scrapy.settings import Config
 
-__all__ = ["begin", "keep"]
+__all__ = ["advice", "begin", "keep"]
 
 MARK = "crawl"
 
@@ -72,3 +75,13 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def advice(error: Exception, config: Config) -> str:
+    """Return what to do about a store that cannot be opened, as the end of a message."""
+    if not isinstance(error, StoreLocked):
+        return ""
+    return (
+        f"; to share it between crawls run `dedup serve --path {quote(str(config.path.absolute()))}` "
+        'before they begin, and set DEDUP_SERVICE = "auto"'
+    )

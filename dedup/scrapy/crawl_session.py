@@ -7,7 +7,6 @@ dedup/error/KIND for every page it touches, and the page goes on.
 """
 
 import asyncio
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -21,15 +20,22 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
-from dedup.model.errors import StoreLocked
 from dedup.model.names import namespace_of
 from dedup.model.recipes import Recipe
 from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
+from dedup.scrapy.crawl_memory import advice
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
-from dedup.scrapy.responses import callback_name, exemption, explores, is_start, key_of
+from dedup.scrapy.responses import (
+    callback_name,
+    exemption,
+    explores,
+    is_start,
+    key_of,
+    page_method,
+)
 from dedup.scrapy.settings import Config, unknown_settings
 from dedup.scrapy.summary import summary
 from dedup.scrapy.swallowing import Swallowing
@@ -202,7 +208,7 @@ class Session:
 
     def _forget_gone(self, request: Request) -> None:
         """Forget a page that is not there any more: a living copy takes its place."""
-        if request.method == "GET" and (namespace := self._namespace_of(request)) is not None:
+        if page_method(request) == "GET" and (namespace := self._namespace_of(request)) is not None:
             namespace.forget(key_of(request))
 
     def _page(self, reading: PageReading) -> PageFingerprint:
@@ -233,7 +239,7 @@ class Session:
                     "dedup is off for %r in this crawl, pages are kept: %s%s",
                     name,
                     error,
-                    _advice(error, self.config),
+                    advice(error, self.config),
                 )
         return namespace
 
@@ -387,12 +393,3 @@ def _has_asyncio() -> bool:
     except ImportError:  # Scrapy 2.13
         return is_asyncio_reactor_installed()
     return is_asyncio_available()
-
-
-def _advice(error: Exception, config: Config) -> str:
-    if not isinstance(error, StoreLocked):
-        return ""
-    return (
-        f"; to share it between crawls run `dedup serve --path {quote(str(config.path.absolute()))}` "
-        'before they begin, and set DEDUP_SERVICE = "auto"'
-    )

@@ -29,6 +29,7 @@ __all__ = [
     "key_of",
     "mark_own",
     "mark_scheduled",
+    "page_method",
     "wanted_urls",
 ]
 
@@ -36,14 +37,32 @@ __all__ = [
 _OWNER = "_dedup_owner"
 # The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
 _SCHEDULED = "_dedup_scheduled"
+_HTML_TYPES = (b"text/html", b"application/xhtml+xml")
 # In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
 
 
 def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""
+    if "splash" in request.meta and (splash := _splash_arguments(request)) is not None:
+        return str(splash.get("url", request.url))
     redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
     return str(redirects[0]) if redirects else request.url
+
+
+def page_method(request: Request) -> str:
+    """Return the method by which a page is fetched."""
+    splash = _splash_arguments(request)
+    return request.method if splash is None else str(splash.get("http_method", "GET"))
+
+
+def _splash_arguments(request: Request) -> dict[str, Any] | None:
+    """Return what Splash was asked for by scrapy-splash: a POST to Splash, whatever the page is."""
+    splash = request.meta.get("splash")
+    if not isinstance(splash, dict) or not request.meta.get("_splash_processed"):
+        return None
+    arguments = splash.get("args")
+    return arguments if isinstance(arguments, dict) else None
 
 
 def key_of(request: Request) -> str:
@@ -125,11 +144,13 @@ def exemption(
         return "no_callback"
     if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
         return "inline"
-    if "method" in in_force and request.method != "GET":
+    if "method" in in_force and request.method != "GET" and page_method(request) != "GET":
         return "method"
     if "status" in in_force and response.status != 200:
         return "status"
-    if not isinstance(response, HtmlResponse if "non_html" in in_force else TextResponse):
+    if not isinstance(response, HtmlResponse if "non_html" in in_force else TextResponse) and not (
+        _is_html(response)
+    ):
         return "non_html"
     if "too_large" in in_force and len(response.body) > config.max_bytes:
         return "too_large"
@@ -163,6 +184,12 @@ def explores(key: str, share: float) -> bool:
     # surrogates, of a file name in a URL for one, are hashed as they are
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup explore")
     return int.from_bytes(digest.digest(), "big") < share * 2.0**64
+
+
+def _is_html(response: Response) -> bool:
+    """Whether a page is HTML by its type: a plugin may have a class of its own for it."""
+    kind = (response.headers.get("Content-Type") or b"").partition(b";")[0].strip().lower()
+    return isinstance(response, TextResponse) and kind in _HTML_TYPES
 
 
 def _has_no_spider_callback(callback: Any) -> bool:

