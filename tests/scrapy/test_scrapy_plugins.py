@@ -35,6 +35,8 @@ from stand_ins import stand_in
 import dedup
 from dedup.lab.demo.ports import free_ports
 
+pytestmark = pytest.mark.long
+
 PAGES = {
     "/": hub("/a", "/b", "/c", "/d", "/d-copy"),
     "/a": article(1),
