@@ -131,31 +131,26 @@ def test_two_services_of_one_log_remember_what_either_was_told(tmp_path, kafka, 
 
 
 @pytest.mark.long
-def test_an_item_that_failed_forgets_its_page_through_kafka(tmp_path, kafka, topic):
-    """The page of an item that a pipeline failed on is on the log as a tombstone, after its event."""
-    setup = """
-class Broken:
-    @classmethod
-    def from_crawler(cls, crawler):
-        pipeline = cls()
-        pipeline.stats, pipeline.items = crawler.stats, 0
-        return pipeline
-
-    async def process_item(self, item, spider=None):
+def test_a_page_that_is_gone_is_forgotten_through_kafka(tmp_path, kafka, topic):
+    """A page that was accepted and is a 404 later is on the log as a tombstone, after its event."""
+    body = """
+    async def parse(self, response):
         import asyncio
-        self.items += 1
-        pages = self.items
-        while self.stats.get_value("dedup/inserted", 0) < pages:  # this page is accepted by then
-            await asyncio.sleep(0.02)
-        raise ValueError("the pipeline is broken")
-"""
-    pages = {"/": Page(article(0, "/a", text="Start").body), "/a": article(1)}
+        self.note("parsed", response)
+        yield {"url": response.url}
+        if response.url.endswith("/"):
+            yield response.follow("/a", self.parse, errback=self.failed)
+            while self.crawler.stats.get_value("dedup/inserted", 0) < 1:
+                await asyncio.sleep(0.02)
+            yield response.follow("/a", self.parse, errback=self.failed, dont_filter=True)
+    """
+    pages = {"/": hub(), "/a": [article(1), Page(b"gone", status=404)]}
     with following(tmp_path / "service", kafka, topic) as service:
-        settings = asks(service, kafka, topic, ITEM_PIPELINES={"spiders.Broken": 1})
-        crawl = run_case(tmp_path / "crawl", Case(pages, "pass", settings), setup=PATIENT + setup)
+        case = Case(pages, body, asks(service, kafka, topic))
+        crawl = run_case(tmp_path / "crawl", case, setup=PATIENT)
     events = [e.document is None for e in log_of(kafka, topic) if e.key == crawl.url + "/a"]
     assert events == [False, True]
-    assert crawl.stat("released") == 2
+    assert crawl.stat("released") == 2  # the start page, which asked for one page twice, and /a
     assert documents(log_of(kafka, topic)) == set()
 
 
