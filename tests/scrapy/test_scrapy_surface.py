@@ -273,7 +273,11 @@ def test_sitemap_spider(tmp_path):
 @pytest.mark.long
 def test_http_cache(tmp_path):
     """A second crawl from the HTTP cache parses what the first did: refetches, nothing else gone."""
-    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    settings = {
+        "DEDUP_MEMORY": "ever",
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+    }
     with serve(SPIDERS) as site:
         case = (site, Case(SPIDERS, settings=settings))
         first = Crawling(tmp_path / "crawl", {"only": case}).end()["only"]

@@ -34,6 +34,7 @@ async def parse(self, response):
     await asyncio.sleep(0.005)  # there are pages in flight at any moment
     self.note("parsed", response)
     await asyncio.sleep(0.005)
+    yield {{"url": response.url}}
     for request in self.links(response):
         yield request
     self.note("ended", response)

@@ -70,6 +70,7 @@ async def parse(self, response):
     import asyncio
     await asyncio.sleep(0.005)  # there are pages in flight at any moment
     self.note("parsed", response)
+    yield {{"url": response.url}}
     for request in self.links(response):
         yield request
 """
