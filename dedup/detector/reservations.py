@@ -54,7 +54,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
     @property
     def paid(self) -> bool:
-        """What it will bring is not known yet; who asks waits for it."""
+        """It counts as a page that will bring something: pages like it wait for it."""
         return True
 
     @property

@@ -40,8 +40,8 @@ def near_duplicates(
 ) -> list[Neighbour]:
     """Return the near-duplicates among what was found within k, with distances in bits.
 
-    A page whose kind was not said ("") is compared with those of every kind. The most similar first, then the nearest, then the smallest key. What bears the page's own key is
-    itself, and left out; in the scope "site" so is what is not of the given domain, and everything
+    The most similar first, then the nearest, then the smallest key. A page whose kind was not said
+    ("") is compared with those of every kind. What bears the page's own key is itself, and left out; in the scope "site" so is what is not of the given domain, and everything
     where that is "".
     """
     if page.unread or page.features < policy.min_features:

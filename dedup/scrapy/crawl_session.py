@@ -34,7 +34,6 @@ from dedup.scrapy.responses import (
     explores,
     is_start,
     key_of,
-    page_method,
 )
 from dedup.scrapy.settings import Config, unknown_settings
 from dedup.scrapy.summary import summary
@@ -184,8 +183,10 @@ class Session:
         reason = exemption(request, response, self.config, scheduling=self.scheduling)
         if reason is None:
             return False
-        if response.status in GONE:
-            self._forget_gone(request)
+        if reason == "status" and response.status in GONE:
+            namespace = self._namespace_of(request)
+            if namespace is not None:  # a living copy takes the place of what is not there any more
+                namespace.forget(key_of(request))
         self._keep_unjudged(request, reason)
         return True
 
@@ -205,11 +206,6 @@ class Session:
             "kind": str(kind)[:KIND_CHARACTERS],
             "tries": self.config.tries if self.in_flight.yields_items(callback) else 0,
         }
-
-    def _forget_gone(self, request: Request) -> None:
-        """Forget a page that is not there any more: a living copy takes its place."""
-        if page_method(request) == "GET" and (namespace := self._namespace_of(request)) is not None:
-            namespace.forget(key_of(request))
 
     def _page(self, reading: PageReading) -> PageFingerprint:
         """Return what is judged of a page; without "unread" in force all of it was read."""
@@ -301,7 +297,8 @@ class Session:
             return
         if token in self.in_flight:
             self.in_flight.end(token, accepted=False)
-            return
+            if noted.get("status") != "refetch":
+                return  # a refetch is stored as what it was before
         self.in_flight.commit()
         try:
             namespace = self._namespace_of(request)

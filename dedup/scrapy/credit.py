@@ -47,10 +47,9 @@ class _Account:
     __slots__ = ("cost", "led", "pages", "tried", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: dict[
-            str, str
-        ] = {}  # token -> reason of pages whose requests have not come back
-        self.led: dict[str, int] = {}  # token -> requests that the page yielded
+        # by token: why a page was kept whose requests have not come back; how many it yielded
+        self.waiting: dict[str, str] = {}
+        self.led: dict[str, int] = {}
         self.begin_again()
 
     def begin_again(self) -> None:

@@ -30,7 +30,7 @@ __all__ = ["PagesInFlight", "token_of"]
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
-UNDECIDED = 10
+UNDECIDED = 10  # barren pages without an item, from which on a callback yields none
 
 
 class _Flight:
@@ -57,7 +57,7 @@ class PagesInFlight:
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._discarded: deque[str] = deque()  # tokens whose requests were freed
-        self._barren: dict[str, int] = {}  # such pages by callback; -1: it yields items
+        self._barren: dict[str, int] = {}  # such pages, by callback; -1: it yields items
 
     def __contains__(self, token: object) -> bool:
         """Tell whether the page with this token is in flight."""

@@ -29,7 +29,6 @@ __all__ = [
     "key_of",
     "mark_own",
     "mark_scheduled",
-    "page_method",
     "wanted_urls",
 ]
 
@@ -50,7 +49,7 @@ def first_url(request: Request) -> str:
     return str(redirects[0]) if redirects else request.url
 
 
-def page_method(request: Request) -> str:
+def _method(request: Request) -> str:
     """Return the method by which a page is fetched."""
     splash = _splash_arguments(request)
     return request.method if splash is None else str(splash.get("http_method", "GET"))
@@ -144,7 +143,7 @@ def exemption(
         return "no_callback"
     if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
         return "inline"
-    if "method" in in_force and request.method != "GET" and page_method(request) != "GET":
+    if "method" in in_force and request.method != "GET" and _method(request) != "GET":
         return "method"
     if "status" in in_force and response.status != 200:
         return "status"

@@ -64,7 +64,7 @@ class Swallowing:
         ):
             swallowed.said = True
             self._say(
-                f"{swallowed.count} pages ({share:.0%} of those judged so far) were dropped as "
+                f"{swallowed.count} pages ({share:.0%} of those judged so far) are "
                 f"near-duplicates of {verdict.of}: {', '.join(swallowed.examples)}, ..."
             )
 
@@ -74,8 +74,8 @@ class Swallowing:
             self._other.append(url)
             if len(self._other) == EXAMPLES:
                 self._say(
-                    "pages were dropped although their titles differ from that of the page they are "
-                    f"like ({original}), since those before them brought nothing: "
+                    "pages count as near-duplicates although their titles differ from that of the page "
+                    f"they are like ({original}), since those before them brought nothing: "
                     f"{', '.join(self._other)}, ..."
                 )
 

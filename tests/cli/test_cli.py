@@ -69,7 +69,7 @@ def test_an_unknown_command_gets_the_list():
 def test_progress_is_for_a_terminal_only(tmp_path):
     """verify shows how far it is on a terminal, and clears the line; a pipe gets none of it."""
     fill(tmp_path, count=2)
-    pty = pytest.importorskip("pty")
+    pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "dedup", "store", "verify", str(tmp_path)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=slave, timeout=600)

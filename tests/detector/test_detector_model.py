@@ -9,6 +9,7 @@ from detecting import ONES, Clock, bits, page, saying
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 from sizes import examples
 
 import dedup
@@ -34,8 +35,8 @@ class Crawl(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.inserted: dict[str, PageFingerprint] = {}
-        self.in_flight: dict[str, tuple[str, PageFingerprint, float]] = {}
+        self.inserted: dict[str, tuple[PageFingerprint, str, bool]] = {}  # page, kind, paid
+        self.in_flight: dict[str, tuple[str, PageFingerprint, str, float]] = {}
         self.verdicts: list[Verdict] = []
         self.accepted: set[str] = set()
 
@@ -52,9 +53,11 @@ class Crawl(RuleBasedStateMachine):
             self.detector.close()
             self.folder.cleanup()
 
-    def near(self, fingerprint: PageFingerprint, key: str, others: list) -> list:
+    def near(self, fingerprint: PageFingerprint, key: str, kind: str, others: list) -> list:
         found = []
-        for other_key, other in others:
+        for other_key, other, other_kind, paid in others:
+            if kind and other_kind and kind != other_kind:
+                continue
             distance = (fingerprint.value ^ other.value).bit_count()
             alike = similarity(fingerprint, other)
             fewer = min(fingerprint.features, other.features)
@@ -66,8 +69,12 @@ class Crawl(RuleBasedStateMachine):
             if other_key != key and distance <= 4 and alike >= least:
                 told = one_site and says_another(fingerprint, other)
                 copied = distance == 0 and alike == 1
-                found.append((-alike, distance, other_key, told and not copied))
+                found.append((-alike, distance, other_key, told and not copied, paid))
         return sorted(found)
+
+    def stored_near(self, fingerprint: PageFingerprint, key: str, kind: str) -> list:
+        others = [(k, *document) for k, document in self.inserted.items()]
+        return self.near(fingerprint, key, kind, others)
 
     pages = st.builds(
         page,
@@ -86,33 +93,47 @@ class Crawl(RuleBasedStateMachine):
         key=keys,
         exempt=st.sampled_from([None, None, None, "start"]),
         guard=st.booleans(),
+        kind=st.sampled_from(["", "", "a", "a", "b"]),
+        tries=st.sampled_from([0, 1, 2, 5]),
     )
     def reserve(
-        self, fingerprint: PageFingerprint, key: str, exempt: str | None, guard: bool
+        self,
+        fingerprint: PageFingerprint,
+        key: str,
+        exempt: str | None,
+        guard: bool,
+        kind: str,
+        tries: int,
     ) -> None:
-        verdict = self.detector.reserve(fingerprint, key, exempt=exempt, guard=guard)
-        alive = [(k, p) for k, p, expires in self.in_flight.values() if expires > self.clock.now]
-        stored = self.near(fingerprint, key, list(self.inserted.items()))
-        flying = self.near(fingerprint, key, alive)
+        verdict = self.detector.reserve(
+            fingerprint, key, exempt=exempt, guard=guard, kind=kind, tries=tries
+        )
+        alive = [(*each, True) for *each, end in self.in_flight.values() if end > self.clock.now]
+        stored = self.stored_near(fingerprint, key, kind)
+        flying = self.near(fingerprint, key, kind, alive)
         alike, like = bool(stored or flying), stored[0][2] if stored else None
         if guard:
             stored, flying = ([n for n in found if not n[3]] for found in (stored, flying))
+        paid = [n for n in stored if n[4]]
         if fingerprint.unread:
             expected = ("exempt", "unread", None)
         elif exempt:
             expected = ("exempt", exempt, None)
         elif fingerprint.features < 8:
             expected = ("exempt", "short", None)
-        elif key in self.inserted or key in {k for k, _ in alive}:
+        elif key in self.inserted or key in {k for k, *_ in alive}:
             expected = ("refetch", "", None)
         elif not alike:
             expected = ("unique", "", None)
         elif not stored and not flying:
             expected = ("exempt", "other_title", like)
-        elif stored:
-            expected = ("near_duplicate", "", stored[0][2])
-        else:
+        elif paid:
+            expected = ("near_duplicate", "", paid[0][2])
+        elif flying:
             expected = ("pending", "", flying[0][2])
+        else:
+            status = "exempt" if len(stored) < tries else "near_duplicate"
+            expected = (status, "barren", stored[0][2])
         assert (verdict.status, verdict.reason, verdict.of) == expected
         kept = verdict.status in ("unique", "refetch", "exempt")
         holds = kept and verdict.reason not in ("short", "unread")
@@ -121,20 +142,21 @@ class Crawl(RuleBasedStateMachine):
             assert key not in self.accepted, "an accepted key was dropped"
             assert verdict.of in self.inserted, "a drop without an accepted original"
         if verdict.token:
-            self.in_flight[verdict.token] = (key, fingerprint, self.clock.now + 600)
+            self.in_flight[verdict.token] = (key, fingerprint, kind, self.clock.now + 600)
             self.verdicts.append(verdict)
 
     @precondition(lambda self: self.verdicts)
-    @rule(choices=st.lists(st.integers(0, 999), min_size=1, max_size=6))
-    def insert(self, choices: list[int]) -> None:
+    @rule(choices=st.lists(st.integers(0, 999), min_size=1, max_size=6), paid=st.booleans())
+    def insert(self, choices: list[int], paid: bool) -> None:
         """Insert some pages together: they come out as they would one after the other."""
         verdicts, late = [], []
         for choice in choices[: len(self.verdicts)]:
-            verdict = self.verdicts.pop(choice % len(self.verdicts))
-            stored = self.near(verdict.page, verdict.key, list(self.inserted.items()))
-            late.append(verdict.status == "unique" and any(not told for *_, told in stored))
+            verdict = replace(self.verdicts.pop(choice % len(self.verdicts)), paid=paid)
+            stored = self.stored_near(verdict.page, verdict.key, verdict.kind)
+            counts = [not told and other_paid for *_, told, other_paid in stored]
+            late.append(verdict.status == "unique" and any(counts))
             verdicts.append(verdict)
-            self.inserted[verdict.key] = verdict.page
+            self.inserted[verdict.key] = verdict.page, verdict.kind, paid
             self.accepted.add(verdict.key)
             self.in_flight.pop(verdict.token, None)
         if len(verdicts) == 1:
@@ -147,7 +169,7 @@ class Crawl(RuleBasedStateMachine):
     def release(self, choice: int) -> None:
         verdict = self.verdicts.pop(choice % len(self.verdicts))
         held = self.in_flight.pop(verdict.token, None)
-        alive = held is not None and held[2] > self.clock.now
+        alive = held is not None and held[-1] > self.clock.now
         assert self.detector.release(verdict) == alive
 
     @rule(seconds=st.sampled_from([1, 300, 600]))

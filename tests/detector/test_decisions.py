@@ -1,0 +1,302 @@
+"""Which pages count as near-duplicates, and what a verdict says of them: for every kind of detector.
+
+Through the interface alone, as in test_detectors.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from detecting import ONES, A, B, C, accept, bits, page, saying
+from sketches import differing
+
+from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.recipes import recipe_of
+from dedup.model.values import Neighbour
+
+
+def further(sketched: int) -> int:
+    """One bit more than these, which are bits(n)."""
+    return sketched << 1 | 1
+
+
+def test_distances_decide_at_the_bit(opens):
+    """Within distance and similarity it is a near-duplicate, one bit further it is not."""
+    detector = opens(distance=3, similarity=0.8)
+    accept(detector, page(), A)
+    limit = differing(0.8)
+    for value, sketched, status in (
+        (3, limit, "near_duplicate"),
+        (3, further(limit), "unique"),
+        (4, 0, "unique"),
+        (0, limit, "near_duplicate"),
+        (0, further(limit), "unique"),
+    ):
+        verdict = detector.reserve(page(bits(value), sketched), B)
+        assert verdict.status == status
+        detector.release(verdict)
+
+
+ELSEWHERE = "http://another.org/b"
+
+
+@pytest.mark.parametrize("inserted", [True, False])
+@pytest.mark.parametrize(
+    ("features", "keys", "least"),
+    [
+        (20, (A, B), 0.875),  # of one site
+        (20, (A, ELSEWHERE), 0.75),  # of two, which share no template
+        (20, (A, "no URL"), 0.875),  # it is not known whether of one
+        (20, ("no URL", A), 0.875),
+        (19, (A, B), 0.9),  # of few words
+        (8, (A, B), 0.9),
+        (19, (A, ELSEWHERE), None),
+        (19, (A, "no URL"), None),
+        (19, ("no URL", "nor this"), None),
+    ],
+)
+def test_how_alike_two_texts_must_be(detector, inserted, features, keys, least):
+    """By the recipe, for two pages of which either has so many features; None: however alike."""
+    limit = 0 if least is None else differing(least)
+    dropped = "near_duplicate" if inserted else "pending"
+    for number, pair in enumerate([(features, 100), (100, features), (features, features)]):
+        value = number * 0x9E3779B97F4A7C15 % 2**64
+        original = detector.reserve(page(value, features=pair[0]), f"{keys[0]}{number}")
+        if inserted:
+            detector.insert(original)
+        key = f"{keys[1]}{number}"
+        for sketched, alike in ((limit, least is not None), (further(limit), False)):
+            verdict = detector.reserve(page(value, sketched, features=pair[1]), key)
+            assert verdict.status == (dropped if alike else "unique"), (pair, alike)
+            detector.release(verdict)
+        if inserted:
+            probed = page(value, limit, features=pair[1])
+            near = detector.probe(probed, domain=verdict.domain)
+            assert [n.key for n in near] == ([original.key] if least is not None else [])
+
+
+def test_careful_is_the_recipes_rule(opens):
+    """ "careful" is what is in force without a choice, for one site and for two."""
+    plain, careful = opens(), opens(similarity="careful")
+    assert plain.policy == careful.policy
+    accept(plain, page(), A)
+    for key, limit in ((B, differing(0.875)), (ELSEWHERE, differing(0.75))):
+        for sketched, status in ((limit, "near_duplicate"), (further(limit), "unique")):
+            verdict = careful.reserve(page(0, sketched), key)
+            assert verdict.status == status
+            careful.release(verdict)
+
+
+def test_paper_is_the_simhash_alone(opens):
+    """k = 3 and no look at the texts, as Manku, Jain and Das Sarma have it; unless a distance is given."""
+    detector, wider = opens(similarity="paper"), opens(similarity="paper", distance=5)
+    accept(detector, page(), A)
+    for key in (B, ELSEWHERE):
+        assert detector.reserve(page(bits(3), ONES), key).status == "near_duplicate"
+        verdict = detector.reserve(page(bits(4), ONES), key)
+        assert verdict.status == "unique"
+        detector.release(verdict)
+        assert wider.reserve(page(bits(5), ONES), key).status == "near_duplicate"
+
+
+def test_a_similarity_that_is_chosen_is_exact(opens):
+    """It is not rounded on its way to a service."""
+    limit = differing(0.9)
+    above = opens(similarity=0.90003)
+    accept(above, page(), A)
+    found = opens(similarity=0.9).reserve(page(0, limit), B).similarity
+    assert 0.9 <= found < 0.91
+    assert opens(similarity=found).reserve(page(0, limit), B).status == "near_duplicate"
+    assert opens(similarity=found + 0.00004).reserve(page(0, limit), B).status == "unique"
+
+
+def test_the_recipe_gives_the_defaults(detector):
+    """Without arguments distance, similarities and numbers of features are the recipe's."""
+    recipe = recipe_of()
+    assert detector.recipe == recipe
+    policy = detector.policy
+    for name in (
+        *("distance", "similarity", "similarity_across", "similarity_short"),
+        *("min_features", "full_features"),
+    ):
+        assert getattr(policy, name) == getattr(recipe, name), name
+    assert policy.scope == "global"
+
+
+def test_short_pages_are_exempt_without_a_token(detector):
+    """A page under min_features is kept, holds nothing, and matches nothing."""
+    accept(detector, page(), A)
+    verdict = detector.reserve(page(features=7), B)
+    assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "short", None)
+    assert detector.probe(page(features=7), domain="example.com") == []
+    assert detector.reserve(page(features=8), B).status == "near_duplicate"
+
+
+@pytest.mark.parametrize("exempt", [None, "start"])
+def test_unread_pages_are_exempt_without_a_token(detector, exempt):
+    """A page of which too little was read is kept, holds nothing, matches nothing, is not stored."""
+    accept(detector, page(), A)
+    for key in (A, B):
+        verdict = detector.reserve(page(unread=True), key, exempt=exempt)
+        assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "unread", None)
+        assert verdict.domain == "example.com"
+    with pytest.raises(UsageError, match="no token"):
+        detector.insert(verdict)
+    assert not detector.release(verdict)
+    assert detector.probe(page(unread=True), domain="example.com") == []
+    assert (len(detector), detector.info()["in_flight"]) == (1, 0)
+
+
+@pytest.mark.parametrize("size", [0, 33, 36, 38])
+def test_a_sketch_of_another_length_is_refused(detector, size):
+    """Before it is held: it would be compared with those of other pages."""
+    wrong = page(sketch=bytes(size))
+    with pytest.raises(UsageError, match="37 bytes|sketch"):
+        detector.reserve(wrong, A)
+    with pytest.raises(UsageError, match="37 bytes|sketch"):
+        detector.probe(wrong)
+    assert detector.info().get("in_flight", 0) == 0
+
+
+def test_an_unread_page_of_another_recipe_is_refused(detector):
+    """As any other is."""
+    with pytest.raises(RecipeMismatch):
+        detector.reserve(page(unread=True, recipe="words-0-0"), A)
+
+
+def test_min_features_may_be_zero(opens):
+    """With min_features=0 even empty pages are judged."""
+    detector = opens(min_features=0)
+    accept(detector, page(features=0), A)
+    assert detector.reserve(page(features=0), B).status == "near_duplicate"
+
+
+def test_an_exempt_page_is_reserved_and_becomes_an_original(detector):
+    """A reason given by the caller comes first: the page is kept, inserted, and drops others."""
+    accept(detector, page(), A)
+    verdict = detector.reserve(page(), B, exempt="start")
+    assert (verdict.status, verdict.reason, verdict.of) == ("exempt", "start", None)
+    assert not detector.insert(verdict)
+    detector.forget(A)
+    assert detector.reserve(page(), C).of == B
+
+
+def test_the_most_similar_match_is_named(detector):
+    """Of several: greatest similarity, then least distance, then smallest key."""
+    for key, value, sketched in (
+        ("http://d.com/", 0, 9),
+        ("http://c.com/", 3, 5),
+        ("http://b.com/", 2, 5),
+        ("http://a.com/", 2, 5),
+    ):
+        accept(detector, page(bits(value), bits(sketched)), key, exempt="start")
+    verdict = detector.reserve(page(), A)
+    assert (verdict.of, verdict.distance) == ("http://a.com/", 2)
+    assert verdict.similarity == detector.probe(page())[0].similarity
+    assert [n.key for n in detector.probe(page())] == [
+        "http://a.com/",
+        "http://b.com/",
+        "http://c.com/",
+        "http://d.com/",
+    ]
+
+
+def test_probe_gives_distances_and_takes_nothing(detector):
+    """probe() returns stored near-duplicates only, and reserves nothing."""
+    accept(detector, page(bits(2), identity=saying(1)), A)
+    detector.reserve(page(), B, exempt="start")
+    assert detector.probe(page()) == [Neighbour(A, 2, 1.0, "unknown", "example.com")]
+    for title, said in ((0, "unknown"), (1, "same"), (2, "other")):
+        found = detector.probe(page(identity=saying(title)), domain="example.com")
+        assert found == [Neighbour(A, 2, 1.0, said, "example.com")]
+    found = detector.probe(page(identity=saying(2)), domain="another.org")
+    assert found == [Neighbour(A, 2, 1.0, "unknown", "example.com")]
+    assert detector.probe(page(ONES)) == []
+    assert detector.info()["in_flight"] == 1
+
+
+@pytest.mark.parametrize("inserted", [True, False])
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [
+        (saying(1), saying(2), "other"),
+        (saying(1), saying(1), "same"),
+        (saying(0, 1), saying(0, 2), "other"),
+        (saying(0, 1), saying(0, 1), "same"),
+        (saying(1, 1), saying(1, 2), "other"),  # one title, but another canonical URL
+        (saying(1, 1), saying(2, 1), "other"),
+        (saying(1, 1), saying(1, 0), "same"),  # only one declares a canonical URL
+        (saying(1, 0), saying(0, 1), "unknown"),
+        (saying(), saying(1, 1), "unknown"),
+        (saying(), saying(), "unknown"),
+    ],
+)
+def test_a_page_that_is_another_by_its_own_word_is_kept(detector, inserted, mine, theirs, said):
+    """Alike text with another title, or another canonical URL, is kept, with a token.
+
+    The verdict names the page that it is like, once that one is inserted.
+    """
+    original = detector.reserve(page(identity=theirs), A)
+    if inserted:
+        detector.insert(original)
+    dropped = "near_duplicate" if inserted else "pending"
+    alike = page(bits(1), bits(5), identity=mine)
+    unguarded = detector.reserve(alike, B, guard=False)
+    assert (unguarded.status, unguarded.of, unguarded.identity) == (dropped, A, said)
+    verdict = detector.reserve(alike, B)
+    if said == "other":
+        assert (verdict.status, verdict.reason) == ("exempt", "other_title")
+        named = (A, "other") if inserted else (None, None)
+        assert verdict.token is not None
+        assert (verdict.of, verdict.identity) == named
+        detector.release(verdict)
+    else:
+        assert verdict == unguarded
+
+
+def test_of_another_site_a_page_says_nothing(detector):
+    """Titles and canonical URLs are compared within a site only: a copy elsewhere is dropped."""
+    accept(detector, page(identity=saying(1, 1)), A)
+    for key in (ELSEWHERE, "no URL"):
+        verdict = detector.reserve(page(bits(1), identity=saying(2, 2)), key)
+        assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
+
+
+def test_word_for_word_the_same_is_no_other_page(detector):
+    """Where value and sketch are the same, what the two pages say counts for nothing."""
+    accept(detector, page(identity=saying(1)), A)
+    verdict = detector.reserve(page(identity=saying(2)), B)
+    assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
+    kept = detector.reserve(page(bits(1), identity=saying(2)), B)
+    assert (kept.status, kept.reason) == ("exempt", "other_title")
+
+
+def test_site_scope_matches_only_within_a_registrable_domain(opens):
+    """In the scope "site" a copy elsewhere, or without a domain, is unique; an empty one is not known."""
+    detector = opens(scope="site")
+    accept(detector, page(), "http://www.example.co.uk/a")
+    flying = detector.reserve(page(ONES), "http://www.example.co.uk/c")
+    for key, options, status in (
+        ("http://shop.example.co.uk/b", {}, "near_duplicate"),
+        ("http://example.com/b", {}, "unique"),
+        ("a key of one's own", {}, "unique"),
+        ("a key of one's own", {"url": "http://example.co.uk/"}, "near_duplicate"),
+        ("a key of one's own", {"domain": "example.co.uk"}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"domain": ""}, "near_duplicate"),
+        ("http://www.example.co.uk/b", {"url": "no URL"}, "near_duplicate"),
+        ("a key of one's own", {"domain": "", "url": "http://example.co.uk/"}, "near_duplicate"),
+    ):
+        verdict = detector.reserve(page(), key, **options)
+        assert (verdict.status, key, options) == (status, key, options)
+        detector.release(verdict)
+    assert detector.reserve(page(ONES), "http://example.com/d").status == "unique"
+    assert detector.reserve(page(ONES), "http://example.co.uk/d").of == flying.key
+    assert len(detector.probe(page(), domain="example.co.uk")) == 1
+    assert detector.probe(page(), domain="example.com") == detector.probe(page()) == []
+
+
+def test_a_replaced_content_is_no_longer_matched(detector):
+    """After a refetch with new content the old one is free again."""
+    accept(detector, page(0), A)
+    accept(detector, page(ONES), A)
+    assert detector.reserve(page(0), B).status == "unique"
+    assert detector.reserve(page(ONES), C).of == A
