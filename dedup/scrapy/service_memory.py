@@ -118,6 +118,11 @@ class ServiceNamespace:
         self.detector = detector
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
+        self.folder: Path | None = None  # the service's store is not here
+
+    def documents(self) -> tuple[Document, ...]:
+        """Return none: they are the service's."""
+        return ()
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages, soon: through the service, or through Kafka, which tells the service."""

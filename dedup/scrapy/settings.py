@@ -33,6 +33,7 @@ __all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "unknown_settings"]
 
 Memory = Literal["crawl", "ever"] | int
 Mode = Literal["drop", "skip_links", "tag"]
+Urls = Literal["learn", "skip", "off"]
 
 EXEMPTIONS = (
     "start",
@@ -63,7 +64,7 @@ SETTINGS = (
     ),
     *("DEDUP_TOPIC", "DEDUP_TIMEOUT_SECONDS", "DEDUP_WAIT_SECONDS", "DEDUP_RESERVATION_SECONDS"),
     *("DEDUP_EXEMPT", "DEDUP_TRIES", "DEDUP_KINDS", "DEDUP_MAX_BYTES", "DEDUP_EXPLORE"),
-    *("DEDUP_SECRET", "DEDUP_REPORT"),
+    *("DEDUP_SECRET", "DEDUP_REPORT", "DEDUP_URLS"),
 )
 
 
@@ -91,6 +92,7 @@ class Config(msgspec.Struct, frozen=True):
     kinds         whether only pages of one callback are compared
     explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     report        where the crawl's report is written; None: nowhere
+    urls          what the crawl learns of its URLs, and whether it skips what it knows by them
     """
 
     mode: Mode
@@ -108,6 +110,7 @@ class Config(msgspec.Struct, frozen=True):
     kinds: bool
     explore: float
     report: Path | None
+    urls: Urls
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
@@ -131,6 +134,7 @@ class Config(msgspec.Struct, frozen=True):
             kinds=_switch(settings, "DEDUP_KINDS"),
             explore=_share(settings, "DEDUP_EXPLORE"),
             report=_report(settings),
+            urls=_choice(settings, "DEDUP_URLS", "learn", get_args(Urls)),
         )
 
 

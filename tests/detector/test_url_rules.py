@@ -318,14 +318,15 @@ def test_links_in_doubt():
     site = SiteRules(RECIPE)
     taught(site, "/p{}", "/p{}?from=1")
     assert site.known(A + "/p1?from=2") is not None
-    site.doubt(A + "/p2?from=5", A + "/p2", [b"link0001", b"link0002"])
+    site.doubt(A + "/p2?from=5", A + "/p2", [b"link0001", b"link0002"], 5.0)
     assert site.known(A + "/p1?from=2") is None
-    site.met(A + "/p2?from=5", [b"link0001", b"link0002"])
-    site.met(A + "/p7?from=9", [b"link0001", b"link0002"])
+    site.met(A + "/p2?from=5", [b"link0001", b"link0002"], 1.0)
+    site.met(A + "/p7?from=9", [b"link0001", b"link0002"], 1.0)
+    site.met(A + "/p6", [b"link0001", b"link0002"], 9.0)
     assert site.known(A + "/p1?from=2") is None
-    site.met(A + "/p8", [b"link0001"])
+    site.met(A + "/p8", [b"link0001"], 1.0)
     assert site.known(A + "/p1?from=2") is None
-    site.met(A + "/p9", [b"link0002"])
+    site.met(A + "/p9", [b"link0002"], 1.0)
     assert site.known(A + "/p1?from=2") is not None
 
 

@@ -36,11 +36,11 @@ class Learner:
         if site is not None:
             site.copy(url, original)
 
-    def doubt(self, url: str, original: str, links: Iterable[bytes]) -> None:
-        """Note that a copy was kept because it leads to links (8 bytes each) that are new."""
+    def doubt(self, url: str, original: str, links: Iterable[bytes], seconds: float) -> None:
+        """Note that a copy was kept, at a time, because it leads to links (8 bytes each) that are new."""
         site = self._site_of_both(url, original)
         if site is not None:
-            site.doubt(url, original, links)
+            site.doubt(url, original, links, seconds)
 
     def accept(self, page: Page) -> None:
         """Learn of an accepted page, or of one that is kept without being judged."""
@@ -55,11 +55,11 @@ class Learner:
             longest_ago.forget(next(iter(longest_ago.pages)))
             self._pages -= 1
 
-    def met(self, url: str, links: Iterable[bytes]) -> None:
-        """Note the links of an accepted page."""
+    def met(self, url: str, links: Iterable[bytes], seconds: float) -> None:
+        """Note the links of an accepted page that was asked for at a time."""
         site = self._sites.get(registrable_domain(url))
         if site is not None:
-            site.met(url, links)
+            site.met(url, links, seconds)
 
     def forget(self, key: str) -> None:
         """Forget a page."""
@@ -79,7 +79,7 @@ class Learner:
 
     @property
     def changed(self) -> bool:
-        """Whether a rule has other evidence since that was last asked for."""
+        """Whether a rule came to hold, or fell, since that was last asked for."""
         found = [site for site in self._sites.values() if site.changed]
         for site in found:
             site.changed = False

@@ -10,7 +10,7 @@ are one is learned for the site: what one host does with its URLs says nothing o
 
 A page that was kept because it leads to a new link is a doubt of the rule: had it been skipped, the link
 would have been missed. A rule in doubt does not come to hold and skips nothing, until all such links were
-met on pages that the rule does not touch.
+met on pages that the rule does not touch, and that were asked for before.
 
 The rule kept here: no rules that hold ever map two pages of other texts together while both are remembered,
 and a rule that did once is dead. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in doubt.
@@ -61,6 +61,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     examples   of such pairs: the copy, the original
     against    two pages of other texts that it would map together: it is dead
     said       "pin" or "forbid" where a person decided
+    doubts     copies that were kept for links that were met nowhere else yet
     """
 
     pairs: int = 0
@@ -69,6 +70,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     against: tuple[str, str] | None = None
     said: Said = ""
     holds: bool = False
+    doubts: int = 0
 
 
 def is_same(a: PageFingerprint | None, b: PageFingerprint | None, recipe: Recipe) -> bool:
@@ -109,6 +111,7 @@ class _Doubt(NamedTuple):
     """A copy that was kept for its links, and those that were met on no other page yet."""
 
     url: str
+    seconds: float
     rules: tuple[Rule, ...]
     links: set[bytes]
 
@@ -123,12 +126,11 @@ class SiteRules:
         """Know nothing yet; the recipe says which pages are the same."""
         self.records: dict[Rule, Record] = {}
         self.pages: OrderedDict[str, Page] = OrderedDict()
-        self.changed = False  # since that was last set to False
+        self.changed = False  # whether a rule came to hold, or fell, since that was set to False
         self._recipe = recipe
         self._held = RuleSet(())
         self._index: _Index = {}
         self._doubts: dict[bytes, list[_Doubt]] = {}
-        self._doubted: dict[Rule, int] = {}
 
     @property
     def held(self) -> frozenset[Rule]:
@@ -143,7 +145,6 @@ class SiteRules:
             record = self._record(rule)
             if record is None or record.against or record.said:
                 continue
-            self.changed = True
             record.pairs += 1
             digest = crc32(original.encode("utf-8", "surrogatepass"))
             if len(record.originals) < ORIGINALS and digest not in record.originals:
@@ -186,53 +187,46 @@ class SiteRules:
                 continue
             theirs = take_apart(page.key)
             rules = {*used, *(self._held.normal(theirs).used if theirs else ())}
-            if not rules.isdisjoint(self._doubted):
+            if any(self.records[rule].doubts for rule in rules):
                 return None
             return Known(tuple(sorted(rules)), page.key) if rules else None
         return None
 
-    def doubt(self, url: str, original: str, links: Iterable[bytes]) -> None:
-        """Note that a copy was kept because it leads to links that no accepted page had."""
-        rules = self._explaining(url, original, all_of_them=True)
-        if not rules:
+    def doubt(self, url: str, original: str, links: Iterable[bytes], seconds: float) -> None:
+        """Note that a copy was kept, at a time, because it leads to links that no accepted page had."""
+        rules = [*filter(self._record, self._explaining(url, original, all_of_them=True))]
+        doubt = _Doubt(url, seconds, tuple(rules), set(links))
+        if not rules or not doubt.links:
             return
-        doubt = _Doubt(url, tuple(rules), set(links))
         for rule in rules:
-            self._doubted[rule] = self._doubted.get(rule, 0) + 1
+            self.records[rule].doubts += 1
         if len(self._doubts) + len(doubt.links) > DOUBTS:
             return  # it stays
         for link in doubt.links:
             self._doubts.setdefault(link, []).append(doubt)
 
-    def met(self, url: str, links: Iterable[bytes]) -> None:
-        """Note the links of an accepted page: what rules were in doubt for may be among them."""
+    def met(self, url: str, links: Iterable[bytes], seconds: float) -> None:
+        """Note the links of an accepted page: what rules were in doubt for may be among them.
+
+        seconds  when the page was asked for: what was asked for later may stand behind the doubt's copy
+        """
         if not self._doubts:
             return
         for link in links:
             for doubt in tuple(self._doubts.get(link, ())):
-                if url == doubt.url or self._touches(doubt.rules, url):
-                    continue
-                self._settle(link, doubt)
+                if seconds < doubt.seconds and url != doubt.url and not _touched(doubt.rules, url):
+                    self._settle(link, doubt)
 
-    def _settle(self, link: bytes, doubt: "_Doubt") -> None:
+    def _settle(self, link: bytes, doubt: _Doubt) -> None:
         waiting = self._doubts[link]
         waiting.remove(doubt)
         if not waiting:
             del self._doubts[link]
         doubt.links.discard(link)
-        if doubt.links:
-            return
-        for rule in doubt.rules:
-            self._doubted[rule] -= 1
-            if not self._doubted[rule]:
-                del self._doubted[rule]
-                record = self.records.get(rule)
-                if record is not None:
-                    self._bring_up(rule, record)
-
-    def _touches(self, rules: Iterable[Rule], url: str) -> bool:
-        parts = take_apart(url)
-        return parts is None or bool(RuleSet(rules).normal(parts).used)
+        for rule in () if doubt.links else doubt.rules:
+            record = self.records[rule]
+            record.doubts -= 1
+            self._bring_up(rule, record)
 
     def _explaining(self, url: str, original: str, *, all_of_them: bool = False) -> list[Rule]:
         """Return the rules that may explain why two URLs have the same text, the widest first.
@@ -290,7 +284,7 @@ class SiteRules:
     def _bring_up(self, rule: Rule, record: Record) -> None:
         """See whether a rule comes to hold."""
         ripe = record.pairs >= FOR and len(record.originals) >= ORIGINALS
-        if not ripe or record.holds or record.against or record.said or rule in self._doubted:
+        if not ripe or record.holds or record.against or record.said or record.doubts:
             return
         host, slash, path = rule.scope.partition("/")
         if slash and any(
@@ -304,7 +298,7 @@ class SiteRules:
             if conflict is not None and rule in conflict.rules:
                 self._end(rule, conflict)
                 return
-        record.holds = True
+        record.holds = self.changed = True
         self._held, self._index = trial, index
 
     def _enter(self, page: Page, rules: RuleSet, index: _Index) -> _Conflict | None:
@@ -374,6 +368,11 @@ class SiteRules:
             self._index[form] = left
         else:
             self._index.pop(form, None)
+
+
+def _touched(rules: Iterable[Rule], url: str) -> bool:
+    parts = take_apart(url)
+    return parts is None or bool(RuleSet(rules).normal(parts).used)
 
 
 def _scopes(atom: Atom, inside: tuple[str, ...]) -> tuple[str, ...]:

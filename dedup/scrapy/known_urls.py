@@ -1,0 +1,261 @@
+"""What a crawl learns of its URLs, and which requests it saves (DEDUP_URLS).
+
+    verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
+    a request -> its document key under them -> an accepted page: skipped ("skip"), or counted ("learn")
+    a page's new links -> the same: where all lead to accepted pages, it leads nowhere new
+
+Accepted pages are only put in a queue. The learner is made, and takes them from there, when the first
+near-duplicate of a site comes, or at the start where a store has rules already.
+
+The rule kept here: what is not skipped is fetched and judged as ever. Only an ordinary request is skipped,
+for a page of the same kind that brought an item; one in CHECKED is fetched all the same and judges the rule.
+"""
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+from weakref import WeakValueDictionary
+
+from scrapy import Request
+
+from dedup.model.names import document_key
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.responses import asked_for_at, is_ordinary, key_of
+from dedup.scrapy.settings import Config
+
+if TYPE_CHECKING:
+    from dedup.detector.url_rules import Known, Learner
+    from dedup.scrapy.memory import Namespace
+
+__all__ = ["KnownUrls"]
+
+QUEUED = 20_000  # accepted pages that wait for a learner, 500 bytes each
+CHECKED = 20  # of so many requests that rules would skip one is fetched
+SAVE_SECONDS = 10.0  # between two times that rules are written while the crawl runs
+LEAST_ALIKE = 0.97  # of two texts whose pages say nothing of themselves
+MOST_LINKS = 5000  # of a page that are looked at
+
+_HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
+
+# Spiders of one process that share a store share what is learned.
+_learners: "WeakValueDictionary[Path, Learner]" = WeakValueDictionary()
+
+
+class KnownUrls:
+    """The learners of one crawl, by namespace."""
+
+    def __init__(self, config: Config, counts: Counts) -> None:
+        """Know nothing yet."""
+        self._config = config
+        self._counts = counts
+        self.on = config.urls != "off"
+        self.skips = config.urls == "skip" and config.mode == "drop"
+        # accepted pages, and (None, key) for a page that is kept without being read
+        self.accepted: deque[tuple[Namespace | None, Verdict | str]] = deque(
+            maxlen=QUEUED if self.on else 0
+        )
+        self.learners: dict[Namespace, Learner] = {}
+        self.doubting = False  # whether accepted pages' links are of interest
+        self._saved = time.monotonic()
+        self._saving: asyncio.Future[None] | None = None
+
+    def open(self, namespace: "Namespace") -> None:
+        """Go on with what a store knows of its sites: its rules, its documents."""
+        if not self.on or namespace.folder is None:
+            return
+        try:
+            if (namespace.folder / "urls.json").exists() or namespace.documents():
+                self._learner(namespace)
+        except Exception as error:
+            self._counts.fault(error, f"the rules of {namespace.folder} are not used")
+
+    # ----------------------------------------------------------------------- what is learned
+
+    def judged(self, namespace: "Namespace", verdict: Verdict, new_links: Iterable[bytes]) -> None:
+        """Learn from a near-duplicate, or from one that was kept for its new links."""
+        if not self.on or verdict.of is None:
+            return
+        learner = self._learner(namespace)
+        self._take_accepted()
+        if verdict.status != "near_duplicate":
+            self.doubting = True
+            learner.doubt(verdict.key, verdict.of, new_links, time.time())
+        elif verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE:
+            learner.copy(verdict.key, verdict.of)
+            self._save_soon()
+
+    def met(self, namespace: "Namespace", request: Request, key: str, links: bytes) -> None:
+        """Note the links of a page that is kept."""
+        learner = self.learners.get(namespace)
+        if learner is not None:
+            learner.met(key, _each(links), asked_for_at(request))
+
+    def forget(self, namespace: "Namespace", key: str) -> None:
+        """Forget a page."""
+        if self.learners:
+            self._take_accepted()
+            learner = self.learners.get(namespace)
+            if learner is not None:
+                learner.forget(key)
+
+    # -------------------------------------------------------------------------- what is used
+
+    def known(self, namespace: "Namespace | None", request: Request, kind: str) -> "Known | None":
+        """Return of which accepted page a request is that of; None: it is fetched."""
+        learner = None if namespace is None else self.learners.get(namespace)
+        if learner is None or not is_ordinary(request):
+            return None
+        self._take_accepted()
+        key = key_of(request)
+        known = learner.known(key, kind)
+        if known is None:
+            return None
+        if not self.skips:
+            self._counts.add("url_would_skip")
+            return None
+        if _is_checked(key):
+            self._counts.add("url_checked")
+            return None
+        self._counts.add("url_skipped")
+        return known
+
+    def lead_nowhere(
+        self,
+        namespace: "Namespace",
+        kind: str,
+        new: Iterable[bytes],
+        body: bytes,
+        base: str,
+        hash_of: Callable[[str], bytes],
+    ) -> bool:
+        """Whether rules map all of a page's new links to accepted pages.
+
+        hash_of  returns what a link to a URL comes to
+        """
+        learner = self.learners.get(namespace)
+        if learner is None or not any(True for _ in learner.held()):
+            return False
+        self._take_accepted()
+        missing = set(new)
+        for url in _links(body, base):
+            if learner.known(document_key(url), kind) is not None:
+                missing.discard(hash_of(url))
+                if not missing:
+                    return True
+        return False
+
+    def report(self) -> list[str]:
+        """Return the rules that hold, in the words of people, the strongest first."""
+        self._take_accepted()
+        found = [
+            (record.pairs, str(rule))
+            for learner in self.learners.values()
+            for _, rule, record in learner.held()
+        ]
+        return [f"{rule} ({pairs:,} pairs)" for pairs, rule in sorted(found, reverse=True)]
+
+    def close(self) -> None:
+        """Write what was learned."""
+        try:
+            self._take_accepted()
+            for namespace, learner in self.learners.items():
+                if namespace.folder is not None and learner.records():
+                    from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+
+                    save_rules(namespace.folder, encode_rules(learner.records()))
+        except Exception as error:
+            self._counts.fault(error, "what was learned of URLs may be forgotten")
+
+    # ---------------------------------------------------------------------------------------
+
+    def _learner(self, namespace: "Namespace") -> "Learner":
+        learner = self.learners.get(namespace)
+        if learner is not None:
+            return learner
+        from dedup.detector.url_rules import Learner
+
+        folder = namespace.folder
+        learner = None if folder is None else _learners.get(folder)
+        if learner is None:
+            learner = Learner(namespace.detector.recipe)
+            if folder is not None:
+                _begin(learner, namespace, folder)
+                _learners[folder] = learner
+        self.learners[namespace] = learner
+        return learner
+
+    def _take_accepted(self) -> None:
+        """Let the learners see the pages that were accepted meanwhile."""
+        from dedup.detector.url_rules import Page
+
+        accepted = self.accepted
+        while accepted:
+            namespace, verdict = accepted.popleft()
+            if isinstance(verdict, str):
+                for learner in self.learners.values():
+                    learner.accept(Page(verdict, None))
+            elif namespace is not None:
+                page = Page(verdict.key, verdict.page, verdict.kind, verdict.paid)
+                self._learner(namespace).accept(page)
+
+    def _save_soon(self) -> None:
+        """Write the rules in a thread, if one came to hold, or fell."""
+        if time.monotonic() < self._saved + SAVE_SECONDS or (
+            self._saving is not None and not self._saving.done()
+        ):
+            return
+        for namespace, learner in self.learners.items():
+            if namespace.folder is not None and learner.changed:
+                from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+
+                self._saved = time.monotonic()
+                content = encode_rules(learner.records())
+                loop = asyncio.get_running_loop()
+                self._saving = loop.run_in_executor(None, save_rules, namespace.folder, content)
+                self._saving.add_done_callback(_tell)
+                return
+
+
+def _begin(learner: "Learner", namespace: "Namespace", folder: Path) -> None:
+    """Let a learner know what a store holds."""
+    from dedup.detector.url_rules import Page
+    from dedup.detector.url_rules.rule_file import load_rules
+
+    for document in namespace.documents():
+        learner.accept(Page(document.key, document.page, document.kind, document.paid))
+    learner.take(load_rules(folder))
+
+
+def _tell(saving: "asyncio.Future[None]") -> None:
+    if not saving.cancelled() and (error := saving.exception()) is not None:
+        logger.warning("dedup: what was learned of URLs could not be written: %s", error)
+
+
+def _is_checked(key: str) -> bool:
+    """Whether a request is fetched although rules know its page: by its key alone, for all time."""
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup urls")
+    return int.from_bytes(digest.digest(), "big") % CHECKED == 0
+
+
+def _links(body: bytes, base: str) -> Iterator[str]:
+    """Yield the URLs that a page links to, as far as a regular expression finds them."""
+    for count, found in enumerate(_HREF.finditer(body)):
+        if count >= MOST_LINKS:
+            return
+        href = next(group for group in found.groups(b"") if group is not None)
+        text: Any = (found[1] or found[2] or found[3] or href).decode("utf-8", "replace")
+        try:
+            yield urljoin(base, text.replace("&amp;", "&").strip())
+        except ValueError:
+            continue
+
+
+def _each(links: bytes) -> Iterator[bytes]:
+    return (links[at : at + 8] for at in range(0, len(links), 8))
