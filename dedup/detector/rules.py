@@ -41,8 +41,8 @@ def near_duplicates(
     """Return the near-duplicates among what was found within k, with distances in bits.
 
     The most similar first, then the nearest, then the smallest key. A page whose kind was not said
-    ("") is compared with those of every kind. What bears the page's own key is itself, and left out; in the scope "site" so is what is not of the given domain, and everything
-    where that is "".
+    ("") is compared with those of every kind. What bears the page's own key is itself, and left out; in the
+    scope "site" so is what is not of the given domain, and everything where that is "".
     """
     if page.unread or page.features < policy.min_features:
         return []
