@@ -28,7 +28,7 @@ from dedup.detector.open_stores import (
     insert_verdicts,
 )
 from dedup.detector.reservations import Ending
-from dedup.detector.rules import decided, deciding_here, near_duplicates
+from dedup.detector.rules import decided, deciding_here, is_unchanged, near_duplicates
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Policy
@@ -187,7 +187,8 @@ class EmbeddedDetector(Detector):
         if page.features < self.policy.min_features:
             return replace(asked, status="exempt", reason="short")
         if home and (key in self._store or self._reservations.holds(key, now)):
-            return replace(asked, status="refetch")
+            same = page.links and is_unchanged(asked, self._store.get(key))
+            return replace(asked, status="refetch", reason="unchanged" if same else "")
         inserted = in_flight = _NONE
         if found := self._shared.near(page.value, self.policy.distance):
             inserted = near_duplicates(page, asked.domain, key, found, self.policy, asked.kind)

@@ -28,6 +28,7 @@ from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.crawl_memory import advice
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
+from dedup.scrapy.link_memory import hash_of_links
 from dedup.scrapy.responses import (
     callback_name,
     exemption,
@@ -211,7 +212,9 @@ class Session:
         """Return what is judged of a page; without "unread" in force all of it was read."""
         page = reading.fingerprint
         if page.unread and "unread" not in self.config.exempt:
-            return msgspec.structs.replace(page, unread=False)
+            page = msgspec.structs.replace(page, unread=False)
+        if self.config.unchanged == "drop":
+            page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
         return page
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
@@ -278,6 +281,8 @@ class Session:
             self.counts.add(f"exempt/{verdict.reason}")
         else:
             self.counts.add(verdict.status)
+        if verdict.reason == "unchanged":
+            self.counts.add("unchanged")
         if verdict.status == "near_duplicate":
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
             if self.config.mode != "tag" and explores(verdict.key, self.config.explore):

@@ -15,7 +15,7 @@ from dedup.model.errors import RecipeMismatch
 from dedup.model.report.texts import count
 from dedup.model.values import Document, Verdict
 from dedup.scrapy.counts import Counts, logger
-from dedup.scrapy.crawl_memory import begin, keep
+from dedup.scrapy.crawl_memory import begin, keep, mark
 from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]
@@ -34,8 +34,7 @@ class EmbeddedMemory:
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
         config, folder = self._config, self._config.path / namespace
-        if config.memory == "crawl":
-            begin(folder, self._job_folder)
+        crawl = begin(folder, self._job_folder) if config.memory == "crawl" else None
         options = msgspec.structs.replace(config.options, namespace=namespace)
         detector = open_embedded(config.path, options)
         if detector.recipe.key is None:
@@ -44,7 +43,9 @@ class EmbeddedMemory:
                 f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
             )
         self._detectors.append(detector)
-        if config.memory != "crawl":
+        if config.memory == "crawl":
+            mark(folder, crawl)
+        else:
             keep(folder)
         if isinstance(config.memory, int):
             pruned = detector.prune(time.time() - config.memory)

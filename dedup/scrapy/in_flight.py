@@ -78,6 +78,12 @@ class PagesInFlight:
             flight.items += 1
             self._barren[flight.callback] = -1
 
+    def item_withheld(self, token: str | None) -> None:
+        """Note an item that was brought before, and goes to no pipeline."""
+        flight = self._flights.get(token or "")
+        if flight is not None:
+            flight.paid = True
+
     def item_done(self, token: str | None, *, got_through: bool) -> None:
         """Note that an item is through the pipelines, or was dropped by one."""
         flight = self._flights.get(token or "")

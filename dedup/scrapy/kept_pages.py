@@ -56,13 +56,14 @@ class KeptPages:
         """Know nothing yet."""
         self._config = config
         self._meter = counts.meter
-        self.reads_links = "new_links" in config.exempt
+        self._new_links = "new_links" in config.exempt
+        self.reads_links = self._new_links or config.unchanged == "drop"
         self.links = CrawlLinks(job_folder, counts.fault)
         self.credit = Credit()
 
     def open(self, namespace: "Namespace", name: str) -> None:
         """Begin with a namespace."""
-        if self.reads_links:
+        if self._new_links:
             self.links.open(namespace, name)
 
     async def look_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
@@ -101,7 +102,7 @@ class KeptPages:
         original = verdict.of or ""
         if verdict.reason == "barren" and self.credit.has_tries(original, judged.options["tries"]):
             return "barren"  # pages like it lead to something
-        if not self.reads_links or self.credit.closed(original):
+        if not self._new_links or self.credit.closed(original):
             return None
         if self._is_mirrored(judged, verdict):
             return None

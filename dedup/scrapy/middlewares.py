@@ -231,6 +231,7 @@ class _Output:
             and noted.get("status") == "near_duplicate"
             and "explored" not in noted
         )
+        self._withholds = noted.get("reason") == "unchanged" and session.config.mode != "tag"
         self._request = response.request
         self._on_credit = noted if is_on_credit(noted) else None
         self._wanted: frozenset[str] = frozenset()
@@ -254,8 +255,13 @@ class _Output:
                 self._paid = True
                 if self._request is not None:
                     credit.paid_for(self._request)
-            if yielded is not None:
-                self._session.in_flight.item_yielded(self._token)
+            if yielded is None:
+                return True
+            if self._withholds:
+                self._session.in_flight.item_withheld(self._token)
+                self._session.counts.add("unchanged_items")
+                return False
+            self._session.in_flight.item_yielded(self._token)
             return True
         self._followed = True
         credit.mark(yielded, self._on_credit)

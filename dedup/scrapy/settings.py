@@ -51,6 +51,7 @@ EXEMPTIONS = (
     "inline",
 )
 
+Unchanged = Literal["keep", "drop"]
 
 SETTINGS = (
     *("DEDUP_ENABLED", "DEDUP_MODE", "DEDUP_DISTANCE", "DEDUP_SIMILARITY", "DEDUP_MIN_FEATURES"),
@@ -59,6 +60,7 @@ SETTINGS = (
         "DEDUP_NAMESPACE",
         "DEDUP_PATH",
         "DEDUP_MEMORY",
+        "DEDUP_UNCHANGED",
         "DEDUP_SERVICE",
         "DEDUP_KAFKA",
     ),
@@ -81,6 +83,7 @@ class Config(msgspec.Struct, frozen=True):
     namespace     None: the spider's name
     memory        what the store remembers of earlier crawls: nothing ("crawl"), everything ("ever"),
                   or what is not older than some seconds
+    unchanged     whether pages that are what they were in an earlier crawl bring their items
     path          folder of the store's namespaces
     service       URLs of table services in order of preference; none: the store at path
     auto          whether a table service on this machine takes the store's place, where there is one
@@ -99,6 +102,7 @@ class Config(msgspec.Struct, frozen=True):
     options: Options
     namespace: str | None
     memory: Memory
+    unchanged: Unchanged
     path: Path
     service: tuple[str, ...]
     auto: bool
@@ -123,6 +127,7 @@ class Config(msgspec.Struct, frozen=True):
             options=_options(settings, exempt),
             namespace=_namespace(settings),
             memory=_memory(settings),
+            unchanged=_unchanged(settings),
             path=_path(settings),
             service=() if _is_auto(settings) else _service(settings),
             auto=_is_auto(settings),
@@ -239,6 +244,16 @@ def _memory(settings: BaseSettings) -> Memory:
     if not age:
         raise _wrong("DEDUP_MEMORY", value, "crawl, ever, or an age such as 30d, 12h or 90m")
     return age
+
+
+def _unchanged(settings: BaseSettings) -> Unchanged:
+    value = cast("Unchanged", _choice(settings, "DEDUP_UNCHANGED", "keep", get_args(Unchanged)))
+    if value == "drop" and _memory(settings) == "crawl" and not settings.get("DEDUP_SERVICE"):
+        raise UsageError(
+            "setting DEDUP_UNCHANGED is 'drop', and DEDUP_MEMORY 'crawl': with nothing remembered of "
+            'earlier crawls no page is unchanged; set DEDUP_MEMORY = "ever", or an age such as "30d"'
+        )
+    return value
 
 
 def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0) -> float:

@@ -27,7 +27,7 @@ def summary(
     lines = [
         f"dedup: {count(probed, 'page')} judged: {counts.get('unique', 0):,} unique, "
         f"{count(found, 'near-duplicate')}"
-        f"{share} {_WHAT_BECAME[config.mode]}{but} {counts.get('refetch', 0):,} fetched again",
+        f"{share} {_WHAT_BECAME[config.mode]}{but} {_fetched_again(counts)}",
         f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
         f"  distances of near-duplicates: {_distances(counts)}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
@@ -42,6 +42,14 @@ def summary(
             "  over 60 % are near-duplicates: look at some (DEDUP_MODE = 'tag') before trusting it"
         )
     return "\n".join(lines)
+
+
+def _fetched_again(counts: Mapping[str, Any]) -> str:
+    again = f"{counts.get('refetch', 0):,} fetched again"
+    if not counts.get("unchanged"):
+        return again
+    items = count(counts.get("unchanged_items", 0), "item")
+    return f"{again}, {counts['unchanged']:,} of them unchanged ({items} not brought again)"
 
 
 def _listed(counts: Mapping[str, Any], prefix: str) -> str:

@@ -10,9 +10,17 @@ from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.store.database.documents import Documents
 
-__all__ = ["DOCUMENTS", "SNAPSHOT", "agreed_recipe", "locked_documents", "open_folder"]
+__all__ = [
+    "DOCUMENTS",
+    "FOR_ONE_CRAWL",
+    "SNAPSHOT",
+    "agreed_recipe",
+    "locked_documents",
+    "open_folder",
+]
 
 DOCUMENTS, SNAPSHOT = "documents.mdb", "table.ndd"
+FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
 
 
 def agreed_recipe(
@@ -55,6 +63,8 @@ def open_folder(
                 "move the folder away to start with an empty store"
             )
         documents = Documents(file)
+        if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
+            (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
         recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
         if not documents.recipe:
             documents.name(namespace, recipe.id)

@@ -79,6 +79,7 @@ class ReservedPage(_In, frozen=True):
     guard: bool = True
     kind: Annotated[str, Meta(max_length=KIND_BYTES)] = ""
     tries: Whole = TRIES
+    links: Hex | None = None
     token: ChosenToken | None = None
     home: bool = True
 
@@ -227,6 +228,7 @@ def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
         int(page.identity, 16),
         page.features,
         recipe,
+        links=int(page.links or "0", 16),
     )
 
 

@@ -187,6 +187,7 @@ class Options(msgspec.Struct, frozen=True):
     guard: bool = True
     kind: str = ""
     tries: int = TRIES
+    links: int = 0
     identity: int | None = None
     token: str | None = None
     home: bool = True
@@ -253,6 +254,7 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
     b"KIND": ("kind", _kind),
     b"TRIES": ("tries", lambda argument: number(argument, "TRIES")),
+    b"LINKS": ("links", lambda argument: fingerprint(argument, "LINKS")),
     b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
     b"TOKEN": ("token", _token),
     b"SECONDS": ("reservation_seconds", _seconds),
@@ -268,7 +270,7 @@ _ALLOWED: dict[str, frozenset[bytes]] = {
     "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"SIMILARITY", b"COUNT", b"IDENTITY", b"DOMAIN")),
     "MPROBE": frozenset((b"DISTANCE", b"SIMILARITY", b"COUNT")),
     "RESERVE": frozenset(
-        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD KIND TRIES TOKEN HOME".split()
+        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD KIND TRIES LINKS TOKEN HOME".split()
     ),
 }
 
@@ -300,12 +302,12 @@ def reserve_options(arguments: Sequence[bytes]) -> tuple[Options, str | None]:
     """Return a RESERVE's options without the token, and the token; equal options are parsed once."""
     at = arguments.index(b"TOKEN") if b"TOKEN" in arguments else len(arguments)
     others = (*arguments[:at], *arguments[at + 2 :])
-    given = None if at % 2 else _cached.get(others)
+    given = None if at % 2 else _cached.get(others)  # with LINKS, every page has its own
     if given is not None and at != len(arguments) - 1:
         return given, _token(arguments[at + 1]) if at < len(arguments) else None
     given = options("RESERVE", arguments)
     token, given = given.token, msgspec.structs.replace(given, token=None)
-    if at < len(arguments) or token is None:  # TOKEN was not spelled in lower case
+    if not given.links and (at < len(arguments) or token is None):  # TOKEN was not in lower case
         if len(_cached) >= OPTIONS_CACHED:
             _cached.clear()
         _cached[others] = given

@@ -6,6 +6,8 @@ Later for an answer that is still to come.
 
 import asyncio
 
+from msgspec.structs import replace
+
 from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour
 from dedup.model.verdict_forms import to_reply
@@ -123,6 +125,8 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 10)
     page, domain = protocol.page(arguments[3:10])
     given, token = protocol.reserve_options(arguments[10:])
+    if given.links:
+        page = replace(page, links=given.links)
     verdict = session.commands.reserve(
         protocol.text(arguments[1], "namespace"),
         protocol.text(arguments[2], "key"),
