@@ -11,6 +11,7 @@ import msgspec
 
 from dedup.detector import EmbeddedDetector, open_embedded
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector.open_stores import last_documents
 from dedup.model.errors import RecipeMismatch
 from dedup.model.report.texts import count
 from dedup.model.values import Document, Verdict
@@ -19,6 +20,8 @@ from dedup.scrapy.crawl_memory import begin, keep, mark
 from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]
+
+LAST = 20_000  # documents of an opened store that its URLs are learned from
 
 
 class EmbeddedMemory:
@@ -75,8 +78,8 @@ class EmbeddedNamespace:
         self._counts = counts
 
     def documents(self) -> list[Document]:
-        """Return the last documents of the store, 20,000 at most. Raises StoreDamaged."""
-        return self._detector.last_documents(20_000)
+        """Return the last documents of the store, LAST at most. Raises StoreDamaged."""
+        return last_documents(self.folder, LAST)
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages together, or those that can be, one by one."""

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from scrapy import Request
+from scrapy.http import Response
 
 from dedup.core.backoff import Backoff
-from dedup.core.fingerprint import PageReading
+from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
+from dedup.scrapy.known_urls import KnownUrls
 from dedup.scrapy.link_memory import CrawlLinks
 from dedup.scrapy.settings import Config
 
@@ -44,6 +46,7 @@ class Judged(NamedTuple):
 
     namespace: "Namespace"
     request: Request
+    response: Response
     reading: PageReading
     options: "ReserveOptions"
     links_at: Callable[[str], bytes]
@@ -56,13 +59,16 @@ class KeptPages:
         """Know nothing yet."""
         self._config = config
         self._meter = counts.meter
+        self._fault = counts.fault
         self._new_links = "new_links" in config.exempt
         self.reads_links = self._new_links or config.unchanged == "drop"
         self.links = CrawlLinks(job_folder, counts.fault)
         self.credit = Credit()
+        self.urls = KnownUrls(config, counts)
 
     def open(self, namespace: "Namespace", name: str) -> None:
         """Begin with a namespace."""
+        self.urls.open(namespace, name)
         if self._new_links:
             self.links.open(namespace, name)
 
@@ -71,6 +77,18 @@ class KeptPages:
 
         Called with the meter running.
         """
+        verdict = await self._looked_again(judged, verdict)
+        try:
+            if verdict.status == "near_duplicate":
+                self.urls.copy(judged.namespace, verdict)
+            elif verdict.reason == "new_links":
+                new = self.links.new(judged.namespace, judged.reading.links)
+                self.urls.doubt(judged.namespace, judged.request, verdict, new)
+        except Exception as error:
+            self._fault(error, f"nothing is learned from the URL {verdict.key}")
+        return verdict
+
+    async def _looked_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
         if verdict.of is None or verdict.reason == "in_flight":
             return verdict
         if verdict.reason == "other_title":
@@ -106,10 +124,23 @@ class KeptPages:
             return None
         if self._is_mirrored(judged, verdict):
             return None
-        leads_on = self.credit.leads_to(judged.request, original) or await self._leads_on(
-            judged.namespace, judged.reading.links
+        if self.credit.leads_to(judged.request, original):
+            return "new_links"
+        new = await self._leads_on(judged.namespace, judged.reading.links)
+        return "new_links" if new and not self._are_known(judged, new) else None
+
+    def _are_known(self, judged: "Judged", new: frozenset[bytes]) -> bool:
+        """Whether rules of the site map all of a page's new links to accepted pages."""
+        if not self.urls.hold(judged.namespace):
+            return False
+        recipe = judged.namespace.detector.recipe
+
+        def hash_of(url: str) -> bytes:
+            return read_page(b"", url=url, recipe=recipe, links=True).address
+
+        return self.urls.lead_nowhere(
+            judged.namespace, judged.options["kind"], new, judged.response, hash_of
         )
-        return "new_links" if leads_on else None
 
     def _is_mirrored(self, judged: "Judged", verdict: Verdict) -> bool:
         """Whether a page is its original in another place, and so leads to the same links in that."""
@@ -122,12 +153,12 @@ class KeptPages:
             return False
         return not self.links.new(judged.namespace, judged.links_at(verdict.of or ""))
 
-    async def _leads_on(self, namespace: "Namespace", links: bytes) -> bool:
-        """Whether a page leads to a link that no accepted page had; waits for those in flight."""
+    async def _leads_on(self, namespace: "Namespace", links: bytes) -> frozenset[bytes]:
+        """Return the links of a page that no accepted page had; waits for those in flight."""
         pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
         while new := self.links.new(namespace, links):
             if waited >= self._config.wait_seconds or not self.links.in_flight(namespace, new):
-                return True
+                return new
             await self._meter.pausing(asyncio.sleep(pause := pauses.next()))
             waited += pause
-        return False
+        return new

@@ -18,16 +18,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 from weakref import WeakValueDictionary
 
 from scrapy import Request
+from scrapy.http import Response
 
-from dedup.model.names import document_key
+from dedup.model.names import document_key, namespace_of
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts, logger
-from dedup.scrapy.responses import asked_for_at, is_ordinary, key_of
+from dedup.scrapy.responses import (
+    BEHIND,
+    KIND_CHARACTERS,
+    asked_for_at,
+    callback_name,
+    is_ordinary,
+    key_of,
+)
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -61,13 +69,15 @@ class KnownUrls:
         self.accepted: deque[tuple[Namespace | None, Verdict | str]] = deque(
             maxlen=QUEUED if self.on else 0
         )
+        self._namespaces: dict[str, Namespace] = {}
         self.learners: dict[Namespace, Learner] = {}
         self.doubting = False  # whether accepted pages' links are of interest
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
 
-    def open(self, namespace: "Namespace") -> None:
+    def open(self, namespace: "Namespace", name: str) -> None:
         """Go on with what a store knows of its sites: its rules, its documents."""
+        self._namespaces[name] = namespace
         if not self.on or namespace.folder is None:
             return
         try:
@@ -78,24 +88,32 @@ class KnownUrls:
 
     # ----------------------------------------------------------------------- what is learned
 
-    def judged(self, namespace: "Namespace", verdict: Verdict, new_links: Iterable[bytes]) -> None:
-        """Learn from a near-duplicate, or from one that was kept for its new links."""
-        if not self.on or verdict.of is None:
-            return
-        learner = self._learner(namespace)
-        self._take_accepted()
-        if verdict.status != "near_duplicate":
-            self.doubting = True
-            learner.doubt(verdict.key, verdict.of, new_links, time.time())
-        elif verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE:
+    def copy(self, namespace: "Namespace", verdict: Verdict) -> None:
+        """Learn from a near-duplicate."""
+        alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
+        if self.on and alike and verdict.of is not None:
+            learner = self._learner(namespace)
+            self._take_accepted()
             learner.copy(verdict.key, verdict.of)
             self._save_soon()
+
+    def doubt(
+        self, namespace: "Namespace", request: Request, verdict: Verdict, new: Iterable[bytes]
+    ) -> None:
+        """Learn from a near-duplicate that is kept for its new links."""
+        if self.on and verdict.of is not None:
+            self.doubting = True
+            learner = self._learner(namespace)
+            self._take_accepted()
+            atoms = learner.doubt(verdict.key, verdict.of, new, time.time())
+            if atoms:
+                request.meta[BEHIND] = sorted(atoms.union(request.meta.get(BEHIND, ())))
 
     def met(self, namespace: "Namespace", request: Request, key: str, links: bytes) -> None:
         """Note the links of a page that is kept."""
         learner = self.learners.get(namespace)
         if learner is not None:
-            learner.met(key, _each(links), asked_for_at(request))
+            learner.met(key, _each(links), asked_for_at(request), request.meta.get(BEHIND, ()))
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Forget a page."""
@@ -107,14 +125,21 @@ class KnownUrls:
 
     # -------------------------------------------------------------------------- what is used
 
-    def known(self, namespace: "Namespace | None", request: Request, kind: str) -> "Known | None":
+    def known(self, request: Request) -> "Known | None":
         """Return of which accepted page a request is that of; None: it is fetched."""
-        learner = None if namespace is None else self.learners.get(namespace)
-        if learner is None or not is_ordinary(request):
+        spider, meta = self._counts.crawler.spider, request.meta
+        name = meta.get("dedup_namespace") or self._config.namespace
+        if name is None and spider is not None:
+            name = namespace_of(spider.name)
+        namespace = self._namespaces.get(str(name))
+        if namespace is None or not self.hold(namespace) or not is_ordinary(request):
             return None
+        learner, kind = self.learners[namespace], meta.get("dedup_kind")
+        if kind is None:
+            kind = callback_name(request, spider) if self._config.kinds else ""
         self._take_accepted()
         key = key_of(request)
-        known = learner.known(key, kind)
+        known = learner.known(key, str(kind)[:KIND_CHARACTERS])
         if known is None:
             return None
         if not self.skips:
@@ -126,25 +151,27 @@ class KnownUrls:
         self._counts.add("url_skipped")
         return known
 
+    def hold(self, namespace: "Namespace") -> bool:
+        """Whether there are rules that hold."""
+        learner = self.learners.get(namespace)
+        return learner is not None and any(True for _ in learner.held())
+
     def lead_nowhere(
         self,
         namespace: "Namespace",
         kind: str,
         new: Iterable[bytes],
-        body: bytes,
-        base: str,
+        response: Response,
         hash_of: Callable[[str], bytes],
     ) -> bool:
         """Whether rules map all of a page's new links to accepted pages.
 
         hash_of  returns what a link to a URL comes to
         """
-        learner = self.learners.get(namespace)
-        if learner is None or not any(True for _ in learner.held()):
-            return False
         self._take_accepted()
+        learner = self.learners[namespace]
         missing = set(new)
-        for url in _links(body, base):
+        for url in _links(response.body, response.url):
             if learner.known(document_key(url), kind) is not None:
                 missing.discard(hash_of(url))
                 if not missing:
@@ -249,8 +276,7 @@ def _links(body: bytes, base: str) -> Iterator[str]:
     for count, found in enumerate(_HREF.finditer(body)):
         if count >= MOST_LINKS:
             return
-        href = next(group for group in found.groups(b"") if group is not None)
-        text: Any = (found[1] or found[2] or found[3] or href).decode("utf-8", "replace")
+        text = (found[1] or found[2] or found[3] or b"").decode("utf-8", "replace")
         try:
             yield urljoin(base, text.replace("&amp;", "&").strip())
         except ValueError:

@@ -19,11 +19,19 @@ from dedup.model.values import Verdict
 from dedup.scrapy.counts import logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
-from dedup.scrapy.responses import asks, forget_copied, mark_own, mark_scheduled, wanted_urls
+from dedup.scrapy.responses import (
+    BEHIND,
+    asks,
+    forget_copied,
+    mark_own,
+    mark_scheduled,
+    wanted_urls,
+)
 
 __all__ = [
     "CallbackMiddleware",
     "DownloaderMiddleware",
+    "KnownUrl",
     "NearDuplicate",
     "SpiderMiddleware",
     "near_duplicate_dropped",
@@ -43,6 +51,19 @@ class NearDuplicate(IgnoreRequest):
             f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
             f"triples alike, distance {verdict.distance})"
         )
+
+
+class KnownUrl(IgnoreRequest):
+    """A request was not sent: by what was learned of its site it is an accepted page's, under another URL.
+
+    of     the document key of that page
+    rules  the rules that say so, as `dedup store rules` lists them
+    """
+
+    def __init__(self, of: str, rules: list[str]) -> None:
+        """Keep what is known, and put it into words."""
+        self.of, self.rules = of, rules
+        super().__init__(f"the same page as {of}, by {', '.join(rules)}")
 
 
 FLAG = "near-duplicate"
@@ -65,11 +86,23 @@ class DownloaderMiddleware:
         return cls(Session.of(crawler))
 
     def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
-        """Forget what meta still says of another page, or of an earlier try of this one."""
+        """Forget what meta still says of another page, or of an earlier try of this one.
+
+        Raises KnownUrl where rules say that the page was accepted under another URL.
+        """
         try:
             forget_copied(request)
+            known = (
+                self.session.kept.urls.known(request) if self.session.kept.urls.learners else None
+            )
         except Exception as error:
             self.session.counts.fault(error, f"{request} may pass for another page")
+            return
+        if known is not None:
+            self.session.kept.credit.came_back(request, sent=False)
+            rules = [str(rule) for rule in known.rules]
+            request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
+            raise KnownUrl(known.original, rules)
 
     async def process_response(
         self,
@@ -233,6 +266,7 @@ class _Output:
         )
         self._withholds = noted.get("reason") == "unchanged" and session.config.mode != "tag"
         self._request = response.request
+        self._behind = response.request.meta.get(BEHIND) if response.request is not None else None
         self._on_credit = noted if is_on_credit(noted) else None
         self._wanted: frozenset[str] = frozenset()
         self._asked = self._paid = self._followed = False
@@ -265,6 +299,8 @@ class _Output:
             return True
         self._followed = True
         credit.mark(yielded, self._on_credit)
+        if self._behind is not None:
+            yielded.meta[BEHIND] = self._behind
         if asks(yielded, self._wanted):
             self._asked = True
         return not self._follows_nothing

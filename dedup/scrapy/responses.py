@@ -20,6 +20,8 @@ from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
 
 __all__ = [
+    "BEHIND",
+    "KIND_CHARACTERS",
     "asked_for_at",
     "asks",
     "callback_name",
@@ -35,6 +37,8 @@ __all__ = [
     "wanted_urls",
 ]
 
+KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
+
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
 _OWNER = "_dedup_owner"
 # The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
@@ -42,6 +46,9 @@ _SCHEDULED = "_dedup_scheduled"
 # When that was, as Unix time.
 _SCHEDULED_AT = "_dedup_scheduled_at"
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
+# In the meta of a copy that was kept for its links, and of all that is reached through it: what rules of its
+# URL are in doubt for that.
+BEHIND = "_dedup_behind"
 # In the meta of requests whose URL is not all that speaks for them.
 _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 # In meta copied from another page: how many entries of redirect_urls are that page's.

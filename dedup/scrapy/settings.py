@@ -12,6 +12,7 @@ import msgspec
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import inside_project, project_data_dir
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
@@ -29,7 +30,7 @@ from dedup.model.values import TRIES
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
 
-__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "unknown_settings"]
+__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "has_asyncio", "unknown_settings"]
 
 Memory = Literal["crawl", "ever"] | int
 Mode = Literal["drop", "skip_links", "tag"]
@@ -141,6 +142,15 @@ class Config(msgspec.Struct, frozen=True):
             report=_report(settings),
             urls=_choice(settings, "DEDUP_URLS", "learn", get_args(Urls)),
         )
+
+
+def has_asyncio() -> bool:
+    """Whether the crawl runs on an asyncio loop, as the setting TWISTED_REACTOR has it."""
+    try:
+        from scrapy.utils.asyncio import is_asyncio_available
+    except ImportError:  # Scrapy 2.13
+        return is_asyncio_reactor_installed()
+    return is_asyncio_available()
 
 
 def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:

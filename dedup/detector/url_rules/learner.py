@@ -6,7 +6,7 @@ that were not met for longest go first, and what is forgotten skips nothing.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from dedup.detector.url_rules.rule_set import Rule
 from dedup.detector.url_rules.site_rules import Known, Page, Record, Said, SiteRules
@@ -36,11 +36,15 @@ class Learner:
         if site is not None:
             site.copy(url, original)
 
-    def doubt(self, url: str, original: str, links: Iterable[bytes], seconds: float) -> None:
-        """Note that a copy was kept, at a time, because it leads to links (8 bytes each) that are new."""
+    def doubt(
+        self, url: str, original: str, links: Iterable[bytes], seconds: float
+    ) -> frozenset[str]:
+        """Note that a copy was kept, at a time, because it leads to links (8 bytes each) that are new.
+
+        Returns the atoms that are in doubt.
+        """
         site = self._site_of_both(url, original)
-        if site is not None:
-            site.doubt(url, original, links, seconds)
+        return frozenset() if site is None else site.doubt(url, original, links, seconds)
 
     def accept(self, page: Page) -> None:
         """Learn of an accepted page, or of one that is kept without being judged."""
@@ -55,11 +59,13 @@ class Learner:
             longest_ago.forget(next(iter(longest_ago.pages)))
             self._pages -= 1
 
-    def met(self, url: str, links: Iterable[bytes], seconds: float) -> None:
-        """Note the links of an accepted page that was asked for at a time."""
+    def met(
+        self, url: str, links: Iterable[bytes], seconds: float, behind: Collection[str] = ()
+    ) -> None:
+        """Note the links of an accepted page; see SiteRules.met()."""
         site = self._sites.get(registrable_domain(url))
         if site is not None:
-            site.met(url, links, seconds)
+            site.met(url, links, seconds, behind)
 
     def forget(self, key: str) -> None:
         """Forget a page."""

@@ -24,7 +24,9 @@ __all__ = ["FILE", "begin_again", "decode_rules", "encode_rules", "load_rules", 
 
 FILE = "urls.json"
 VERSION = 1
-MOST_RECORDS = 10_000  # that are written: what holds, fell or was said first, then what is nearest to it
+MOST_RECORDS = (
+    10_000  # that are written: what holds, fell or was said first, then what is nearest to it
+)
 
 _DIGEST_BYTES = 16
 

@@ -10,7 +10,7 @@ are one is learned for the site: what one host does with its URLs says nothing o
 
 A page that was kept because it leads to a new link is a doubt of the rule: had it been skipped, the link
 would have been missed. A rule in doubt does not come to hold and skips nothing, until all such links were
-met on pages that the rule does not touch, and that were asked for before.
+met on pages that the rule does not touch, and that are not reached through its copies alone.
 
 The rule kept here: no rules that hold ever map two pages of other texts together while both are remembered,
 and a rule that did once is dead. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in doubt.
@@ -18,7 +18,7 @@ What finds no room is not learned, and so skips nothing.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 from zlib import crc32
 
@@ -192,29 +192,43 @@ class SiteRules:
             return Known(tuple(sorted(rules)), page.key) if rules else None
         return None
 
-    def doubt(self, url: str, original: str, links: Iterable[bytes], seconds: float) -> None:
-        """Note that a copy was kept, at a time, because it leads to links that no accepted page had."""
+    def doubt(
+        self, url: str, original: str, links: Iterable[bytes], seconds: float
+    ) -> frozenset[str]:
+        """Note that a copy was kept, at a time, because it leads to links that no accepted page had.
+
+        Returns the atoms of the rules that are in doubt, for met() of pages that are reached through it.
+        """
         rules = [*filter(self._record, self._explaining(url, original, all_of_them=True))]
         doubt = _Doubt(url, seconds, tuple(rules), set(links))
+        atoms = frozenset(str(rule.atom) for rule in rules)
         if not rules or not doubt.links:
-            return
+            return atoms
         for rule in rules:
             self.records[rule].doubts += 1
         if len(self._doubts) + len(doubt.links) > DOUBTS:
-            return  # it stays
+            return atoms  # it stays
         for link in doubt.links:
             self._doubts.setdefault(link, []).append(doubt)
+        return atoms
 
-    def met(self, url: str, links: Iterable[bytes], seconds: float) -> None:
+    def met(
+        self, url: str, links: Iterable[bytes], seconds: float, behind: Collection[str] = ()
+    ) -> None:
         """Note the links of an accepted page: what rules were in doubt for may be among them.
 
-        seconds  when the page was asked for: what was asked for later may stand behind the doubt's copy
+        seconds  when the page was asked for
+        behind   the atoms in doubt for pages through which it was reached: with those skipped it may
+                 not have been reached at all, unless it was asked for before
         """
         if not self._doubts:
             return
         for link in links:
             for doubt in tuple(self._doubts.get(link, ())):
-                if seconds < doubt.seconds and url != doubt.url and not _touched(doubt.rules, url):
+                free = seconds < doubt.seconds or not any(
+                    str(rule.atom) in behind for rule in doubt.rules
+                )
+                if free and url != doubt.url and not _touched(doubt.rules, url):
                     self._settle(link, doubt)
 
     def _settle(self, link: bytes, doubt: _Doubt) -> None:

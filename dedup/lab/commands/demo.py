@@ -14,7 +14,7 @@ from dedup.cli.common_options import json_option
 from dedup.model.errors import DedupError
 
 if TYPE_CHECKING:
-    from dedup.scrapy.settings import Mode
+    from dedup.scrapy.settings import Mode, Urls
 
 __all__ = ["demo"]
 
@@ -30,6 +30,13 @@ __all__ = ["demo"]
     default="drop",
     show_default=True,
     help="What becomes of near-duplicates (the setting DEDUP_MODE).",
+)
+@click.option(
+    "--urls",
+    type=click.Choice(["learn", "skip", "off"]),
+    default="learn",
+    show_default=True,
+    help="What becomes of what is learned of the site's URLs (the setting DEDUP_URLS).",
 )
 @click.option(
     "--kafka",
@@ -48,6 +55,7 @@ def demo(
     pages: int,
     seed: int,
     mode: "Mode",
+    urls: "Urls",
     kafka: bool,
     install: bool,
     as_json: bool,
@@ -84,7 +92,7 @@ def demo(
     site = Site(pages, seed)
     progress = _Progress()
     try:
-        crawl = crawl_site(pages, seed, mode, progress)
+        crawl = crawl_site(pages, seed, mode, urls, progress)
     finally:
         progress.clear()
     report = judge(site, crawl)
