@@ -131,7 +131,7 @@ class KeptPages:
 
     def _are_known(self, judged: "Judged", new: frozenset[bytes]) -> bool:
         """Whether rules of the site map all of a page's new links to accepted pages."""
-        if not self.urls.hold(judged.namespace):
+        if not self.urls.holds(judged.namespace, judged.response.url):
             return False
         recipe = judged.namespace.detector.recipe
 

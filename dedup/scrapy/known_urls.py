@@ -9,22 +9,24 @@ near-duplicate of a site comes, or at the start where a store has rules already.
 
 The rule kept here: what is not skipped is fetched and judged as ever. Only an ordinary request is skipped,
 for a page of the same kind that brought an item; one in CHECKED is fetched all the same and judges the rule.
+A request waits for one under way DEDUP_WAIT_SECONDS at most.
 """
 
 import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from scrapy import Request
 from scrapy.http import Response
 
+from dedup.core.backoff import Backoff
 from dedup.model.names import document_key, namespace_of
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts, logger
@@ -50,6 +52,9 @@ SAVE_SECONDS = 10.0  # between two times that rules are written while the crawl 
 LEAST_ALIKE = 0.97  # of two texts whose pages say nothing of themselves
 MOST_LINKS = 5000  # of a page that are looked at
 
+_FIRST_WAIT_SECONDS = 0.005
+_LONGEST_WAIT_SECONDS = 0.1
+
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
 
 # Spiders of one process that share a store share what is learned.
@@ -71,6 +76,10 @@ class KnownUrls:
         )
         self._namespaces: dict[str, Namespace] = {}
         self.learners: dict[Namespace, Learner] = {}
+        # requests under way, by what their URLs are under rules
+        self._fetched: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
+        self._under_way: WeakSet[Request] = WeakSet()  # those sent before there were rules
+        self._unsaved: set[Learner] = set()
         self.doubting = False  # whether accepted pages' links are of interest
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
@@ -95,6 +104,11 @@ class KnownUrls:
             learner = self._learner(namespace)
             self._take_accepted()
             learner.copy(verdict.key, verdict.of)
+            if learner.changed:
+                self._unsaved.add(learner)
+                for request in self._under_way:
+                    place = namespace, self._kind(request), learner.form(key_of(request))
+                    self._fetched.setdefault(place, request)
             self._save_soon()
 
     def doubt(
@@ -125,36 +139,74 @@ class KnownUrls:
 
     # -------------------------------------------------------------------------- what is used
 
-    def known(self, request: Request) -> "Known | None":
-        """Return of which accepted page a request is that of; None: it is fetched."""
-        spider, meta = self._counts.crawler.spider, request.meta
-        name = meta.get("dedup_namespace") or self._config.namespace
-        if name is None and spider is not None:
-            name = namespace_of(spider.name)
-        namespace = self._namespaces.get(str(name))
-        if namespace is None or not self.hold(namespace) or not is_ordinary(request):
+    def known(self, request: Request) -> "Known | Awaitable[Known | None] | None":
+        """Return of which accepted page a request is that of; None: it is fetched.
+
+        Where that page is fetched just now, under another URL, what comes of that is waited for.
+        """
+        namespace = self._namespace_of(request)
+        learner = None if namespace is None else self.learners.get(namespace)
+        if learner is None or not is_ordinary(request):
             return None
-        learner, kind = self.learners[namespace], meta.get("dedup_kind")
-        if kind is None:
-            kind = callback_name(request, spider) if self._config.kinds else ""
-        self._take_accepted()
         key = key_of(request)
-        known = learner.known(key, str(kind)[:KIND_CHARACTERS])
-        if known is None:
+        if not learner.holds(key):
+            self._under_way.add(request)
             return None
+        kind = self._kind(request)
+        self._take_accepted()
+        known = learner.known(key, kind)
         if not self.skips:
-            self._counts.add("url_would_skip")
+            if known is not None:
+                self._counts.add("url_would_skip")
             return None
-        if _is_checked(key):
-            self._counts.add("url_checked")
+        form = learner.form(key)
+        if form is None or _is_checked(key):
+            if known is not None:
+                self._counts.add("url_checked")
             return None
-        self._counts.add("url_skipped")
+        if (
+            known is None
+            and self._fetched.setdefault((namespace, kind, form), request) is not request
+        ):
+            return self._later(learner, kind, key, (namespace, kind, form))
+        return self._skipped(known)
+
+    async def _later(
+        self, learner: "Learner", kind: str, key: str, place: tuple[object, ...]
+    ) -> "Known | None":
+        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
+        while waited < self._config.wait_seconds and place in self._fetched:
+            await asyncio.sleep(pause := pauses.next())
+            waited += pause
+            self._take_accepted()
+            known = learner.known(key, kind)
+            if known is not None:
+                return self._skipped(known)
+        return None
+
+    def _skipped(self, known: "Known | None") -> "Known | None":
+        if known is not None:
+            self._counts.add("url_skipped")
         return known
 
-    def hold(self, namespace: "Namespace") -> bool:
-        """Whether there are rules that hold."""
+    def _namespace_of(self, request: Request) -> "Namespace | None":
+        spider = self._counts.crawler.spider
+        name = request.meta.get("dedup_namespace") or self._config.namespace
+        if name is None and spider is not None:
+            name = namespace_of(spider.name)
+        return self._namespaces.get(str(name))
+
+    def _kind(self, request: Request) -> str:
+        kind = request.meta.get("dedup_kind")
+        if kind is None:
+            spider = self._counts.crawler.spider
+            kind = callback_name(request, spider) if self._config.kinds else ""
+        return str(kind)[:KIND_CHARACTERS]
+
+    def holds(self, namespace: "Namespace", url: str) -> bool:
+        """Whether there are rules for the site of a URL."""
         learner = self.learners.get(namespace)
-        return learner is not None and any(True for _ in learner.held())
+        return learner is not None and learner.holds(url)
 
     def lead_nowhere(
         self,
@@ -239,10 +291,11 @@ class KnownUrls:
         ):
             return
         for namespace, learner in self.learners.items():
-            if namespace.folder is not None and learner.changed:
+            if namespace.folder is not None and learner in self._unsaved:
                 from dedup.detector.url_rules.rule_file import encode_rules, save_rules
 
                 self._saved = time.monotonic()
+                self._unsaved.discard(learner)
                 content = encode_rules(learner.records())
                 loop = asyncio.get_running_loop()
                 self._saving = loop.run_in_executor(None, save_rules, namespace.folder, content)

@@ -81,6 +81,16 @@ class Learner:
         site = self._sites.get(registrable_domain(url))
         return None if site is None else site.known(url, kind)
 
+    def holds(self, url: str) -> bool:
+        """Whether there are rules for the site of a document key."""
+        site = self._sites.get(registrable_domain(url)) if self._sites else None
+        return site is not None and bool(site.held)
+
+    def form(self, url: str) -> tuple[object, ...] | None:
+        """Return what a document key has in common with others of its page; None if no rule says so."""
+        site = self._sites.get(registrable_domain(url))
+        return None if site is None else site.form(url)
+
     # ------------------------------------------------------------------------- what is known
 
     @property

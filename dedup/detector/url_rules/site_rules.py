@@ -192,6 +192,14 @@ class SiteRules:
             return Known(tuple(sorted(rules)), page.key) if rules else None
         return None
 
+    def form(self, url: str) -> tuple[object, ...] | None:
+        """Return what a URL has in common with others of its page; None if no rule says so."""
+        parts = take_apart(url) if self._held.rules else None
+        if parts is None:
+            return None
+        form, used = self._held.normal(parts)
+        return None if any(self.records[rule].doubts for rule in used) else form
+
     def doubt(
         self, url: str, original: str, links: Iterable[bytes], seconds: float
     ) -> frozenset[str]:
