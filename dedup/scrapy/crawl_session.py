@@ -76,7 +76,7 @@ class Session:
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
         self._job_folder = job_dir(crawler.settings)
         self.kept = KeptPages(config, self._job_folder, self.counts)
-        self.in_flight = PagesInFlight(self.counts, self.kept.links, self.kept.urls.accepted)
+        self.in_flight = PagesInFlight(self.counts, self.kept.links, self.kept.accepted)
         self._name = config.namespace
 
     def _counted(self) -> None:
@@ -189,8 +189,7 @@ class Session:
         if reason == "status" and response.status in GONE:
             namespace = self._namespace_of(request)
             if namespace is not None:  # a living copy takes the place of what is not there any more
-                namespace.forget(key_of(request))
-                self.kept.urls.forget(namespace, key_of(request))
+                self.kept.forget(namespace, key_of(request))
         self._keep_unjudged(request, reason)
         return True
 
@@ -198,7 +197,7 @@ class Session:
         self.counts.add(f"exempt/{reason}")
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
         if reason in UNREAD:
-            self.kept.urls.accepted.append((None, key_of(request)))
+            self.kept.accepted.append((None, key_of(request)))
 
     def _options(self, request: Request, response: Response) -> "ReserveOptions":
         """Return how a page is judged."""
@@ -281,10 +280,10 @@ class Session:
             callback = callback_name(request, self.crawler.spider)
             _judged_by[request] = self
             self.in_flight.begin(namespace, verdict, callback, request)
-            if self.kept.urls.doubting:
+            if self.kept.urls is not None and self.kept.urls.doubting:
                 self.kept.urls.met(namespace, request, verdict.key, reading.links)
         elif verdict.status == "exempt":
-            self.kept.urls.accepted.append((namespace, verdict))
+            self.kept.accepted.append((namespace, verdict))
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
             self.counts.add(f"exempt/{verdict.reason}")
@@ -320,8 +319,7 @@ class Session:
             self.counts.fault(error, f"{noted['key']} stays remembered although its item failed")
             return
         if namespace is not None:
-            namespace.forget(noted["key"])
-            self.kept.urls.forget(namespace, noted["key"])
+            self.kept.forget(namespace, noted["key"])
 
     @staticmethod
     def _commit_all() -> None:
@@ -333,8 +331,7 @@ class Session:
     async def close(self) -> None:
         """Close the memory and say what happened. Reservations end with the crawl."""
         self.in_flight.close()
-        self.kept.links.close()
-        self.kept.urls.close()
+        self.kept.close()
         remembered = await self._close_memory()
         self._namespaces.clear()
         self.in_flight.commit()

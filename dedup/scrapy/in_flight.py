@@ -26,7 +26,10 @@ from dedup.scrapy.link_memory import CrawlLinks
 if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["PagesInFlight", "token_of"]
+__all__ = ["Accepted", "PagesInFlight", "token_of"]
+
+# Accepted pages; (None, document key) of one that is kept without being read.
+Accepted = deque[tuple["Namespace | None", Verdict | str]]
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
@@ -53,7 +56,7 @@ class PagesInFlight:
         self,
         counts: Counts,
         links: CrawlLinks,
-        accepted: "deque[tuple[Namespace | None, Verdict | str]]",
+        accepted: "Accepted",
     ) -> None:
         """Hold none; what becomes of each page, its links are told, too; `accepted` takes its verdict."""
         self._counts = counts

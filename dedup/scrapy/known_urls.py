@@ -4,8 +4,8 @@
     a request -> its document key under them -> an accepted page: skipped ("skip"), or counted ("learn")
     a page's new links -> the same: where all lead to accepted pages, it leads nowhere new
 
-Accepted pages are only put in a queue. The learner is made, and takes them from there, when the first
-near-duplicate of a site comes, or at the start where a store has rules already.
+Accepted pages are only put in a queue. All this is made, and takes them from there, when the first
+near-duplicate comes, or at the start where a store holds something already.
 
 The rule kept here: what is not skipped is fetched and judged as ever. Only an ordinary request is skipped,
 for a page of the same kind that brought an item; one in CHECKED is fetched all the same and judges the rule.
@@ -15,7 +15,6 @@ A request waits for one under way DEDUP_WAIT_SECONDS at most.
 import asyncio
 import re
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -27,9 +26,10 @@ from scrapy import Request
 from scrapy.http import Response
 
 from dedup.core.backoff import Backoff
-from dedup.model.names import document_key, namespace_of
+from dedup.model.names import document_key
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.in_flight import Accepted
 from dedup.scrapy.responses import (
     BEHIND,
     KIND_CHARACTERS,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownUrls"]
 
-QUEUED = 20_000  # accepted pages that wait for a learner, 500 bytes each
 CHECKED = 20  # of so many requests that rules would skip one is fetched
 SAVE_SECONDS = 10.0  # between two times that rules are written while the crawl runs
 LEAST_ALIKE = 0.97  # of two texts whose pages say nothing of themselves
@@ -64,18 +63,13 @@ _learners: "WeakValueDictionary[Path, Learner]" = WeakValueDictionary()
 class KnownUrls:
     """The learners of one crawl, by namespace."""
 
-    def __init__(self, config: Config, counts: Counts) -> None:
-        """Know nothing yet."""
+    def __init__(self, config: Config, counts: Counts, accepted: Accepted) -> None:
+        """Know nothing yet; accepted pages come by a queue."""
         self._config = config
         self._counts = counts
-        self.on = config.urls != "off"
-        self.skips = config.urls == "skip" and config.mode == "drop"
-        # accepted pages, and (None, key) for a page that is kept without being read
-        self.accepted: deque[tuple[Namespace | None, Verdict | str]] = deque(
-            maxlen=QUEUED if self.on else 0
-        )
-        self._namespaces: dict[str, Namespace] = {}
-        self.learners: dict[Namespace, Learner] = {}
+        self._accepted = accepted
+        self._skips = config.urls == "skip" and config.mode == "drop"
+        self._learners: dict[Namespace, Learner] = {}
         # requests under way, by what their URLs are under rules
         self._fetched: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
         self._under_way: WeakSet[Request] = WeakSet()  # those sent before there were rules
@@ -84,23 +78,19 @@ class KnownUrls:
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
 
-    def open(self, namespace: "Namespace", name: str) -> None:
+    def open(self, namespace: "Namespace") -> None:
         """Go on with what a store knows of its sites: its rules, its documents."""
-        self._namespaces[name] = namespace
-        if not self.on or namespace.folder is None:
-            return
         try:
-            if (namespace.folder / "urls.json").exists() or namespace.documents():
-                self._learner(namespace)
+            self._learner(namespace)
         except Exception as error:
-            self._counts.fault(error, f"the rules of {namespace.folder} are not used")
+            self._counts.fault(error, f"what {namespace.folder} knows of URLs is not used")
 
     # ----------------------------------------------------------------------- what is learned
 
     def copy(self, namespace: "Namespace", verdict: Verdict) -> None:
         """Learn from a near-duplicate."""
         alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
-        if self.on and alike and verdict.of is not None:
+        if alike and verdict.of is not None:
             learner = self._learner(namespace)
             self._take_accepted()
             learner.copy(verdict.key, verdict.of)
@@ -115,7 +105,7 @@ class KnownUrls:
         self, namespace: "Namespace", request: Request, verdict: Verdict, new: Iterable[bytes]
     ) -> None:
         """Learn from a near-duplicate that is kept for its new links."""
-        if self.on and verdict.of is not None:
+        if verdict.of is not None:
             self.doubting = True
             learner = self._learner(namespace)
             self._take_accepted()
@@ -125,27 +115,28 @@ class KnownUrls:
 
     def met(self, namespace: "Namespace", request: Request, key: str, links: bytes) -> None:
         """Note the links of a page that is kept."""
-        learner = self.learners.get(namespace)
+        learner = self._learners.get(namespace)
         if learner is not None:
             learner.met(key, _each(links), asked_for_at(request), request.meta.get(BEHIND, ()))
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Forget a page."""
-        if self.learners:
+        if self._learners:
             self._take_accepted()
-            learner = self.learners.get(namespace)
+            learner = self._learners.get(namespace)
             if learner is not None:
                 learner.forget(key)
 
     # -------------------------------------------------------------------------- what is used
 
-    def known(self, request: Request) -> "Known | Awaitable[Known | None] | None":
+    def known(
+        self, namespace: "Namespace", request: Request
+    ) -> "Known | Awaitable[Known | None] | None":
         """Return of which accepted page a request is that of; None: it is fetched.
 
         Where that page is fetched just now, under another URL, what comes of that is waited for.
         """
-        namespace = self._namespace_of(request)
-        learner = None if namespace is None else self.learners.get(namespace)
+        learner = self._learners.get(namespace)
         if learner is None or not is_ordinary(request):
             return None
         key = key_of(request)
@@ -155,7 +146,7 @@ class KnownUrls:
         kind = self._kind(request)
         self._take_accepted()
         known = learner.known(key, kind)
-        if not self.skips:
+        if not self._skips:
             if known is not None:
                 self._counts.add("url_would_skip")
             return None
@@ -189,13 +180,6 @@ class KnownUrls:
             self._counts.add("url_skipped")
         return known
 
-    def _namespace_of(self, request: Request) -> "Namespace | None":
-        spider = self._counts.crawler.spider
-        name = request.meta.get("dedup_namespace") or self._config.namespace
-        if name is None and spider is not None:
-            name = namespace_of(spider.name)
-        return self._namespaces.get(str(name))
-
     def _kind(self, request: Request) -> str:
         kind = request.meta.get("dedup_kind")
         if kind is None:
@@ -205,7 +189,7 @@ class KnownUrls:
 
     def holds(self, namespace: "Namespace", url: str) -> bool:
         """Whether there are rules for the site of a URL."""
-        learner = self.learners.get(namespace)
+        learner = self._learners.get(namespace)
         return learner is not None and learner.holds(url)
 
     def lead_nowhere(
@@ -221,7 +205,7 @@ class KnownUrls:
         hash_of  returns what a link to a URL comes to
         """
         self._take_accepted()
-        learner = self.learners[namespace]
+        learner = self._learners[namespace]
         missing = set(new)
         for url in _links(response.body, response.url):
             if learner.known(document_key(url), kind) is not None:
@@ -235,7 +219,7 @@ class KnownUrls:
         self._take_accepted()
         found = [
             (record.pairs, str(rule))
-            for learner in self.learners.values()
+            for learner in self._learners.values()
             for _, rule, record in learner.held()
         ]
         return [f"{rule} ({pairs:,} pairs)" for pairs, rule in sorted(found, reverse=True)]
@@ -244,7 +228,7 @@ class KnownUrls:
         """Write what was learned."""
         try:
             self._take_accepted()
-            for namespace, learner in self.learners.items():
+            for namespace, learner in self._learners.items():
                 if namespace.folder is not None and learner.records():
                     from dedup.detector.url_rules.rule_file import encode_rules, save_rules
 
@@ -255,7 +239,7 @@ class KnownUrls:
     # ---------------------------------------------------------------------------------------
 
     def _learner(self, namespace: "Namespace") -> "Learner":
-        learner = self.learners.get(namespace)
+        learner = self._learners.get(namespace)
         if learner is not None:
             return learner
         from dedup.detector.url_rules import Learner
@@ -267,18 +251,18 @@ class KnownUrls:
             if folder is not None:
                 _begin(learner, namespace, folder)
                 _learners[folder] = learner
-        self.learners[namespace] = learner
+        self._learners[namespace] = learner
         return learner
 
     def _take_accepted(self) -> None:
         """Let the learners see the pages that were accepted meanwhile."""
         from dedup.detector.url_rules import Page
 
-        accepted = self.accepted
+        accepted = self._accepted
         while accepted:
             namespace, verdict = accepted.popleft()
             if isinstance(verdict, str):
-                for learner in self.learners.values():
+                for learner in self._learners.values():
                     learner.accept(Page(verdict, None))
             elif namespace is not None:
                 page = Page(verdict.key, verdict.page, verdict.kind, verdict.paid)
@@ -290,7 +274,7 @@ class KnownUrls:
             self._saving is not None and not self._saving.done()
         ):
             return
-        for namespace, learner in self.learners.items():
+        for namespace, learner in self._learners.items():
             if namespace.folder is not None and learner in self._unsaved:
                 from dedup.detector.url_rules.rule_file import encode_rules, save_rules
 

@@ -99,11 +99,12 @@ class DownloaderMiddleware:
         """
         try:
             forget_copied(request)
-            known = (
-                self.session.kept.urls.known(request) if self.session.kept.urls.learners else None
-            )
+            kept = self.session.kept
+            known = None if kept.urls is None else kept.known(request)
         except Exception as error:
             self.session.counts.fault(error, f"{request} may pass for another page")
+            return None
+        if known is None:
             return None
         if isinstance(known, Awaitable):
             return self._skip_later(request, known)

@@ -322,11 +322,11 @@ def test_links_in_doubt():
     assert site.known(A + "/p1?from=2") is None
     site.met(A + "/p2?from=5", [b"link0001", b"link0002"], 1.0)
     site.met(A + "/p7?from=9", [b"link0001", b"link0002"], 1.0)
-    site.met(A + "/p6", [b"link0001", b"link0002"], 9.0)
+    site.met(A + "/p6", [b"link0001", b"link0002"], 9.0, ["drop:from"])
     assert site.known(A + "/p1?from=2") is None
-    site.met(A + "/p8", [b"link0001"], 1.0)
+    site.met(A + "/p8", [b"link0001"], 1.0, ["drop:from"])
     assert site.known(A + "/p1?from=2") is None
-    site.met(A + "/p9", [b"link0002"], 1.0)
+    site.met(A + "/p9", [b"link0002"], 9.0, ["value:page"])
     assert site.known(A + "/p1?from=2") is not None
 
 
