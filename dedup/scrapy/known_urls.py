@@ -74,16 +74,14 @@ class KnownUrls:
         self._fetched: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
         self._under_way: WeakSet[Request] = WeakSet()  # those sent before there were rules
         self._unsaved: set[Learner] = set()
+        self._left_alone: set[Path] = set()  # folders whose file of rules is not written
         self.doubting = False  # whether accepted pages' links are of interest
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
 
     def open(self, namespace: "Namespace") -> None:
         """Go on with what a store knows of its sites: its rules, its documents."""
-        try:
-            self._learner(namespace)
-        except Exception as error:
-            self._counts.fault(error, f"what {namespace.folder} knows of URLs is not used")
+        self._learner(namespace)
 
     # ----------------------------------------------------------------------- what is learned
 
@@ -229,10 +227,11 @@ class KnownUrls:
         try:
             self._take_accepted()
             for namespace, learner in self._learners.items():
-                if namespace.folder is not None and learner.records():
+                folder = namespace.folder
+                if folder is not None and folder not in self._left_alone and learner.records():
                     from dedup.detector.url_rules.rule_file import encode_rules, save_rules
 
-                    save_rules(namespace.folder, encode_rules(learner.records()))
+                    save_rules(folder, encode_rules(learner.records()))
         except Exception as error:
             self._counts.fault(error, "what was learned of URLs may be forgotten")
 
@@ -249,10 +248,23 @@ class KnownUrls:
         if learner is None:
             learner = Learner(namespace.detector.recipe)
             if folder is not None:
-                _begin(learner, namespace, folder)
+                self._begin(learner, namespace, folder)
                 _learners[folder] = learner
         self._learners[namespace] = learner
         return learner
+
+    def _begin(self, learner: "Learner", namespace: "Namespace", folder: Path) -> None:
+        """Let a learner know what a store holds."""
+        from dedup.detector.url_rules import Page
+        from dedup.detector.url_rules.rule_file import load_rules
+
+        try:
+            for document in namespace.documents():
+                learner.accept(Page(document.key, document.page, document.kind, document.paid))
+            learner.take(load_rules(folder))
+        except Exception as error:
+            self._left_alone.add(folder)
+            self._counts.fault(error, f"what {folder} knows of URLs is not used")
 
     def _take_accepted(self) -> None:
         """Let the learners see the pages that were accepted meanwhile."""
@@ -275,26 +287,17 @@ class KnownUrls:
         ):
             return
         for namespace, learner in self._learners.items():
-            if namespace.folder is not None and learner in self._unsaved:
+            folder = namespace.folder
+            if folder is not None and folder not in self._left_alone and learner in self._unsaved:
                 from dedup.detector.url_rules.rule_file import encode_rules, save_rules
 
                 self._saved = time.monotonic()
                 self._unsaved.discard(learner)
                 content = encode_rules(learner.records())
                 loop = asyncio.get_running_loop()
-                self._saving = loop.run_in_executor(None, save_rules, namespace.folder, content)
+                self._saving = loop.run_in_executor(None, save_rules, folder, content)
                 self._saving.add_done_callback(_tell)
                 return
-
-
-def _begin(learner: "Learner", namespace: "Namespace", folder: Path) -> None:
-    """Let a learner know what a store holds."""
-    from dedup.detector.url_rules import Page
-    from dedup.detector.url_rules.rule_file import load_rules
-
-    for document in namespace.documents():
-        learner.accept(Page(document.key, document.page, document.kind, document.paid))
-    learner.take(load_rules(folder))
 
 
 def _tell(saving: "asyncio.Future[None]") -> None:
