@@ -340,9 +340,8 @@ class Session:
         assert stats is not None
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
-            logger.info(
-                "%s", summary(stats.get_stats(), self.config, remembered, self.swallowing.lines)
-            )
+            lines = self.swallowing.lines, self.kept.url_rules()
+            logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines))
         except Exception as error:
             self.counts.fault(error, "there is no summary")
             self.in_flight.commit()
@@ -356,6 +355,7 @@ class Session:
         try:
             from dedup.scrapy.crawl_report import write_report
 
+            journal.url_rules = self.kept.url_rules()
             name = self.crawler.spider.name if self.crawler.spider is not None else ""
             write_report(path, name, stats.get_stats(), self.config, journal, self.swallowing.lines)
             logger.info("dedup: the report of this crawl is in %s", path)

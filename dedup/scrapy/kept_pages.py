@@ -32,6 +32,7 @@ from dedup.scrapy.settings import Config
 if TYPE_CHECKING:
     from dedup.detector.interface import ReserveOptions
     from dedup.detector.url_rules import Known
+    from dedup.scrapy.journal import HeldRule
     from dedup.scrapy.known_urls import KnownUrls
     from dedup.scrapy.memory import Namespace
 
@@ -83,6 +84,10 @@ class KeptPages:
             self._learned().open(namespace)
         if self._new_links:
             self.links.open(namespace, name)
+
+    def url_rules(self) -> "list[HeldRule]":
+        """Return the rules about URLs that hold."""
+        return [] if self.urls is None else self.urls.rules()
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Take back a page that may have been inserted."""

@@ -30,6 +30,7 @@ from dedup.model.names import document_key
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.in_flight import Accepted
+from dedup.scrapy.journal import HeldRule
 from dedup.scrapy.responses import (
     BEHIND,
     KIND_CHARACTERS,
@@ -212,15 +213,17 @@ class KnownUrls:
                     return True
         return False
 
-    def report(self) -> list[str]:
-        """Return the rules that hold, in the words of people, the strongest first."""
+    def rules(self) -> list[HeldRule]:
+        """Return the rules that hold, the strongest first."""
         self._take_accepted()
         found = [
-            (record.pairs, str(rule))
+            HeldRule(
+                str(rule), record.pairs, *(record.examples[0] if record.examples else ("", ""))
+            )
             for learner in self._learners.values()
             for _, rule, record in learner.held()
         ]
-        return [f"{rule} ({pairs:,} pairs)" for pairs, rule in sorted(found, reverse=True)]
+        return sorted(found, key=lambda rule: (-rule.pairs, rule.rule))
 
     def close(self) -> None:
         """Write what was learned."""

@@ -25,7 +25,7 @@ ITEMS = """
             yield {"item": number}
         yield from self.links(response)
 """
-WAYS = ("learn", "skip", "off")
+WAYS = ("off", "learn", "skip")
 
 
 def item(number: int, *links: str, title: str = "") -> Page:
@@ -71,7 +71,7 @@ def rules(folder: Path, way: str) -> set[str]:
 def test_copies_are_not_fetched(tmp_path):
     """Sessions, campaigns and print versions: after ten of each they are skipped; no item is lost."""
     forms = ("/a/{n}?sid={k}", "/a/{n}?utm_medium=x&utm_source=y{k}", "/print/a/{n}", "/a/{n}/")
-    crawls = crawl(tmp_path, planted(forms))
+    crawls = crawl(tmp_path, planted(forms), {"DEDUP_REPORT": str(tmp_path / "report.html")})
     for way, done in crawls.items():
         assert items(done) == set(map(str, range(ARTICLES))), way
         assert done.faults == {}, way
@@ -85,6 +85,12 @@ def test_copies_are_not_fetched(tmp_path):
     expected = {"drop:sid", "drop:utm_medium", "drop:utm_source", "part:/print", "slash"}
     assert rules(tmp_path, "skip") == rules(tmp_path, "learn") == expected
     assert not (tmp_path / "dedup" / "off" / FILE).exists()
+    assert "requests could be saved (DEDUP_URLS = 'skip') by 5 rules: " in crawls["learn"].log
+    assert f"{saved} requests not sent by 5 rules: " in crawls["skip"].log
+    report = (tmp_path / "report.html").read_text()
+    assert "What this site does with its URLs" in report
+    assert "the parameter sid: it may be absent" in report
+    assert "/print in the path" in report
     skipped = [e for e in crawls["skip"].of("failed") if e["error"] == "KnownUrl"]
     assert len(skipped) == saved
     assert skipped[-1]["dedup"]["status"] == "skipped"
