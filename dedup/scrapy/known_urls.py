@@ -138,13 +138,10 @@ class KnownUrls:
             if known is not None:
                 self._counts.add("url_would_skip")
             return None
-        if _is_checked(key):
-            if known is not None:
-                self._counts.add("url_checked")
-            return None
         if known is not None:
-            self._counts.add("url_skipped")
-            return known
+            checked = _is_checked(key)
+            self._counts.add("url_checked" if checked else "url_skipped")
+            return None if checked else known
         form = learner.likely_form(key)
         if form is None:
             return None
