@@ -15,6 +15,7 @@ _BENCHMARKS = (
     "capacity",
     "crawl",
     "crowds",
+    "directory",
     "fanout",
     "pages",
     "scan",
