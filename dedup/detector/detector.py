@@ -232,8 +232,7 @@ class EmbeddedDetector(Detector):
         An event ends those with the same key, value and sketch, from any sender. Returns the counts,
         and how many of the documents had an inserted near-duplicate of another key that is not
         another page by its own word: pages that raced, at other services say, or were kept by other
-        reasons.
-        With judge=False that is not looked into, and 0.
+        reasons. With judge=False that is not looked into, and 0.
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
@@ -351,6 +350,11 @@ class EmbeddedDetector(Detector):
         """Do so among some documents with id >= first, in milliseconds. See dedup.store."""
         self._check_open()
         return forget_more_before(self._store, seconds, first)
+
+    def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
+        """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
+        self._check_open()
+        return self._store.documents_from(first, most)
 
     def info(self) -> dict[str, Any]:
         """Return what the detector's store is and holds, its policy, and the pages in flight."""

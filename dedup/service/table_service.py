@@ -22,6 +22,7 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.pruning import Pruning
+from dedup.service.core.snapshots import Snapshots
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
@@ -74,7 +75,9 @@ class Service:
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
-        self._pruning: asyncio.Task[None] | None = None  # once the service is ready
+        # a service with a log writes snapshots with its manifest
+        self.snapshots = Snapshots(self.namespaces) if self.follower is None else None
+        self._beside: list[asyncio.Task[None]] = []  # what they do, once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
         self._following = False  # the log: from then on the follower decides about readiness
         self._failed: BaseException | None = None
@@ -131,7 +134,9 @@ class Service:
             opening.cancel()
             if self.pruning is not None:
                 self.pruning.stop()
-            await asyncio.wait({opening, *filter(None, (self._stores, self._pruning))})
+            if self.snapshots is not None:
+                self.snapshots.stop()
+            await asyncio.wait({opening, *filter(None, (self._stores, *self._beside))})
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
             self.port.abort()
@@ -168,7 +173,9 @@ class Service:
             f". {stale}" if stale else "",
         )
         if self.pruning is not None:
-            self._pruning = asyncio.create_task(self.pruning.run())
+            self._beside.append(asyncio.create_task(self.pruning.run()))
+        if self.snapshots is not None:
+            self._beside.append(asyncio.create_task(self.snapshots.run()))
 
     async def _watch(self) -> None:
         while True:

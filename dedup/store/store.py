@@ -285,6 +285,12 @@ class Store:
                 self._committed(self._documents.remove_many(going))
             return Removed(batch[-1][0], len(batch), len(going))
 
+    def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
+        """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
+        with self._lock:
+            self._check_open()
+            return self._documents.batch(first, most)
+
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
 

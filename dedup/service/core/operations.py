@@ -2,13 +2,13 @@
 
     probe, probe_many -> neighbours
     reserve -> verdict -> insert | release
-    forget, document, info
+    forget, drop, document, info
 
 The rules kept here: of a reservation a client keeps the token only, the service has the rest; an
 insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and OSErrors (error_codes.py).
 """
 
-from asyncio import Future
+from asyncio import Future, ensure_future
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -236,11 +236,33 @@ class Commands:
         self.counts["forget"] += 1
         return self.inserts.forget(namespace, detector, self.check_key(key))
 
+    def drop(self, namespace: str) -> "Future[bool]":
+        """Remove a namespace with all its documents; a future of whether there was one.
+
+        Raises Refused (ERR) where the documents come from a log, which would bring them back.
+        """
+        self.check_ready()
+        if self.namespaces.share is not None:
+            raise Refused(
+                "ERR",
+                "the documents of this service come from Kafka: forget their keys, or give the "
+                "crawl another namespace",
+            )
+        self.counts["drop"] += 1
+        return ensure_future(self.namespaces.drop(namespace))
+
     def document(self, namespace: str, key: str) -> Document | None:
         """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
         self._check_home(namespace, key)
         detector = self._existing(namespace)
         return None if detector is None else detector.get(key)
+
+    def documents_from(
+        self, namespace: str, first: int, most: int
+    ) -> list[tuple[int, Document]] | None:
+        """Return some documents of a namespace, by id, from an id on; None: no such namespace."""
+        detector = self._existing(namespace)
+        return None if detector is None else detector.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
         """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""

@@ -29,6 +29,7 @@ from dedup.service.http import json_types
 from dedup.service.http.guard import Guard
 from dedup.service.http.openapi import openapi
 from dedup.service.http.prometheus import Metrics
+from dedup.store.transfer import encode_line
 
 __all__ = ["made_app"]
 
@@ -43,6 +44,7 @@ STATUS = {
     "ELSEWHERE": 421,
     "ERR": 400,
 }
+EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
 ASSETS = {"/": "index.html", "/dashboard.css": "dashboard.css", "/dashboard.js": "dashboard.js"}
 MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
@@ -200,6 +202,29 @@ class _Endpoints:
             )
         return _json(json_types.document(namespace, found))
 
+    async def export(self, request: Request) -> Response:
+        """Answer with documents as lines, from an id on; a header says where the next ones begin."""
+        query = request.query_params
+        try:
+            first = int(query.get("from", "0"))
+            if not 0 <= first < 1 << 63 or "ns" not in query:
+                raise ValueError
+        except ValueError:
+            return _failure(Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on"))
+        try:
+            found = self._commands.documents_from(query["ns"], first, EXPORTED)
+        except Exception as error:
+            return _failure(error)
+        if found is None:
+            return _json(
+                json_types.Failed(json_types.Fault("ERR", "there is no such namespace")), 404
+            )
+        lines = b"".join([encode_line(query["ns"], document) for _, document in found])
+        answer = Response(lines, media_type="application/x-ndjson")
+        if found:
+            answer.headers["x-dedup-next"] = str(found[-1][0] + 1)
+        return answer
+
     async def livez(self, _: Request) -> Response:
         """Say that the process works."""
         return _json(json_types.Health("ok"))
@@ -259,6 +284,7 @@ def made_app(
     ]
     routes += [
         Route("/v1/documents", do.documents),
+        Route("/v1/export", do.export),
         Route("/livez", do.livez),
         Route("/readyz", do.readyz),
         Route("/metrics", do.metrics),

@@ -200,6 +200,11 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     return integer(done) if isinstance(done, bool) else Later(done, integer)
 
 
+def _drop(session: Session, arguments: list[bytes]) -> Later:
+    check_arity(arguments, 2, 2)
+    return Later(session.commands.drop(protocol.text(arguments[1], "namespace")), integer)
+
+
 def _partitions(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 1, 1)
     held, count = session.commands.partitions()
@@ -231,6 +236,7 @@ _COMMANDS: dict[bytes, Command] = {
     INSERT: _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
+    b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
     b"COMMAND": _command,
