@@ -11,6 +11,7 @@ __all__ = [
     "html_option",
     "identity_option",
     "json_option",
+    "log_option",
     "page_options",
     "policy_options",
     "quick_option",
@@ -37,6 +38,18 @@ MAX_DISTANCE = 15  # bits; dedup.core.integers has it too, which help must not w
 def json_option(text: str = "One JSON object.") -> Option:
     """Return the option --json."""
     return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def log_option(command: F) -> F:
+    """Give a command the option --log."""
+    return click.option(
+        "--log",
+        "log_form",
+        type=click.Choice(("text", "json")),
+        default="text",
+        show_default=True,
+        help="How the log on stderr is written; json: one object a line.",
+    )(command)
 
 
 def distance_option(text: str = "k in bits; the recipe's.", default: int | None = None) -> Option:

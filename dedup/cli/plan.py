@@ -6,9 +6,10 @@
 The rule kept here: what is exact and what is estimated is told apart.
 """
 
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -37,6 +38,7 @@ HEADERS = (
     "",
 )
 
+MOST_DOCUMENTS = 2**63
 
 OF_A_CLUSTER = [
     "rate",
@@ -52,15 +54,42 @@ OF_A_CLUSTER = [
 ]
 
 
+if TYPE_CHECKING:
+    _Parameter = click.ParamType[int]
+else:  # click 8.1 has it without a parameter
+    _Parameter = click.ParamType
+
+
+class _Number(_Parameter):
+    """A number of documents, as people write large ones."""
+
+    name = "number"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002  (click's signature)
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> int:
+        try:
+            number = Decimal(str(value).replace(",", ""))
+            if number == (whole := int(number)) and 1 <= whole <= MOST_DOCUMENTS:
+                return whole
+        except (ArithmeticError, ValueError):
+            pass
+        return self.fail(f"{value!r} is no whole number from 1 to 2**63, as 1000000000 or 1e9.")
+
+
 @click.command(
     epilog="Examples: dedup plan --documents 17179869184 --distance 3 --memory 512G; "
     "dedup plan --cluster --documents 8000000000 --rate 2000 --memory 64G --cores 8"
 )
 @click.option(
     "--documents",
-    type=click.IntRange(1, 2**63),
+    type=_Number(),
+    metavar="NUMBER",
     required=True,
-    help="Number of fingerprints to be stored.",
+    help="Number of fingerprints to be stored: 1000000000, 1_000_000_000 or 1e9.",
 )
 @distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE)
 @click.option(

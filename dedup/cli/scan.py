@@ -94,6 +94,10 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
     from dedup.scan import scan as run
 
     job = Job(format=format_, processes=processes or cores(), **options)
+    if engine == "spark":
+        terminal.say("extra", "spark")
+    elif job.output != STDOUT and (job.output or job.kept):
+        terminal.say("resume", "what was done is kept: give the same command with --resume")
     faults = terminal.Faults(
         lambda more: f"and {terminal.count(more, 'more broken record')} left out"
     )

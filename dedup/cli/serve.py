@@ -6,14 +6,16 @@ could read it.
 
 import logging
 import os
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option
-from dedup.cli.log_lines import set_up_logs
+from dedup.cli.common_options import distance_option, log_option
+from dedup.cli.log_lines import LogForm, set_up_logs
 from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
@@ -92,9 +94,7 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     show_default=True,
     help="A connection without a command for so long is closed.",
 )
-@click.option(
-    "--log", "log_form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@log_option
 def serve(
     listen: str,
     http: str,
@@ -103,7 +103,7 @@ def serve(
     max_connections: int,
     max_namespaces: int,
     idle_seconds: float,
-    log_form: Literal["text", "json"],
+    log_form: LogForm,
     **options: Any,
 ) -> None:
     """Serve one table to many crawlers: RESP (any Redis client) and HTTP.
@@ -117,6 +117,8 @@ def serve(
 
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")
+    if kafka is not None:
+        import_module("aiokafka")  # what is not installed would be waited for, as brokers are
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
@@ -129,6 +131,7 @@ def serve(
         ),
         **options,
     )
+    _check_writable(config.path)
     secure = "s" if config.tls_cert else ""
 
     def listening(resp: "Address", web: "Address | None") -> None:
@@ -141,3 +144,15 @@ def serve(
             terminal.out("listening on " + " and ".join(where.values()))
 
     run(config, listening)
+
+
+def _check_writable(path: Path) -> None:
+    """Raise OSError where no store can be written: before a client can hope for one."""
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        with TemporaryFile(dir=path) as file:
+            file.write(b"x")
+            file.flush()
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dedup.cli.common_options import identity_option, json_option, policy_options
-from dedup.cli.log_lines import set_up_logs
+from dedup.cli import terminal
+from dedup.cli.common_options import identity_option, log_option, policy_options
+from dedup.cli.log_lines import LogForm, set_up_logs
 
 if TYPE_CHECKING:
     from dedup.worker.options import Config
@@ -123,17 +124,18 @@ log = logging.getLogger("dedup.worker")
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
-@json_option("Logs as JSON, an object a line.")
-def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> None:
+@log_option
+def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -> None:
     """Read pages from a Kafka topic and write them on, duplicates apart.
 
     Each record goes byte for byte to the unique or the duplicates topic; the headers dedup.status,
     dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity say why. Records that
     are no pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
     """
+    terminal.say("extra", "worker")
     config = _config(kafka, metrics, options)
     set_up_logs(
-        "json" if as_json else "text",
+        log_form,
         {"aiokafka": logging.CRITICAL, "asyncio": logging.WARNING},
     )
     asyncio.run(_work(config))

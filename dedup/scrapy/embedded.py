@@ -29,6 +29,7 @@ class EmbeddedMemory:
         self._job_folder = job_folder
         self._counts = counts
         self._detectors: list[EmbeddedDetector] = []
+        self._namespaces: list[str] = []
 
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
@@ -43,6 +44,7 @@ class EmbeddedMemory:
                 f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
             )
         self._detectors.append(detector)
+        self._namespaces.append(namespace)
         if config.memory != "crawl":
             keep(folder)
         if isinstance(config.memory, int):
@@ -59,7 +61,13 @@ class EmbeddedMemory:
                     documents += len(detector)
             except Exception as error:
                 self._counts.fault(error, "the store may not hold the last pages of this crawl")
-        return f"{count(documents, 'document')} in {self._config.path}"
+        return f"{count(documents, 'document')} in {self._where()}"
+
+    def _where(self) -> str:
+        """Return the store's folder, as `dedup store` takes it; of several the folder they lie in."""
+        if len(self._namespaces) == 1:
+            return str(self._config.path / self._namespaces[0])
+        return f"{self._config.path} ({count(len(self._namespaces), 'store')})"
 
 
 class EmbeddedNamespace:
