@@ -86,6 +86,7 @@ dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
 	@rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/abi3audit --strict dist/*.whl
+	$(BIN)/python -m twine check --strict dist/*
 
 test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
 	$(BIN)/python tests/support installed -m "not long" $(TEST_FLAGS)
