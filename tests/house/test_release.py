@@ -3,6 +3,7 @@
 import email.parser
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -182,3 +183,22 @@ def test_the_other_dedup_over_ours_is_noticed(tmp_path):
     done = imported(tmp_path, "import dedup.core.native")
     assert done.returncode == 1
     assert "pip uninstall -y dedup crawl-dedup" in done.stderr
+
+
+# ---------------------------------------------------------------------------- the first minute
+
+
+def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):
+    """`make demo` has Scrapy and the core installed, not every extra, and says what it is at."""
+    make = shutil.which("make")
+    if make is None or not (ROOT / "Makefile").exists():
+        pytest.skip("make is not installed")
+    command = [make, "-n", "demo", f"VENV={tmp_path / 'new'}"]
+    environment = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS"}}
+    said = subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=600
+    ).stdout
+    assert "--editable '.[scrapy]'" in said
+    assert ".[all]" not in said
+    assert "--group" not in said
+    assert said.count("echo ") >= 3
