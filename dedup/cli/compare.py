@@ -71,14 +71,16 @@ class _Result(NamedTuple):
     "--one-site/--two-sites",
     "same_site",
     default=None,
-    help="The pages are of one registrable domain, or of two. Default: not known, as strict as one.",
+    help="The pages are of one registrable domain, or of two. [default: not known, as strict as one]",
 )
-@click.option("--all", "show_all", is_flag=True, help=f"All differences, not the first {HUNKS}.")
+@click.option(
+    "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
+)
 @click.option(
     "--side-by-side/--inline",
     "columns",
     default=None,
-    help=f"Differences in two columns, or in lines. Default: two in a terminal of {WIDE} columns.",
+    help=f"Differences in two columns, or in lines. [default: two in a terminal of {WIDE} columns]",
 )
 @click.option(
     "--exit-code",

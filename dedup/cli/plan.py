@@ -104,14 +104,14 @@ class _Number(_Parameter):
     type=click.IntRange(1, 1024),
     default=1,
     show_default=True,
-    help="Cores of a machine; a service uses one.",
+    help="Cores of a machine; each service uses one.",
 )
 @click.option(
     "--copies",
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Of each shard, on different machines; all but one may be lost.",
+    help="Copies of each shard, on different machines; all but one may be lost.",
 )
 @click.option(
     "--unique",
@@ -125,14 +125,14 @@ class _Number(_Parameter):
     type=click.IntRange(1, 8192),
     default=67,
     show_default=True,
-    help="Bytes of a document key, on the average.",
+    help="Mean length of a document key, in bytes.",
 )
 @click.option(
     "--busy",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="How full a core may be.",
+    help="Greatest load of a core, as a share.",
 )
 @click.option(
     "--kafka-copies",
@@ -146,15 +146,15 @@ class _Number(_Parameter):
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Partitions of a shard: how many it may be split into later.",
+    help="Partitions of a shard: into how many it can be split later.",
 )
-@click.option("--price", type=click.FloatRange(0), help="What a machine costs an hour, with you.")
+@click.option("--price", type=click.FloatRange(0), help="What you pay for a machine and hour.")
 @click.option(
     "--costs",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
+    help="File with the constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
 )
-@json_option("A JSON list, an object for each design; with --cluster one object.")
+@json_option("Print a JSON list, an object for each design; with --cluster one object.")
 @click.pass_context
 def plan(
     context: click.Context,

@@ -57,10 +57,12 @@ STDOUT = "-"
     "--format",
     "format_",
     type=click.Choice(("warc", "parquet", "jsonl", "html")),
-    help="What the inputs are. Default: what their names say.",
+    help="What the inputs are. [default: what their names say]",
 )
-@click.option("--url-field", default="url", show_default=True, help="In Parquet and JSONL.")
-@click.option("--html-field", default="html", show_default=True, help="In Parquet and JSONL.")
+@click.option(
+    "--url-field", default="url", show_default=True, help="Where Parquet and JSONL have the URL."
+)
+@click.option("--html-field", default="html", show_default=True, help="Where they have the page.")
 @policy_options
 @identity_option
 @click.option(
@@ -69,7 +71,7 @@ STDOUT = "-"
     default=1 << 24,
     show_default=True,
     envvar="DEDUP_MAX_BYTES",
-    help="Greater pages are kept unread.",
+    help="Pages with more bytes are kept unread.",
 )
 @secret_option
 @click.option(
@@ -77,9 +79,9 @@ STDOUT = "-"
     type=click.Choice(("local", "spark")),
     default="local",
     show_default=True,
-    help="Where it runs.",
+    help="Run on this machine, or on Spark (docs/spark.md).",
 )
-@json_option("The summary as one JSON object.")
+@json_option("Print the summary as one JSON object.")
 def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **options: Any) -> None:
     """Find the near-duplicates in WARC, Parquet, JSONL or HTML files, in folders and globs of them.
 

@@ -37,18 +37,28 @@ log = logging.getLogger("dedup.worker")
     metavar="HOST:PORT,...",
     envvar="DEDUP_KAFKA",
     required=True,
-    help="Brokers to begin with. [env: DEDUP_KAFKA]",
+    help="Kafka brokers to connect to first. [env: DEDUP_KAFKA]",
 )
-@click.option("--input", "input_topic", metavar="TOPIC", required=True, help="Pages.")
-@click.option("--unique", metavar="TOPIC", help="Pages to go on with. [default: INPUT.unique]")
-@click.option("--duplicates", metavar="TOPIC", help="Near-duplicates. [default: INPUT.duplicates]")
 @click.option(
-    "--dead-letters", metavar="TOPIC", help="Records that are no pages. [default: INPUT.dlq]"
+    "--input", "input_topic", metavar="TOPIC", required=True, help="Topic with the pages."
+)
+@click.option(
+    "--unique", metavar="TOPIC", help="Topic for the pages that are kept. [default: INPUT.unique]"
+)
+@click.option(
+    "--duplicates",
+    metavar="TOPIC",
+    help="Topic for the near-duplicates. [default: INPUT.duplicates]",
+)
+@click.option(
+    "--dead-letters",
+    metavar="TOPIC",
+    help="Topic for records that are no pages. [default: INPUT.dlq]",
 )
 @click.option(
     "--group",
     metavar="NAME",
-    help="Consumer group: its workers share the input's partitions. [default: dedup-INPUT]",
+    help="Consumer group, whose workers share the input's partitions. [default: dedup-INPUT]",
 )
 @click.option(
     "--instance",
@@ -69,13 +79,15 @@ log = logging.getLogger("dedup.worker")
     metavar="NAME",
     default="json",
     show_default=True,
-    help="json, scrapy-cluster or nutch.",
+    help="Format of the records: json, scrapy-cluster or nutch.",
 )
 @click.option("--url-field", metavar="FIELD", help="The field that holds the URL.")
 @click.option("--body-field", metavar="FIELD", help="The field that holds the HTML.")
 @click.option("--text-field", metavar="FIELD", help="The field that holds plain text instead.")
 @click.option("--body-encoding", metavar="text|base64", help="How the body is written.")
-@click.option("--path", type=click.Path(path_type=Path), help="Folder of a store of its own.")
+@click.option(
+    "--path", type=click.Path(path_type=Path), help="Folder of a store that this worker alone uses."
+)
 @click.option(
     "--service",
     metavar="URL,...",
@@ -83,7 +95,9 @@ log = logging.getLogger("dedup.worker")
     help="A table service, redis://[:TOKEN@]HOST:PORT, that several workers share; others after it, "
     "in order of preference. [env: DEDUP_SERVICE]",
 )
-@click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="Which memory of pages is used."
+)
 @policy_options
 @identity_option
 @click.option(
@@ -91,7 +105,7 @@ log = logging.getLogger("dedup.worker")
     type=click.IntRange(1, 1 << 31),
     default=16 << 20,
     show_default=True,
-    help="Greater pages are kept unjudged.",
+    help="Pages with more bytes are kept unjudged.",
 )
 @click.option(
     "--wait-seconds",
@@ -120,7 +134,7 @@ log = logging.getLogger("dedup.worker")
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="That read and fingerprint; more may help where pages are long.",
+    help="Threads that read and fingerprint; more may help where pages are long.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")

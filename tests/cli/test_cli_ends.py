@@ -249,3 +249,34 @@ def test_serve_json_says_where_it_listens(tmp_path):
     finally:
         process.terminate()
         process.communicate(timeout=120)
+
+
+# -------------------------------------------------------------------------------------------- help
+
+
+def commands(group, path=()):
+    """Yield every command with its name, also those in groups."""
+    from click import Context, Group
+
+    for name in group.list_commands(Context(group)):
+        command = group.get_command(Context(group), name)
+        if isinstance(command, Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_every_option_says_what_it_does():
+    """In a sentence of its own: at least three words before the default, none of them left to guess."""
+    from dedup.cli import main
+
+    seen = 0
+    for name, command in commands(main):
+        for option in command.params:
+            if option.param_type_name != "option":
+                continue
+            text = (option.help or "").partition("[default")[0].partition("(default")[0].strip()
+            assert len(text.split()) >= 3, (name, option.name, text)
+            assert not re.match(r"Of |In |That |And |Default", text), (name, option.name, text)
+            seen += 1
+    assert seen > 150
