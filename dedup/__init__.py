@@ -80,10 +80,7 @@ else:
 def _look_for_the_other_dedup() -> None:
     """Warn where PyPI's `dedup`, another project, was installed into the same folder as this one."""
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    try:
-        names = os.listdir(site)  # noqa: PTH208
-    except OSError:  # imported from an archive
-        return
+    names = os.listdir(site) if os.path.isdir(site) else []  # noqa: PTH112, PTH208
     if any(n.startswith("dedup-") and n.endswith((".dist-info", ".egg-info")) for n in names):
         warnings.warn(
             f"the distribution 'dedup', which is another project, shares the folder {site}/dedup with "

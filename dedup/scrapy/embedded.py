@@ -61,13 +61,10 @@ class EmbeddedMemory:
                     documents += len(detector)
             except Exception as error:
                 self._counts.fault(error, "the store may not hold the last pages of this crawl")
-        return f"{count(documents, 'document')} in {self._where()}"
-
-    def _where(self) -> str:
-        """Return the store's folder, as `dedup store` takes it; of several the folder they lie in."""
-        if len(self._namespaces) == 1:
-            return str(self._config.path / self._namespaces[0])
-        return f"{self._config.path} ({count(len(self._namespaces), 'store')})"
+        one = (
+            self._namespaces[0] if len(self._namespaces) == 1 else ""
+        )  # else where all of them lie
+        return f"{count(documents, 'document')} in {self._config.path / one}"
 
 
 class EmbeddedNamespace:

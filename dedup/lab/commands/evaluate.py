@@ -56,17 +56,13 @@ _NAMES = {
 @click.option(
     "--corpora", type=FOLDER, help="Folder of whole sites: NAME.jsonl and NAME.truth.jsonl.zst."
 )
-@click.option(
-    "--pages", type=FILE, help="File of pages, JSON lines with id, url and html; .zst: compressed."
-)
+@click.option("--pages", type=FILE, help="Pages: JSON lines with id, url and html, also .zst.")
 @click.option(
     "--pairs",
     type=FILE,
-    help="File of labels: lines of page_a, page_b, label (1, 0 or U) and kind, with tabs.",
+    help="Labels: lines page_a, page_b, label (1, 0, U), kind; tabs.",
 )
-@click.option(
-    "--complete", is_flag=True, help="Take every pair that --pairs does not list for not near."
-)
+@click.option("--complete", is_flag=True, help="Pairs that --pairs does not list are not near.")
 @click.option(
     "--generated",
     metavar="[PAGES]",
@@ -84,7 +80,7 @@ _NAMES = {
     "count",
     type=click.IntRange(0),
     default=0,
-    help="How many mistakes of each kind to show.",
+    help="Number of mistakes of a kind to show.",
 )
 @click.option(
     "--bootstrap",
@@ -94,14 +90,12 @@ _NAMES = {
     show_default=True,
     help="Number of draws for the 95 % intervals; 0: no intervals.",
 )
-@click.option(
-    "--seed", default=1, show_default=True, help="Seed of the draws and of the generated site."
-)
+@click.option("--seed", default=1, show_default=True, help="Seed of draws and generated site.")
 @click.option(
     "--plot",
     "picture",
     type=click.Path(path_type=Path),
-    help="Draw precision and recall to an .svg or .png file.",
+    help="Draw the result: .svg or .png.",
 )
 @html_option
 @json_option()
