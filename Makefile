@@ -24,7 +24,7 @@ MINIMUM_TESTS := crawl explore exempt keys phases reference service settings sur
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables figures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -121,6 +121,9 @@ bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/
 	@$(BIN)/python -m pip install -q --group bench
 	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
 		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
+
+figures: $(VENV)/test-tools ## measure the figures of the documentation (DEDUP_EVAL: labelled sets and sites) into its pages
+	@$(BIN)/python tests/support figures $(FIGURES_FLAGS)
 
 docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
