@@ -5,6 +5,11 @@ COPY . /src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM python:3.13-slim
+LABEL org.opencontainers.image.title="crawl-dedup" \
+    org.opencontainers.image.description="Near-duplicate detection for web crawlers: table service, worker and tools" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.source="https://a-seed-ee1d7a75.example/crawl-dedup"
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,worker]" && rm -r /wheels \
     && useradd --create-home --uid 1000 dedup && install -d -o dedup /data

@@ -199,7 +199,7 @@ def _size() -> Measure:
         room = name.split(".")[1] if "." in name else "dedup"
         rooms[room] = rooms.get(room, 0) + count
     found = tuple(f"{room}: {count:,}" for room, count in sorted(rooms.items()))
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 28_950)
+    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 29_950)
 
 
 def _module(name: str) -> ModuleType | None:

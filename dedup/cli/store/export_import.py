@@ -26,7 +26,9 @@ __all__ = ["export", "import_", "whole"]
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
 @click.argument("path", type=click.Path())
-@click.option("--output", metavar="FILE", default="-", help="Default: stdout.")
+@click.option(
+    "--output", metavar="FILE", default="-", help="Write the lines to a file. [default: stdout]"
+)
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
@@ -61,8 +63,14 @@ def export(path: str, output: str) -> None:
 
 @click.command("import", epilog="Example: dedup store import .scrapy/dedup --input documents.jsonl")
 @click.argument("path", type=click.Path())
-@click.option("--input", "source", metavar="FILE", default="-", help="Default: stdin.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option(
+    "--input",
+    "source",
+    metavar="FILE",
+    default="-",
+    help="Read the lines from a file. [default: stdin]",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
 def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
     """Store the documents of JSON lines, as `export` writes them; a known key is replaced.

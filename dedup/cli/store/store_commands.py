@@ -118,9 +118,10 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     metavar="AGE|DATE",
     required=True,
     callback=_age,
-    help="30d, 12h, 90m, seconds, or an ISO date (UTC unless it names a zone).",
+    help="How old, or from before when: 30d, 12h, 90m, seconds, or an ISO date (UTC unless it "
+    "names a zone).",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
 def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
     """Remove the documents that were inserted before a time from the stores at PATH.
