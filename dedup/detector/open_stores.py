@@ -266,6 +266,13 @@ def is_open(folder: Path) -> bool:
         return _place(folder) in _stores
 
 
+def last_documents(folder: Path, most: int) -> list[Document]:
+    """Return the last documents of an open store, `most` at most. Raises StoreDamaged."""
+    with _stores_lock:
+        shared = _stores[_place(folder)]
+    return shared.store.last(most)
+
+
 def _place(folder: Path) -> str:
     return os.path.normcase(os.path.realpath(folder))
 

@@ -55,6 +55,10 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         # the snapshot first: it is refused without the documents that it stands for
         for file in (folder / "table.ndd", documents):
             file.unlink(missing_ok=True)
+        if (folder / "urls.json").exists():
+            from dedup.detector.url_rules.rule_file import begin_again
+
+            begin_again(folder)
         crawl = secrets.token_hex(16).encode()
         if job is not None:
             job.parent.mkdir(parents=True, exist_ok=True)

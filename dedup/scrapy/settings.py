@@ -12,6 +12,7 @@ import msgspec
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import inside_project, project_data_dir
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
@@ -29,10 +30,11 @@ from dedup.model.values import TRIES
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
 
-__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "unknown_settings"]
+__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "has_asyncio", "unknown_settings"]
 
 Memory = Literal["crawl", "ever"] | int
 Mode = Literal["drop", "skip_links", "tag"]
+Urls = Literal["learn", "skip", "off"]
 
 EXEMPTIONS = (
     "start",
@@ -65,7 +67,7 @@ SETTINGS = (
     ),
     *("DEDUP_TOPIC", "DEDUP_TIMEOUT_SECONDS", "DEDUP_WAIT_SECONDS", "DEDUP_RESERVATION_SECONDS"),
     *("DEDUP_EXEMPT", "DEDUP_TRIES", "DEDUP_KINDS", "DEDUP_MAX_BYTES", "DEDUP_EXPLORE"),
-    *("DEDUP_SECRET", "DEDUP_REPORT"),
+    *("DEDUP_SECRET", "DEDUP_REPORT", "DEDUP_URLS"),
 )
 
 
@@ -94,6 +96,7 @@ class Config(msgspec.Struct, frozen=True):
     kinds         whether only pages of one callback are compared
     explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     report        where the crawl's report is written; None: nowhere
+    urls          what the crawl learns of its URLs, and whether it skips what it knows by them
     """
 
     mode: Mode
@@ -112,6 +115,7 @@ class Config(msgspec.Struct, frozen=True):
     kinds: bool
     explore: float
     report: Path | None
+    urls: Urls
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
@@ -136,7 +140,17 @@ class Config(msgspec.Struct, frozen=True):
             kinds=_switch(settings, "DEDUP_KINDS"),
             explore=_share(settings, "DEDUP_EXPLORE"),
             report=_report(settings),
+            urls=_choice(settings, "DEDUP_URLS", "learn", get_args(Urls)),
         )
+
+
+def has_asyncio() -> bool:
+    """Whether the crawl runs on an asyncio loop, as the setting TWISTED_REACTOR has it."""
+    try:
+        from scrapy.utils.asyncio import is_asyncio_available
+    except ImportError:  # Scrapy 2.13
+        return is_asyncio_reactor_installed()
+    return is_asyncio_available()
 
 
 def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:

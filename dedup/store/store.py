@@ -145,6 +145,12 @@ class Store:
                 return None
             return self._documents.get(key)
 
+    def last(self, most: int) -> list[Document]:
+        """Return the documents that were inserted last, `most` at most. Raises StoreDamaged."""
+        with self._lock:
+            first = max(0, self._documents.next_id - most)
+            return [document for _, document in self._documents.batch(first, most)]
+
     def near(
         self, value: int, k: int | None = None, limit: int | None = None
     ) -> list[tuple[Document, int]]:

@@ -49,6 +49,7 @@ def test_defaults():
         kinds=True,
         explore=0.0,
         report=None,
+        urls="learn",
     )
 
 
