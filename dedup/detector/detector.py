@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from dedup.core.numbers import Numbers, many
 from dedup.detector.interface import Detector
+from dedup.detector.looking import alike_now, answered
 from dedup.detector.open_stores import (
     Accepted,
     OpenStore,
@@ -28,7 +29,7 @@ from dedup.detector.open_stores import (
     insert_verdicts,
 )
 from dedup.detector.reservations import Ending
-from dedup.detector.rules import decided, deciding_here, near_duplicates
+from dedup.detector.rules import decided
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Policy
@@ -45,7 +46,6 @@ from dedup.store import Applied, Removed, forget_before, forget_more_before, giv
 
 __all__ = ["EmbeddedDetector"]
 
-_NONE: list[Neighbour] = []
 _DROPPED = frozenset(("near_duplicate", "pending"))
 _NEVER_STORED = frozenset(("short", "unread"))
 
@@ -103,7 +103,9 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             self._check_open(page)
             found = self._store.near(page.value, self.policy.distance)
-        return near_duplicates(page, domain or "", None, found, self.policy)
+            if not found:
+                return []
+            return answered(self._shared, page, domain or "", found, self.policy)
 
     def probe_many(
         self,
@@ -124,12 +126,13 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             self._check_open()
             near = self._store.near_many(array, self.policy.distance, limit)
-        found: dict[int, list[Neighbour]] = {}
-        for i, documents in near.items():
-            page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
-            if neighbours := near_duplicates(page, domain or "", None, documents, self.policy):
-                found[i] = neighbours
-        return found
+            found: dict[int, list[Neighbour]] = {}
+            for i, documents in near.items():
+                page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
+                alike = answered(self._shared, page, domain or "", documents, self.policy)
+                if alike:
+                    found[i] = alike
+            return found
 
     def reserve(
         self,
@@ -188,12 +191,9 @@ class EmbeddedDetector(Detector):
             return replace(asked, status="exempt", reason="short")
         if home and (key in self._store or self._reservations.holds(key, now)):
             return replace(asked, status="refetch")
-        inserted = in_flight = _NONE
-        if found := self._shared.near(page.value, self.policy.distance):
-            inserted = near_duplicates(page, asked.domain, key, found, self.policy, asked.kind)
-        if held_near := self._reservations.near(page.value, self.policy.distance, now):
-            counting = deciding_here(key, home, held_near)
-            in_flight = near_duplicates(page, asked.domain, key, counting, self.policy, asked.kind)
+        inserted, in_flight = alike_now(
+            self._shared, asked, self.policy, now, home=home, guard=guard
+        )
         if not inserted and not in_flight:
             return asked
         return decided(asked, inserted, in_flight, guard=guard, tries=tries)
@@ -356,7 +356,11 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             self._check_open()
             info = self._store.info()
-            info |= {"in_flight": len(self._reservations)}
+            info |= {
+                "in_flight": len(self._reservations),
+                "in_flight_bytes": self._reservations.bytes,
+                "cut": self._shared.cut,
+            }
             return info | msgspec.structs.asdict(self.policy)
 
     def close(self) -> None:

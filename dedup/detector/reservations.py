@@ -26,6 +26,7 @@ from typing import Literal
 
 import msgspec
 
+from dedup.core.matches import Nearest
 from dedup.core.memory_budget import MemoryBudget, Share
 from dedup.core.table import Table
 from dedup.model.errors import UsageError
@@ -40,7 +41,6 @@ FIXED_BYTES = 1500  # that each takes beside its texts
 OWN_TOKEN = "_"  # what the tokens made here begin with
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations taken out with each new one
-NEAR_LIMIT = 1000  # reservations that near() answers at most
 COMPARED = 64  # values in flight that are compared one by one
 
 
@@ -186,12 +186,16 @@ class Reservations:
         numbers = self._keys.get(key)
         return numbers is not None and any(self._held[n].expires > now for n in numbers)
 
-    def near(self, value: int, k: int, now: float) -> list[tuple[Reservation, int]]:
+    def near(
+        self, value: int, k: int, now: float, limit: int | None = None, without: int = 0
+    ) -> Nearest[Reservation]:
         """Return the reservations within distance k of a value, with distances, nearest first.
 
-        At most the nearest 1000: leaving more out errs on the side of keeping a page.
+        Of a limit, the nearest without the first `without` of them; the answer's `cut` tells whether
+        there are more.
         """
         k = min(k, self._k)
+        cut = False
         if self._table is None:
             found = [
                 (distance, number)
@@ -200,13 +204,20 @@ class Reservations:
             ]
             found.sort()
         else:
-            matches = self._table.probe(value, limit=NEAR_LIMIT)
-            found = [(m.distance, m.document) for m in matches if m.distance <= k]
-        return [
-            (reservation, distance)
-            for distance, number in found
-            if (reservation := self._held[number]).expires > now
-        ]
+            matches = self._table.probe(value, limit=limit)
+            cut = matches.cut and matches[-1].distance <= k
+            found = [(m.distance, m.document) for m in matches[without:] if m.distance <= k]
+        if not found:
+            return Nearest()
+        near = Nearest(
+            [
+                (reservation, distance)
+                for distance, number in found
+                if (reservation := self._held[number]).expires > now
+            ]
+        )
+        near.cut = cut
+        return near
 
     def end(self, token: str, ending: Ending) -> Reservation | None:
         """End the reservation of a token and return it, or None if it is not held.
