@@ -31,9 +31,7 @@ T = TypeVar("T")
 
 
 class Nearest(list[tuple[T, int]]):
-    """What is near a value, with distances in bits, nearest first; cut is True where a limit left
-    others out.
-    """
+    """What is near a value, with distances, nearest first; cut is True when a limit left some out."""
 
     cut: bool = False
 

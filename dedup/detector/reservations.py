@@ -27,7 +27,6 @@ from typing import Literal
 import msgspec
 
 from dedup.core.matches import Nearest
-from dedup.core.memory_budget import MemoryBudget, Share
 from dedup.core.table import Table
 from dedup.model.errors import UsageError
 from dedup.model.values import PageFingerprint
@@ -38,7 +37,7 @@ Ending = Literal["inserted", "released"]
 
 MEMORY_BYTES = 2 << 30  # of reservations where nothing else was said: half of it, see MemoryBudget
 FIXED_BYTES = 1500  # that each takes beside its texts
-OWN_TOKEN = "_"  # what the tokens made here begin with
+OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations taken out with each new one
 COMPARED = 64  # values in flight that are compared one by one
@@ -46,6 +45,22 @@ COMPARED = 64  # values in flight that are compared one by one
 
 class TooManyReserved(UsageError):
     """The memory of reservations is used up."""
+
+
+class MemoryBudget:
+    """Bytes that the reservations of several stores share.
+
+    Each store may take as much as is left for the others: alone it has half of it, two have a third
+    each, and so on. One that takes all it can never leaves the next one nothing.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+
+    def fits(self, held: int, size: int) -> bool:
+        """Whether a store that has taken `held` bytes may take more."""
+        return held + size <= self.total - self.used
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -83,7 +98,8 @@ class Reservations:
     def __init__(self, k: int, budget: MemoryBudget | None = None) -> None:
         """Start empty. near() finds values up to Hamming distance k, in bits."""
         self._k = k
-        self._share = Share(budget or MemoryBudget(MEMORY_BYTES))
+        self._budget = budget or MemoryBudget(MEMORY_BYTES)
+        self.bytes = 0  # what they take of it, estimated
         self._values: dict[int, int] = {}  # by number
         self._table: Table | None = None  # of them, when they are many
         self._count = 0
@@ -101,14 +117,11 @@ class Reservations:
         """Return the number of reservations held, among them expired ones not yet taken out."""
         return len(self._held)
 
-    @property
-    def bytes(self) -> int:
-        """What they take of memory, estimated."""
-        return self._share.used
-
     def share(self, budget: MemoryBudget) -> None:
         """Count their memory against a budget that others share, from now on."""
-        self._share.move(budget)
+        self._budget.used -= self.bytes
+        budget.used += self.bytes
+        self._budget = budget
 
     def widen(self, k: int) -> None:
         """Find reservations up to distance k from now on, if that is more than so far."""
@@ -146,7 +159,7 @@ class Reservations:
         if now >= self._due:
             self._sweep(now)
         size = _size(key, domain, kind)
-        if not self._share.fits(size):
+        if not self._budget.fits(self.bytes, size):
             self._make_room(size, now)
         number = self._count
         self._count += 1
@@ -160,11 +173,15 @@ class Reservations:
         self._values[number] = page.value
         if self._table is None and len(self._values) > COMPARED:
             self._table = self._made_table()
-        self._share.take(size)
+        self.bytes += size
+        self._budget.used += size
         self._held[number] = reservation
         self._numbers[token] = number
         self._keys.setdefault(key, set()).add(number)
-        self._expire_in(int(expires), number)
+        if reservation.accepted:
+            self._pinned[number] = None
+        else:
+            self._expire_in(int(expires), number)
         return token
 
     def _expire_in(self, second: int, number: int) -> None:
@@ -274,7 +291,9 @@ class Reservations:
             del self._pinned[number]
         else:
             del self._expiring[int(reservation.expires)][number]
-        self._share.take(-_size(reservation.key, reservation.domain, reservation.kind))
+        size = _size(reservation.key, reservation.domain, reservation.kind)
+        self.bytes -= size
+        self._budget.used -= size
         return reservation
 
     def _sweep(self, now: float) -> None:
@@ -295,11 +314,11 @@ class Reservations:
 
         Raises TooManyReserved if that is not enough.
         """
-        while not self._share.fits(size) and now >= self._due:
+        while not self._budget.fits(self.bytes, size) and now >= self._due:
             self._sweep(now)
-        while not self._share.fits(size) and self._pinned:
+        while not self._budget.fits(self.bytes, size) and self._pinned:
             self._take_out(next(iter(self._pinned)))
-        if self._share.fits(size):
+        if self._budget.fits(self.bytes, size):
             return
         raise TooManyReserved(
             f"the {len(self)} pages in flight of this namespace take the memory there is for them: "
