@@ -28,7 +28,7 @@ from dedup.detector.open_stores import (
     give_back,
     insert_verdicts,
 )
-from dedup.detector.reservations import Ending
+from dedup.detector.reservations import Ending, MemoryBudget
 from dedup.detector.rules import decided
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
@@ -147,6 +147,7 @@ class EmbeddedDetector(Detector):
         tries: int = TRIES,
         token: str | None = None,
         home: bool = True,
+        seconds: float | None = None,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
@@ -155,8 +156,9 @@ class EmbeddedDetector(Detector):
                 under a token that is held answers what it was taken for, and takes nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
+        seconds how long the page may be in flight, if not as long as the policy says
 
-        Raises UsageError, too, for a token that was used for something else.
+        Raises UsageError, too, for a token that was used for something else, and TooManyReserved.
         """
         asked = Verdict(
             "unique", "", key, None, None, None, None, page, None, site_of(key, url, domain), kind
@@ -169,7 +171,8 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, exempt, now, home=home, guard=guard, tries=tries)
             if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
                 return verdict
-            return self._reserved(verdict, now, token, home=home)
+            lasting = seconds or self.policy.reservation_seconds
+            return self._reserved(verdict, now, lasting, token, home=home)
 
     def _judged(
         self,
@@ -198,14 +201,16 @@ class EmbeddedDetector(Detector):
             return asked
         return decided(asked, inserted, in_flight, guard=guard, tries=tries)
 
-    def _reserved(self, verdict: Verdict, now: float, token: str | None, *, home: bool) -> Verdict:
+    def _reserved(
+        self, verdict: Verdict, now: float, seconds: float, token: str | None, *, home: bool
+    ) -> Verdict:
         """Take the fingerprint of a page that is kept; return its verdict with the token."""
         token = self._reservations.reserve(
             verdict.key,
             verdict.page,
             verdict.domain,
             now=now,
-            seconds=self.policy.reservation_seconds,
+            seconds=seconds,
             judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
             token=token,
             home=home,
@@ -299,26 +304,22 @@ class EmbeddedDetector(Detector):
             held = self._reservations.get(token)
         if held is None:
             return None
-        seen = held.judged
+        seen, page = held.judged, held.page
         assert isinstance(seen, Seen)
+        nothing = (None, None, None, None)
         return Verdict(
-            seen.status,
-            seen.reason,
-            held.key,
-            None,
-            None,
-            None,
-            None,
-            held.page,
-            token,
-            held.domain,
-            held.kind,
+            seen.status, seen.reason, held.key, *nothing, page, token, held.domain, held.kind
         )
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
         with self._shared.lock:
             return self._reservations.ending(token)
+
+    def share_memory(self, budget: MemoryBudget) -> None:
+        """Count the memory of the pages in flight against a budget that others share."""
+        with self._shared.lock:
+            self._reservations.share(budget)
 
     def pin(self, token: str) -> bool:
         """Keep a reservation until it is ended; False if it is not held here.

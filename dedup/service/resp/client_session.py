@@ -24,10 +24,14 @@ FAILURES = 3  # wrong tokens before a connection is closed
 
 
 class Later(NamedTuple):
-    """An answer that is still to come, and how it will be written."""
+    """An answer that is still to come, and how it will be written.
+
+    alone  whether no other command is to be taken until it has come: it may be large
+    """
 
     future: "Future[Any]"
     encode: Callable[[Any], bytes]
+    alone: bool = False
 
 
 class Plan(NamedTuple):

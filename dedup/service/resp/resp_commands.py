@@ -45,7 +45,9 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     Raises what one of them raises: then each is to be carried out by itself.
     """
     if batch[0][0] == PROBE:
-        return b"".join(probes(session.plans, batch))
+        answers = b"".join(probes(session.plans, batch))
+        session.commands.check_answer(len(answers))  # too much at once: one by one, with pauses
+        return answers
     text = protocol.text
     pages = [
         (text(command[2], "key"), text(command[3], "token"), len(command) == 4) for command in batch
@@ -65,9 +67,15 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
         return protocol.EMPTY
     detector, recipe, domain, most, identity = plan
     found = plans.commands.probe(detector, value, sketch, recipe, domain, identity or 0)
-    if identity is not None:
-        return protocol.neighbours_with_identity(found if most is None else found[:most])
-    return _neighbours(found, most) if found else protocol.EMPTY
+    if identity is None and not found:
+        return protocol.EMPTY
+    some = found if most is None else found[:most]
+    if identity is None:
+        answer = protocol.neighbours(some)
+    else:
+        answer = protocol.neighbours_with_identity(some)
+    plans.commands.check_answer(len(answer))
+    return answer
 
 
 def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
@@ -80,14 +88,10 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     answers = [protocol.EMPTY] * len(batch)
     if plan is not None:
         detector, recipe, domain, most, _ = plan
-        found = plans.commands.probe_many(detector, values, sketches, recipe, domain)
+        found = plans.commands.probe_many(detector, values, sketches, recipe, domain, most)
         for i, near in found.items():
-            answers[i] = _neighbours(near, most)
+            answers[i] = protocol.neighbours(near)
     return answers
-
-
-def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
-    return protocol.neighbours(found if most is None else found[:most])
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -110,13 +114,13 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
         answers = [protocol.EMPTY] * len(values)
         for i, near in found.items():
-            answers[i] = _neighbours(near, given.count)
+            answers[i] = protocol.neighbours(near)
         return protocol.array(answers)
 
     if len(values) > PROBES:
-        work = probe_in_slices(commands, detector, values, sketches, recipe)
-        return Later(asyncio.ensure_future(work), encoded)
-    return encoded(commands.probe_many(detector, values, sketches, recipe, None))
+        work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
+        return Later(asyncio.ensure_future(work), encoded, alone=True)
+    return encoded(commands.probe_many(detector, values, sketches, recipe, None, given.count))
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
@@ -135,6 +139,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         tries=given.tries,
         token=token,
         home=given.home,
+        seconds=given.seconds,
     )
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
