@@ -6,6 +6,7 @@ could read it.
 
 import logging
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+LEAST_MEMORY = 16 << 20
+
 
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """Return the seconds of an age."""
@@ -30,6 +33,15 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     if not (age := age_seconds(text)):
         raise click.BadParameter(f"{text!r} is not an age: 30d, 12h, 90m, or seconds.")
     return age
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    """Return the bytes of a size."""
+    found = re.fullmatch(r"([0-9]{1,9})([KMG]?)", text.upper().removesuffix("IB").removesuffix("B"))
+    size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
+    if size < LEAST_MEMORY:
+        raise click.BadParameter(f"{text!r} is not a size from 16M on: 512M, 4G, or bytes.")
+    return size
 
 
 @click.command(epilog="Example: DEDUP_TOKEN=... dedup serve --path store --listen 0.0.0.0:7700")
@@ -83,7 +95,22 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     show_default=True,
     help="How long a page may be in flight.",
 )
+@click.option(
+    "--memory",
+    "memory_bytes",
+    metavar="SIZE",
+    callback=_size,
+    default="1G",
+    show_default=True,
+    help="What clients may make the service hold: half of it pages in flight, a quarter answers that "
+    "are not read, a quarter commands that are not whole. Stores need theirs beside it.",
+)
 @click.option("--max-connections", type=click.IntRange(1), default=4096, show_default=True)
+@click.option(
+    "--max-connections-of-address",
+    type=click.IntRange(1),
+    help="Of one address [default: half of --max-connections].",
+)
 @click.option("--max-namespaces", type=click.IntRange(1), default=256, show_default=True)
 @click.option(
     "--idle-seconds",
@@ -101,6 +128,8 @@ def serve(
     kafka: str | None,
     topic: str | None,
     max_connections: int,
+    max_connections_of_address: int | None,
+    memory_bytes: int,
     max_namespaces: int,
     idle_seconds: float,
     log_form: Literal["text", "json"],
@@ -125,7 +154,11 @@ def serve(
         token=os.environ.get("DEDUP_TOKEN") or None,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
         limits=Limits(
-            connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
+            connections=max_connections,
+            connections_of_address=max_connections_of_address or max(1, max_connections // 2),
+            memory_bytes=memory_bytes,
+            namespaces=max_namespaces,
+            idle_seconds=idle_seconds,
         ),
         **options,
     )

@@ -14,11 +14,8 @@ __all__ = ["in_slices", "probe_in_slices"]
 
 PROBES = 512  # of one slice
 SLICE_SECONDS = 0.005
-AT_ONCE = 4  # long batches under way; others wait for their turn, and hold no answers
 
 T = TypeVar("T")
-
-_turns = asyncio.Semaphore(AT_ONCE)
 
 
 async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
@@ -43,7 +40,7 @@ async def probe_in_slices(
     commands.check_batch(len(values))
     found: dict[int, list[Neighbour]] = {}
     count = size = 0
-    async with _turns:
+    async with commands.turns:
         async for first in in_slices(range(0, len(values), PROBES)):
             slice_ = slice(first, first + PROBES)
             part = commands.probe_many(

@@ -56,10 +56,12 @@ def message(error: Exception) -> str:
     return " ".join(text[:MESSAGE_LENGTH].split())
 
 
-def log_now_and_then(log: logging.Logger, kind: str, text: str) -> None:
+def log_now_and_then(
+    log: logging.Logger, kind: str, text: str, error: BaseException | None = None
+) -> None:
     """Log an error, at most once a minute for each kind; the next line counts those left out."""
     if not _once.is_new(kind, time.monotonic()):
         _left_out[kind] += 1
         return
     more = _left_out.pop(kind, 0)
-    log.error("%s%s", text, f" ({more} more like it)" if more else "")
+    log.error("%s%s", text, f" ({more} more like it)" if more else "", exc_info=error)

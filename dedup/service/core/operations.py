@@ -9,7 +9,7 @@ insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and O
 """
 
 import re
-from asyncio import Future
+from asyncio import Future, Semaphore
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -33,6 +33,7 @@ from dedup.wire.shards import partition_of
 __all__ = ["Commands", "keys_size"]
 
 _CLIENT_TOKEN = re.compile(TOKEN_PATTERN)
+LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -50,6 +51,7 @@ class Commands:
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
+        self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""

@@ -95,7 +95,7 @@ class _Endpoints:
         async def endpoint(request: Request) -> Response:
             try:
                 asked = decoder.decode(await request.body())
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 return _failure(Refused("ERR", str(error)))
             try:
                 return _json(await carry_out(asked))

@@ -24,8 +24,17 @@ from dedup.service.resp.client_session import (
 )
 from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
 from dedup.service.resp.protocol import NIL, OK, bulk, integer
+from dedup.service.resp.transactions import (
+    NOT_QUEUED,
+    discard,
+    execute,
+    multi,
+    queue,
+    unwatch,
+    watch,
+)
 
-__all__ = ["INSERT", "PROBE", "probe", "run", "run_together"]
+__all__ = ["INSERT", "PROBE", "is_known", "probe", "run", "run_together"]
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
@@ -36,7 +45,14 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
         raise Refused("NOAUTH", "show the token first: AUTH default <token>")
     if command is None:
         raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+    if session.queued is not None and name not in NOT_QUEUED:
+        return name, queue(session, arguments)
     return name, command(session, arguments)
+
+
+def is_known(name: bytes) -> bool:
+    """Whether there is a command of this name."""
+    return name.upper() in _COMMANDS
 
 
 def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
@@ -92,6 +108,11 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
     return answers
+
+
+def _probe(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 6)
+    return probe(session.plans, arguments)
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -226,7 +247,7 @@ def _command(_: Session, arguments: list[bytes]) -> bytes:
 
 
 _COMMANDS: dict[bytes, Command] = {
-    PROBE: lambda session, arguments: probe(session.plans, arguments),
+    PROBE: _probe,
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
     INSERT: _insert,
@@ -235,5 +256,10 @@ _COMMANDS: dict[bytes, Command] = {
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
     b"COMMAND": _command,
+    b"MULTI": multi,
+    b"EXEC": lambda session, arguments: execute(session, arguments, run),
+    b"DISCARD": discard,
+    b"WATCH": watch,
+    b"UNWATCH": unwatch,
     **GREETINGS,
 }
