@@ -9,6 +9,7 @@ declared as JSON (a form of a web page could send one).
 """
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
 import logging
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from time import monotonic
 
 import msgspec
+from h11 import LocalProtocolError
 from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,12 +73,17 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            await send(message)
+            # a client whose own bytes have ended its connection was told so already
+            with contextlib.suppress(LocalProtocolError):
+                await send(message)
 
         refused = self._refused(scope)
         body = b""
         if refused is None and scope["method"] == "POST":
-            body, refused = await self._body(receive)
+            read = await self._body(receive)
+            if read is None:  # the client is gone, or was told already what is wrong with its bytes
+                return
+            body, refused = read
         if refused is not None:
             await refused(scope, receive, send_with_headers)
             return
@@ -127,7 +134,7 @@ class Guard:
             return False
         return True
 
-    async def _body(self, receive: Receive) -> tuple[bytes, Response | None]:
+    async def _body(self, receive: Receive) -> tuple[bytes, Response | None] | None:
         most = self._limits.body_bytes
         parts, length = [], 0
         while (
@@ -135,7 +142,7 @@ class Guard:
         ):  # a body that is a little too long is read to its end, so that the answer arrives
             message = await receive()
             if message["type"] == "http.disconnect":
-                return b"", _refusal(400, "ERR", "the body is cut")
+                return None
             part = message.get("body", b"")
             length += len(part)
             if length <= most:
@@ -207,9 +214,11 @@ class HttpConnections:
         """End a connection if a new one is one too many.
 
         Of the address with the most connections the one that has waited for its client for longest;
-        where all are being answered, the new one.
+        where all are being answered, the new one. Where files are short two are ended, until there
+        are enough: they may all have been taken at once.
         """
-        if len(self) <= self.limits.http_connections and new.file <= self.files - RESERVED_FILES:
+        short = new.file > self.files - RESERVED_FILES
+        if len(self) <= self.limits.http_connections and not short:
             return
         waiting = [each for each in self if each is not new and not each.is_answered]
         if not waiting:
@@ -217,7 +226,9 @@ class HttpConnections:
             return
         addresses = Counter(each.address for each in waiting)
         most = max(addresses, key=addresses.__getitem__)
-        min((c for c in waiting if c.address == most), key=lambda c: c.turn_since).abort("silent")
+        of_it = sorted((c for c in waiting if c.address == most), key=lambda c: c.turn_since)
+        for connection in of_it[: 2 if short else 1]:
+            connection.abort("silent")
 
     def end_overdue(self, now: float) -> None:
         """Close the connections whose request or answer takes too long."""
