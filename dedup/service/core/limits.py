@@ -103,6 +103,12 @@ class Limits(msgspec.Struct, frozen=True):
         return self.memory_bytes // 4
 
     @property
+    def unread_share(self) -> int:
+        """Bytes of unread answers beyond which a connection is not answered, and counted."""
+        share = self.unread_memory // 2 // self.connections
+        return min(self.output_bytes, max(share, 1 << 14))
+
+    @property
     def partial_memory(self) -> int:
         """Bytes of commands and requests that are not whole, of all connections."""
         return self.memory_bytes // 4

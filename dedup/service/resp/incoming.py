@@ -8,8 +8,8 @@ The rule kept here: nothing is parsed or kept without a bound: the elements of a
 of a command that is not whole. What is not RESP, or beyond a bound, raises NotResp.
 
 hiredis does not tell how far it has read. So each read is cut before its last line that may begin a
-command: if the parser has nothing left there, a command does begin, and what came before it need not
-be kept for rereading.
+command: if the parser has nothing left there once it gave a command, the next one does begin there, and
+what came before need not be kept for rereading.
 """
 
 import re
@@ -37,16 +37,17 @@ class Incoming:
     """The bytes of one connection.
 
     next            returns the next whole command, or MISSING; raises hiredis.HiredisError
-    taken           commands that next() gave since the begin of what is kept; to be counted by who
-                    asks for them
+    has_more        whether bytes are left behind the command that next() gave
+    is_at_end       to be set by who took a command: whether none were
+    taken           commands that next() gave since the begin of what is kept; to be counted, too
     unparsed_bytes  since the last whole command, at most
     whole           to be set by who took a whole command
     partial_since   since when a command is not whole; None: there is none
     """
 
     __slots__ = (
-        "_behind", "_kept", "_limits", "_read_bytes", "_reader", "_tail", "next", "partial_since",
-        "taken", "unparsed_bytes", "whole",
+        "_behind", "_kept", "_limits", "_read_bytes", "_reader", "_tail", "has_more", "is_at_end",
+        "next", "partial_since", "taken", "unparsed_bytes", "whole",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
@@ -60,7 +61,8 @@ class Incoming:
 
     def _begin_again(self) -> None:
         self._reader: Any = hiredis.Reader(notEnoughData=MISSING)
-        self.next = self._reader.gets
+        self.next, self.has_more = self._reader.gets, self._reader.has_data
+        self.is_at_end = True
         self._kept: list[bytes] = []  # from a begin of a command on
         self._behind: bytes | None = None  # what comes behind, and is not given to the parser yet
         self.taken = 0
@@ -92,38 +94,38 @@ class Incoming:
         self.unparsed_bytes = before + length
         if self._behind is not None:
             self._behind += data
-        elif data.endswith(b"\r\n"):  # most likely a whole command
-            self._kept.append(data)
-            self._reader.feed(data)
-        elif (cut := data.rfind(b"\n*") + 1) > 0:
-            self._behind = data[cut:]
-            self._kept.append(data[:cut])
-            self._reader.feed(data[:cut])
+        elif data.endswith(b"\r\n") or not (cut := data.rfind(b"\n*") + 1):
+            self._give(data)  # most likely a whole command
         else:
-            self._kept.append(data)
-            self._reader.feed(data)
+            self._behind = data[cut:]
+            self._give(data[:cut])
         return not before
 
-    def is_at_end(self) -> bool:
-        """Whether the command that was taken is all there is; if so, nothing is kept of it."""
-        if self._behind is not None or self._reader.has_data():
-            return False
+    def _give(self, data: bytes) -> None:
+        self._kept.append(data)
+        self._reader.feed(data)
+        self.is_at_end = False
+
+    def was_all(self) -> bool:
+        """Whether the command that next() gave is all there is."""
+        return self._behind is None and not self.has_more()
+
+    def forget(self) -> None:
+        """Keep nothing: what came is carried out."""
         self._kept.clear()
-        self.taken = 0
-        return True
+        self.taken = self.unparsed_bytes = 0
+        self.is_at_end = True
 
     def more(self) -> bool:
         """Once next() has no more: give the parser what is left; False if nothing was."""
-        reader, behind = self._reader, self._behind
-        at_begin = not reader.has_data()
-        if at_begin:
+        behind = self._behind
+        if self.is_at_end:
             self._kept.clear()
             self.taken = 0
         if behind is None:
             return False
         self._behind = None
-        self._kept.append(behind)
-        reader.feed(behind)
+        self._give(behind)
         return True
 
     def reread(self) -> list[list[bytes]]:
@@ -138,8 +140,7 @@ class Incoming:
             raise NotResp(str(fault), fault.commands[taken:]) from None
         self._begin_again()
         if end < len(data):
-            self._kept.append(data[end:])
-            self._reader.feed(data[end:])
+            self._give(data[end:])
         return commands[taken:]
 
     def check_rest(self, now: float, *, trusted: bool) -> None:

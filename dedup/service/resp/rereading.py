@@ -84,10 +84,8 @@ def _array(data: bytes, at: int) -> tuple[list[bytes], int]:
             raise NotResp("invalid bulk length")
         if len(data) < at + length + 2:
             return [], -1
-        if data[at + length : at + length + 2] != b"\r\n":
-            raise NotResp("a bulk string does not end where it should")
         arguments.append(data[at : at + length])
-        at += length + 2
+        at += length + 2  # as hiredis does, without a look at these two
     return arguments, at
 
 

@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 BATCH = 512  # probes in one native call, inserts in one commit
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
 SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
-LEAST_UNREAD = 1 << 14  # bytes of answers that a client may leave unread before it is not answered
 SHORT_BYTES = 200  # a read of fewer bytes has no two probes
 
 
@@ -77,11 +76,7 @@ class Connection(asyncio.Protocol):
             self._answers.add(protocol.error("ERR", "max number of clients reached"))
             self.finish()
             return
-        # what is not paused yet, of all connections, is at most half of what may be unread
-        share = limits.unread_memory // 2 // limits.connections
-        self._transport.set_write_buffer_limits(
-            high=min(limits.output_bytes, max(share, LEAST_UNREAD))
-        )
+        self._transport.set_write_buffer_limits(high=limits.unread_share)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Drop the connection. Its reservations stay until they are ended or expire."""
@@ -146,25 +141,30 @@ class Connection(asyncio.Protocol):
             and len(command) > 5
             and session.is_plain
             and not self._answers.waiting
-            and incoming.is_at_end()
+            and incoming.was_all()
         ):
             try:
                 answer = probe(session.plans, command)
             except Exception:  # noqa: S110  (it is carried out again, and answered with the error)
                 pass
             else:
-                incoming.unparsed_bytes = 0
+                incoming.forget()
                 self._transport.write(answer)
-                port = self._port
-                port.asked[PROBE] += 1
-                port.durations.note(monotonic() - began, 1)
+                self._port.asked[PROBE] += 1
+                self._port.durations.note(monotonic() - began, 1)
                 if self._is_silent:
                     self._speaks()
                 return True
+        self._take(command)
+        return False
+
+    def _take(self, command: list[bytes]) -> None:
+        """Have a command carried out by itself."""
+        incoming = self._incoming
         incoming.taken += 1
         incoming.whole = True
+        incoming.is_at_end = not incoming.has_more()
         self._singly.append(command)
-        return False
 
     # ------------------------------------------------------------------------------------ the work
 
@@ -206,7 +206,8 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
-        incoming, next_command = self._incoming, self._incoming.next
+        incoming = self._incoming
+        next_command, has_more = incoming.next, incoming.has_more
         equal: list[list[bytes]] = []
         try:
             command = next_command()
@@ -215,6 +216,10 @@ class Connection(asyncio.Protocol):
                 name, namespace = command[0], command[1]
                 while True:
                     equal.append(command)
+                    if not has_more():
+                        command = MISSING
+                        incoming.is_at_end = True
+                        break
                     command = next_command()
                     if (
                         type(command) is not list
@@ -233,9 +238,7 @@ class Connection(asyncio.Protocol):
             self._run_together(equal)
         if command is not MISSING:
             if type(command) is list and command:
-                incoming.whole = True
-                incoming.taken += 1
-                self._singly.append(command)
+                self._take(command)
             else:
                 self._reread()
         if self._singly or (command is MISSING and incoming.more()):
