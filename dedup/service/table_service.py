@@ -103,6 +103,8 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, self.stop.set)
+        with contextlib.suppress(NotImplementedError, AttributeError):  # Windows
+            loop.add_signal_handler(signal.SIGHUP, _reload, config, context)
 
         async def listen(
             address: Address, protocol: Callable[[], asyncio.BaseProtocol]
@@ -270,6 +272,21 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(config.tls_cert, config.tls_key)
     return context
+
+
+def _reload(config: Config, context: ssl.SSLContext | None) -> None:
+    """Read the certificate again, for the connections to come; with a bad one go on with the old."""
+    if context is None:
+        log.info("SIGHUP: there is no certificate to read again")
+        return
+    assert config.tls_cert is not None
+    try:
+        _tls(config)  # checked as a whole first: a half loaded pair would fail every handshake
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except (OSError, ValueError) as error:
+        log.error("SIGHUP: the certificate stays as it was: %s", error)
+    else:
+        log.info("SIGHUP: the certificate was read again")
 
 
 def run(config: Config, listening: Callable[[Address, Address | None], None]) -> None:
