@@ -35,6 +35,16 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     return age
 
 
+def _skip(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Return partitions and offsets."""
+    found = [re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", text) for text in given]
+    if None in found:
+        raise click.BadParameter(f"{given} is not PARTITION:OFFSET, such as 3:1234.")
+    return tuple((int(each[1]), int(each[2])) for each in found if each)
+
+
 def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     """Return the bytes of a size."""
     found = re.fullmatch(r"([0-9]{1,9})([KMG]?)", text.upper().removesuffix("IB").removesuffix("B"))
@@ -72,6 +82,14 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
+)
+@click.option(
+    "--skip",
+    metavar="PARTITION:OFFSET",
+    multiple=True,
+    callback=_skip,
+    help="Leave out what cannot be read of a partition, up to this offset, as the log of the service "
+    "names it; may repeat. What is left out is in no store.",
 )
 @click.option(
     "--keep",

@@ -236,6 +236,7 @@ def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
         config.path,
         partitions=config.partitions,
         rebuild=config.rebuild,
+        skip=dict(config.skip),
     )
 
 

@@ -127,6 +127,7 @@ class Config(msgspec.Struct, frozen=True):
     kafka                the log that the stores follow; None: the service stands alone
     partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
+    skip                 (partition, offset) of records that cannot be read: up to these they are left out
     keep_seconds         documents that are older are pruned; None: none are
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
@@ -143,6 +144,7 @@ class Config(msgspec.Struct, frozen=True):
     kafka: KafkaConfig | None = None
     partitions: str | None = None
     rebuild: bool = False
+    skip: tuple[tuple[int, int], ...] = ()
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
 
@@ -163,6 +165,7 @@ def parse_address(text: str) -> Address:
 
 def check_config(config: Config) -> Config:
     """Return the config. Raises UsageError for one that must not be run."""
+    _check_log_options(config)
     for option, address in (("--listen", config.listen), ("--http", config.http)):
         if address is not None and not address.is_loopback and config.token is None:
             raise UsageError(
@@ -173,15 +176,22 @@ def check_config(config: Config) -> Config:
         raise UsageError(
             "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
         )
-    if config.partitions is not None:
-        if config.kafka is None:
-            raise UsageError("--partitions are those of a log: give them with --kafka")
-        check_partitions(config.partitions)
-    if config.rebuild and config.kafka is None:
-        raise UsageError("--rebuild rebuilds the stores from a log: give it with --kafka")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
     for file in (config.tls_cert, config.tls_key):
         if file is not None and not os.access(file, os.R_OK):
             raise UsageError(f"{file} cannot be read: --tls-cert and --tls-key are PEM files")
     return config
+
+
+def _check_log_options(config: Config) -> None:
+    if config.kafka is None:
+        for option, given, what in (
+            ("--partitions", config.partitions is not None, "are those of a log"),
+            ("--rebuild", config.rebuild, "rebuilds the stores from a log"),
+            ("--skip", config.skip, "leaves out records of a log"),
+        ):
+            if given:
+                raise UsageError(f"{option} {what}: give it with --kafka")
+    if config.partitions is not None:
+        check_partitions(config.partitions)
