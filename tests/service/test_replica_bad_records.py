@@ -19,7 +19,7 @@ from logs import (
 )
 
 from dedup.service.log.lifecycle import Phase
-from dedup.wire.kafka import Writer, ensure_topic, partition_reader
+from dedup.wire.kafka import LogLost, Writer, ensure_topic, partition_reader
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.writer import Outgoing
 
@@ -46,6 +46,8 @@ async def raw(config: KafkaConfig, records) -> None:
 
 class Name(str):
     """A header's name that is written as other bytes than UTF-8."""
+
+    __slots__ = ()
 
     def encode(self, *_: object) -> bytes:  # type: ignore[override]
         return b"n\xff\xfeme"
@@ -77,15 +79,33 @@ def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kaf
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compression):
+def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compression, monkeypatch):
     """Its event is applied, what is no event is buried, and what comes behind is read."""
     from aiokafka import AIOKafkaProducer
+    from aiokafka.producer import message_accumulator
+    from aiokafka.producer import producer as producer_module
+    from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
+    usual = message_accumulator.DefaultRecordBatchBuilder
     config = log_config(kafka)
     events = inserts(range(30))
 
     async def main():
         await ensure_topic(config, partitions=1)
+        with monkeypatch.context() as patched:
+            builder = _DefaultRecordBatchBuilderPy
+            for module in (message_accumulator, producer_module):
+                patched.setattr(module, "DefaultRecordBatchBuilder", builder)
+            await send_badly()
+        assert message_accumulator.DefaultRecordBatchBuilder is usual
+        await write(config, inserts(range(30, 40)))
+        counts = await drained(config, tmp_path)
+        assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
+        assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
+        (letter,) = await read(config, config.dead_letters)
+        assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
+
+    async def send_badly():
         producer = AIOKafkaProducer(
             bootstrap_servers=list(config.bootstrap), linger_ms=50, compression_type=compression
         )
@@ -101,12 +121,6 @@ def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compres
         )
         await asyncio.gather(*sent)
         await producer.stop()
-        await write(config, inserts(range(30, 40)))
-        counts = await drained(config, tmp_path)
-        assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
-        assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
-        (letter,) = await read(config, config.dead_letters)
-        assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
 
     asyncio.run(main())
 
@@ -119,7 +133,11 @@ def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, m
 
     async def main():
         await write(config, inserts(range(10)))
-        async with following(config, tmp_path) as replica:
+        with pytest.raises(LogLost, match="5 partitions now"):
+            await seen(config, tmp_path)
+
+    async def seen(config, path):
+        async with following(config, path) as replica:
             await until_drained(replica)
             flowing = asyncio.ensure_future(flow(config))
             await add_partitions(config, 5)
@@ -127,7 +145,6 @@ def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, m
                 await asyncio.wait_for(replica.reached(Phase.FAILED), 60)
             finally:
                 flowing.cancel()
-            assert "partitions" in replica.state().reason
 
     asyncio.run(main())
 
