@@ -125,7 +125,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @click.option("--max-connections", type=click.IntRange(1), default=4096, show_default=True)
 @click.option(
-    "--max-connections-of-address",
+    "--max-per-address",
     type=click.IntRange(1),
     help="Of one address [default: half of --max-connections].",
 )
@@ -146,7 +146,7 @@ def serve(
     kafka: str | None,
     topic: str | None,
     max_connections: int,
-    max_connections_of_address: int | None,
+    max_per_address: int | None,
     memory_bytes: int,
     max_namespaces: int,
     idle_seconds: float,
@@ -173,7 +173,7 @@ def serve(
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
         limits=Limits(
             connections=max_connections,
-            connections_of_address=max_connections_of_address or max(1, max_connections // 2),
+            connections_of_address=max_per_address or max(1, max_connections // 2),
             memory_bytes=memory_bytes,
             namespaces=max_namespaces,
             idle_seconds=idle_seconds,
