@@ -109,7 +109,9 @@ def test_systemd_itself_reads_the_unit(tmp_path):
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
     unit = tmp_path / "dedup.service"
-    unit.write_text((DEPLOY / "dedup.service").read_text().replace("/opt/dedup/bin/dedup", "/bin/true"))
+    unit.write_text(
+        (DEPLOY / "dedup.service").read_text().replace("/opt/dedup/bin/dedup", "/bin/true")
+    )
     done = subprocess.run([analyze, "verify", unit], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from dedup.core.files import sync_folder
-from dedup.detector import EmbeddedDetector, open_embedded
+from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Options, Scope
@@ -36,7 +36,6 @@ class Asked(msgspec.Struct, frozen=True):
     similarity: float | None = None
     min_features: int | None = None
     scope: Scope = "global"
-    reservation_seconds: float | None = None
 
 
 USUAL = Asked()
@@ -77,6 +76,7 @@ class Namespaces:
         self._reservation_seconds = reservation_seconds
         self._limits = limits
         self._clock = clock
+        self._memory = MemoryBudget(limits.reservations_memory)
         self._open: dict[str, _Namespace] = {}
         self._dropping: set[str] = set()
         self.closed = 0  # how many detectors were closed: callers that cache some look again
@@ -191,6 +191,7 @@ class Namespaces:
 
     def _opened(self, name: str, recipe: str | None) -> _Namespace:
         widest = self._detector(name, distance=self._distance, recipe=recipe)
+        widest.share_memory(self._memory)
         greatest, usual = widest.policy.distance, widest.recipe.distance
         detector = widest
         if usual < greatest:
@@ -208,7 +209,6 @@ class Namespaces:
             similarity=asked.similarity,
             min_features=asked.min_features,
             scope=asked.scope,
-            reservation_seconds=asked.reservation_seconds or self._reservation_seconds,
         )
 
     def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:

@@ -23,7 +23,7 @@ from dedup.model.values import Neighbour
 from dedup.service.core.batches import in_slices, probe_in_slices
 from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Commands, keys_size
 from dedup.service.core.overview import Overview
 from dedup.service.http import json_types
 from dedup.service.http.guard import Guard
@@ -97,7 +97,7 @@ class _Endpoints:
         async def endpoint(request: Request) -> Response:
             try:
                 asked = decoder.decode(await request.body())
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 return _failure(Refused("ERR", str(error)))
             try:
                 return _json(await carry_out(asked))
@@ -114,20 +114,25 @@ class _Endpoints:
         answers: list[list[Neighbour]] = [[] for _ in pages]
         pairs = [(int(page.value, 16), bytes.fromhex(page.sketch)) for page in pages]
         if asked.scope == "site" or any(page.domain for page in pages):
-            count = 0
+            count = size = 0
             async for i, page in in_slices(enumerate(pages)):
-                answers[i] = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
+                found = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
+                answers[i] = found[: asked.count]
                 count += len(answers[i])
+                size += keys_size({i: answers[i]})
                 commands.check_neighbours(count)
+                commands.check_answer(size)
         else:
             sketches = [sketch for _, sketch in pairs]
             array = np.array([value for value, _ in pairs], np.uint64)
             for i, near in (
-                await probe_in_slices(commands, detector, array, sketches, asked.recipe)
+                await probe_in_slices(
+                    commands, detector, array, sketches, asked.recipe, asked.count
+                )
             ).items():
                 answers[i] = near
         return json_types.ProbeAnswer(
-            [[json_types.near(each) for each in found[: asked.count]] for found in answers]
+            [[json_types.near(each) for each in found] for found in answers]
         )
 
     async def _reserve(self, asked: json_types.ReserveRequest) -> json_types.ReserveAnswer:
