@@ -5,6 +5,11 @@ COPY . /src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM python:3.13-slim
+LABEL org.opencontainers.image.title="crawl-dedup" \
+    org.opencontainers.image.description="Near-duplicate detection for web crawlers: table service, worker and tools" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.source="https://a-seed-ee1d7a75.example/crawl-dedup"
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,worker]" && rm -r /wheels \
     && useradd --create-home --uid 1000 dedup && install -d -o dedup /data
@@ -14,5 +19,7 @@ WORKDIR /home/dedup
 VOLUME /data
 EXPOSE 7700 7780
 STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --start-period=5m CMD ["python", "-c", \
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7780/livez', timeout=5)"]
 ENTRYPOINT ["dedup"]
 CMD ["serve", "--path", "/data", "--listen", "0.0.0.0:7700", "--http", "0.0.0.0:7780"]

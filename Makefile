@@ -24,13 +24,13 @@ MINIMUM_TESTS := crawl explore exempt keys phases reference service settings sur
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables figures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-demo: $(VENV)/installed ## crawl a generated site and see its near-duplicates dropped
+demo: $(VENV)/demo ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
 
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
@@ -86,6 +86,7 @@ dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
 	@rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/abi3audit --strict dist/*.whl
+	$(BIN)/python -m twine check --strict dist/*
 
 test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
 	$(BIN)/python tests/support installed -m "not long" $(TEST_FLAGS)
@@ -121,6 +122,9 @@ bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/
 	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
 		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
 
+figures: $(VENV)/test-tools ## measure the figures of the documentation (DEDUP_EVAL: labelled sets and sites) into its pages
+	@$(BIN)/python tests/support figures $(FIGURES_FLAGS)
+
 docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
@@ -137,14 +141,30 @@ clean: ## remove what was built and installed here
 # The virtual environment, with the build tools; .ci/setup finds or installs what that needs.
 # (An sdist comes without .ci.)
 $(VENV)/made: $(wildcard .ci/setup)
+	@echo "making $(VENV), where everything is installed ..."
 	@if [ -f .ci/setup ]; then sh .ci/setup $(VENV); else python3 -m venv $(VENV); fi
 	@$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	@touch $@
 
-# The package in place, its native core built; again whenever the core or its build changes.
+# $(call install,EXTRA): the package in place, its native core built. cmake and ninja are installed
+# where the machine has none (pip would do so, too, for each build anew).
+define install
+	@echo "installing what the build needs ..."
+	@$(BIN)/python -m pip install -q $$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'])")
+	@$(BIN)/python -m pip install -q $$($(BIN)/python -c 'from scikit_build_core.build import get_requires_for_build_wheel as r; print(*r())')
+	@echo "compiling the native core, and installing crawl-dedup[$(1)] ..."
+	@$(ALONE) $(BIN)/python -m pip install -q --no-build-isolation --editable '.[$(1)]'
+endef
+
+# Everything; again whenever the core or its build changes.
 $(VENV)/installed: $(VENV)/made pyproject.toml $(NATIVE)
 	@$(BIN)/python -m pip install -q --group build
-	@$(ALONE) $(BIN)/python -m pip install -q --no-build-isolation --editable '.[all]'
+	$(call install,all)
+	@touch $(VENV)/demo $@
+
+# What the demo needs, and no more. (After `installed` there is nothing left to do.)
+$(VENV)/demo: $(VENV)/made pyproject.toml $(NATIVE)
+	$(call install,scrapy)
 	@touch $@
 
 $(VENV)/test-tools: $(VENV)/installed

@@ -12,6 +12,8 @@ The rule kept here: a public name is imported when it is first used (PEP 562), s
 the command line load only what they need.
 """
 
+import os
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +76,21 @@ else:
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__, "__version__"})
 
+
+def _look_for_the_other_dedup() -> None:
+    """Warn where PyPI's `dedup`, another project, was installed into the same folder as this one."""
+    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    names = os.listdir(site) if os.path.isdir(site) else []  # noqa: PTH112, PTH208
+    if any(n.startswith("dedup-") and n.endswith((".dist-info", ".egg-info")) for n in names):
+        warnings.warn(
+            f"the distribution 'dedup', which is another project, shares the folder {site}/dedup with "
+            "crawl-dedup; run: pip uninstall -y dedup crawl-dedup, then: pip install crawl-dedup",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+_look_for_the_other_dedup()
 
 __all__ = [
     "AsyncDetector",

@@ -4,7 +4,7 @@ The rules kept here:
   - A command is imported when it is called, by its name; help and errors need none of them.
   - Results go to stdout, errors to stderr: "dedup: what, where, what to do next", in a line or two.
     A traceback is shown with --debug only.
-  - The exit code is 0 (done), 1 (failed) or 2 (usage).
+  - The exit code is 0 (done), 1 (failed), 2 (usage) or 130 (Ctrl-C).
 """
 
 import sys
@@ -17,6 +17,7 @@ from dedup.cli import terminal
 
 __all__ = ["main"]
 
+INTERRUPTED = 130  # as shells say it of a process that SIGINT ended
 
 # Where each command is found, and its line in the help; the function bears the command's name.
 _COMMANDS = {
@@ -66,7 +67,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _COMMANDS and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {args[0]!r}; known are {', '.join(_COMMANDS)}.")
+            ctx.fail(terminal.did_you_mean("command", args[0], list(_COMMANDS)))
         return super().resolve_command(ctx, args)
 
     def format_commands(
@@ -97,8 +98,11 @@ class _Commands(click.Group):
             terminal.error(error.format_message())
             code = error.exit_code
         except click.Abort:
-            click.echo(err=True)  # after ^C
+            click.echo(err=True)
             code = 1
+        except KeyboardInterrupt:  # before the command line was read
+            terminal.error("interrupted")
+            code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -106,6 +110,12 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
             raise  # click's own way to end
+        except KeyboardInterrupt:
+            terminal.status.clear()
+            click.echo(err=True)  # after ^C
+            advice = terminal.said("resume")
+            terminal.error(f"interrupted; {advice}" if advice else "interrupted")
+            ctx.exit(INTERRUPTED)
         except BrokenPipeError:
             terminal.abandon_output()
             ctx.exit(1)

@@ -11,6 +11,7 @@ __all__ = [
     "html_option",
     "identity_option",
     "json_option",
+    "log_option",
     "page_options",
     "policy_options",
     "quick_option",
@@ -34,12 +35,27 @@ PRESETS = ("careful", "paper")  # dedup.model.policy has them too
 MAX_DISTANCE = 15  # bits; dedup.core.integers has it too, which help must not wait for
 
 
-def json_option(text: str = "One JSON object.") -> Option:
+def json_option(text: str = "Print one JSON object instead of text.") -> Option:
     """Return the option --json."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def distance_option(text: str = "k in bits; the recipe's.", default: int | None = None) -> Option:
+def log_option(command: F) -> F:
+    """Give a command the option --log."""
+    return click.option(
+        "--log",
+        "log_form",
+        type=click.Choice(("text", "json")),
+        default="text",
+        show_default=True,
+        help="How the log on stderr is written; json: one object a line.",
+    )(command)
+
+
+def distance_option(
+    text: str = "Greatest distance of near-duplicates, in bits. [default: the recipe's]",
+    default: int | None = None,
+) -> Option:
     """Return the option --distance; without a default it is None where it is not given."""
     return click.option(
         "--distance",
@@ -53,7 +69,10 @@ def distance_option(text: str = "k in bits; the recipe's.", default: int | None 
 def html_option(command: F) -> F:
     """Give a command the option --html, which check_html() looks at."""
     return click.option(
-        "--html", "page", metavar="FILE", help="Write one HTML page that shows all of it."
+        "--html",
+        "page",
+        metavar="FILE",
+        help="Write the result as one HTML page, too; - for stdout.",
     )(command)
 
 
@@ -70,7 +89,7 @@ def secret_option(command: F) -> F:
         metavar="TEXT",
         envvar="DEDUP_SECRET",
         show_envvar=True,
-        help="Key of the recipe; in the environment it stays out of the process list.",
+        help="Secret that keys the fingerprints; in the environment others cannot see it.",
     )(command)
 
 
@@ -79,7 +98,7 @@ def page_options(command: F) -> F:
     encoding = click.option(
         "--encoding",
         metavar="NAME",
-        help="Encoding of the pages. Default: what they say, or what they look like.",
+        help="Encoding of the pages. [default: what they declare, or what they look like]",
     )
     return encoding(secret_option(command))
 
@@ -91,12 +110,12 @@ def policy_options(command: F) -> F:
         type=click.Choice(("global", "site")),
         default="global",
         show_default=True,
-        help="Compare all pages, or those of a registrable domain.",
+        help="Which pages are compared: all, or only those of one registrable domain.",
     )
     features = click.option(
         "--min-features",
         type=click.IntRange(0, 2**32 - 1),
-        help="Pages with fewer are exempt; the recipe's.",
+        help="Pages with fewer distinct words are kept unjudged. [default: the recipe's]",
     )
     return distance_option()(similarity_option(features(scope(command))))
 
@@ -133,8 +152,8 @@ def similarity_option(command: F) -> F:
         "--similarity",
         type=_Similarity(),
         metavar="NUMBER|careful|paper",
-        help="Least similarity of two texts, 0 to 1; careful: the recipe's, paper: k = 3, and "
-        "the texts are not compared.",
+        help="Least similarity of near-duplicates, 0 to 1. careful: the recipe's; paper: k = 3, and "
+        "texts are not compared. [default: careful]",
     )(command)
 
 
@@ -147,7 +166,7 @@ def identity_option(command: F) -> F:
     )(command)
 
 
-def rounds_option(default: int, text: str = "Rounds of each.") -> Option:
+def rounds_option(default: int, text: str = "How often each is measured.") -> Option:
     """Return the option --rounds of a benchmark."""
     return click.option(
         "--rounds", type=click.IntRange(1), default=default, show_default=True, help=text

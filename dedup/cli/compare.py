@@ -6,6 +6,7 @@ The rule kept here: the answer is that of near_duplicate(), on the texts alone; 
 of themselves, by title and canonical URL, is told beside it.
 """
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference
 WIDE = 100  # columns of a terminal from which on texts are shown side by side by default
 TITLE, CANONICAL = 2**32 - 1 << 32, 2**32 - 1  # the halves of PageFingerprint.identity
+
+_ONLY_A, _ONLY_B = re.compile(r"\[-.*?-\]"), re.compile(r"\{\+.*?\+\}")
 
 _PAGE_HEADERS = ("", "value", "features", "path")
 _FIGURE_HEADERS = ("", "", "")
@@ -68,14 +71,22 @@ class _Result(NamedTuple):
     "--one-site/--two-sites",
     "same_site",
     default=None,
-    help="The pages are of one registrable domain, or of two. Default: not known, as strict as one.",
+    help="The pages are of one registrable domain, or of two. [default: not known, as strict as one]",
 )
-@click.option("--all", "show_all", is_flag=True, help=f"All differences, not the first {HUNKS}.")
+@click.option(
+    "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
+)
 @click.option(
     "--side-by-side/--inline",
     "columns",
     default=None,
-    help=f"Differences in two columns, or in lines. Default: two in a terminal of {WIDE} columns.",
+    help=f"Differences in two columns, or in lines. [default: two in a terminal of {WIDE} columns]",
+)
+@click.option(
+    "--exit-code",
+    "tells_by_code",
+    is_flag=True,
+    help="Exit with 0 for near-duplicates, 1 for pages that are not, 2 for a failure.",
 )
 @html_option
 @json_option()
@@ -87,14 +98,34 @@ def compare(
     same_site: bool | None,
     show_all: bool,
     columns: bool | None,
+    tells_by_code: bool,
     page: str | None,
     as_json: bool,
 ) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
     One of them may be "-" for stdin. The differences are those of the main texts, in the words that
-    the fingerprints are made of. The exit code is 0 whatever the answer.
+    the fingerprints are made of. Without --exit-code the exit code is 0 whatever the answer.
     """
+    if tells_by_code:
+        terminal.say("failed", 2)
+    near = _show(a, b, encoding, secret, same_site, show_all, columns, page, as_json)
+    if tells_by_code and not near:
+        click.get_current_context().exit(1)
+
+
+def _show(
+    a: str,
+    b: str,
+    encoding: str | None,
+    secret: str | None,
+    same_site: bool | None,
+    show_all: bool,
+    columns: bool | None,
+    page: str | None,
+    as_json: bool,
+) -> bool:
+    """Write the comparison of two pages; return whether they are near-duplicates."""
     check_html(page, as_json)
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
@@ -108,7 +139,7 @@ def compare(
     if as_json:
         terminal.out_json(_json(side_a, side_b, recipe, result, same_site, hunks, shown))
     if as_json or page == "-":
-        return
+        return result.near_duplicate
     for line in _lines(side_a, side_b, result, same_site):
         terminal.out(line)
     marks = ", [-in A only-] {+in B only+}:" if hunks else ""
@@ -117,6 +148,7 @@ def compare(
         terminal.out(line)
     if len(shown) < len(hunks):
         terminal.out(f"  and {len(hunks) - len(shown):,} more; --all shows them")
+    return result.near_duplicate
 
 
 def _differences(
@@ -129,7 +161,11 @@ def _differences(
     if columns and hunks:
         yield from side_by_side(a, b, hunks, width, whole=whole)
     else:
-        yield from (f"  {inline(a, b, hunk, whole=whole)}" for hunk in hunks)
+        for hunk in hunks:
+            line = f"  {inline(a, b, hunk, whole=whole)}"
+            for mark, colour in ((_ONLY_A, "red"), (_ONLY_B, "green")):
+                line = mark.sub(terminal.coloured(r"\g<0>", colour), line)
+            yield line
 
 
 def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
@@ -222,7 +258,8 @@ def _lines(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> Itera
         yield f"{name:<20}  {figure:<7}{limit and f'  {limit}'}".rstrip()
     yield ""
     answer, why = _verdict(a, b, result, same_site)
-    yield f"verdict: {answer} ({why})"
+    colour = "green" if result.near_duplicate else "yellow"
+    yield f"verdict: {terminal.coloured(answer, colour, bold=True)} ({why})"
     yield from _notes(result, same_site)
     yield ""
 

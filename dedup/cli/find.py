@@ -37,12 +37,28 @@ def _options(command: F) -> F:
         click.option(
             "--memory",
             metavar="SIZE",
-            help="What may be taken: bytes, 512M, 16G; the rest goes to temporary files (TMPDIR). "
+            help="Memory that may be used: bytes, 512M, 16G; the rest goes to temporary files (TMPDIR). "
             "Without it all is done in memory.",
         ),
-        click.option("--output", metavar="FILE", default="-", help="Default: stdout."),
-        click.option("--input", "source", metavar="FILE", default="-", help="Default: stdin."),
-        click.option("--hex", "as_hex", is_flag=True, help="Hex digits in, hex strings out."),
+        click.option(
+            "--output",
+            metavar="FILE",
+            default="-",
+            help="Write the result to a file. [default: stdout]",
+        ),
+        click.option(
+            "--input",
+            "source",
+            metavar="FILE",
+            default="-",
+            help="Read fingerprints from a file, one a line. [default: stdin]",
+        ),
+        click.option(
+            "--hex",
+            "as_hex",
+            is_flag=True,
+            help="Read and write hexadecimal, not decimal, numbers.",
+        ),
         click.option(
             "--blocks",
             type=int,

@@ -23,7 +23,7 @@ __all__ = ["fingerprint", "page_fields"]
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
 @page_options
-@click.option("--url", help="Where the page came from; completes a canonical URL that is relative.")
+@click.option("--url", help="URL of the page; completes a canonical URL that is relative.")
 @click.option("--text", is_flag=True, help="The files are plain text, not HTML.")
 @json_option("A JSON object a line.")
 def fingerprint(
@@ -67,7 +67,9 @@ def page_fields(page: PageFingerprint) -> dict[str, Any]:
         "sketch": page.sketch.hex(),
         "identity": hex_fingerprint(page.identity),
     }
-    return msgspec.structs.asdict(page) | written
+    fields = msgspec.structs.asdict(page) | written
+    del fields["links"]  # which only a crawl asks for
+    return fields
 
 
 def _fingerprint(

@@ -14,7 +14,9 @@ import time
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["set_up_logs"]
+__all__ = ["LogForm", "set_up_logs"]
+
+LogForm = Literal["text", "json"]
 
 
 class _Json(logging.Formatter):
@@ -38,7 +40,7 @@ class _Text(logging.Formatter):
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
-def set_up_logs(form: Literal["text", "json"], levels: Mapping[str, int]) -> None:
+def set_up_logs(form: LogForm, levels: Mapping[str, int]) -> None:
     """Send the log to stderr, from INFO on; levels are those of other loggers, by name."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = _Json() if form == "json" else _Text()

@@ -6,9 +6,10 @@
 The rule kept here: what is exact and what is estimated is told apart.
 """
 
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -37,6 +38,7 @@ HEADERS = (
     "",
 )
 
+MOST_DOCUMENTS = 2**63
 
 OF_A_CLUSTER = [
     "rate",
@@ -52,15 +54,42 @@ OF_A_CLUSTER = [
 ]
 
 
+if TYPE_CHECKING:
+    _Parameter = click.ParamType[int]
+else:  # click 8.1 has it without a parameter
+    _Parameter = click.ParamType
+
+
+class _Number(_Parameter):
+    """A number of documents, as people write large ones."""
+
+    name = "number"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002  (click's signature)
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> int:
+        try:
+            number = Decimal(str(value).replace(",", ""))
+            if number == (whole := int(number)) and 1 <= whole <= MOST_DOCUMENTS:
+                return whole
+        except (ArithmeticError, ValueError):
+            pass
+        return self.fail(f"{value!r} is no whole number from 1 to 2**63, as 1000000000 or 1e9.")
+
+
 @click.command(
     epilog="Examples: dedup plan --documents 17179869184 --distance 3 --memory 512G; "
     "dedup plan --cluster --documents 8000000000 --rate 2000 --memory 64G --cores 8"
 )
 @click.option(
     "--documents",
-    type=click.IntRange(1, 2**63),
+    type=_Number(),
+    metavar="NUMBER",
     required=True,
-    help="Number of fingerprints to be stored.",
+    help="Number of fingerprints to be stored: 1000000000, 1_000_000_000 or 1e9.",
 )
 @distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE)
 @click.option(
@@ -75,14 +104,14 @@ OF_A_CLUSTER = [
     type=click.IntRange(1, 1024),
     default=1,
     show_default=True,
-    help="Cores of a machine; a service uses one.",
+    help="Cores of a machine; each service uses one.",
 )
 @click.option(
     "--copies",
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Of each shard, on different machines; all but one may be lost.",
+    help="Copies of each shard, on different machines; all but one may be lost.",
 )
 @click.option(
     "--unique",
@@ -96,14 +125,14 @@ OF_A_CLUSTER = [
     type=click.IntRange(1, 8192),
     default=67,
     show_default=True,
-    help="Bytes of a document key, on the average.",
+    help="Mean length of a document key, in bytes.",
 )
 @click.option(
     "--busy",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="How full a core may be.",
+    help="Greatest load of a core, as a share.",
 )
 @click.option(
     "--kafka-copies",
@@ -117,15 +146,15 @@ OF_A_CLUSTER = [
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Partitions of a shard: how many it may be split into later.",
+    help="Partitions of a shard: into how many it can be split later.",
 )
-@click.option("--price", type=click.FloatRange(0), help="What a machine costs an hour, with you.")
+@click.option("--price", type=click.FloatRange(0), help="What you pay for a machine and hour.")
 @click.option(
     "--costs",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
+    help="File with the constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
 )
-@json_option("A JSON list, an object for each design; with --cluster one object.")
+@json_option("Print a JSON list, an object for each design; with --cluster one object.")
 @click.pass_context
 def plan(
     context: click.Context,

@@ -31,24 +31,38 @@ STDOUT = "-"
     metavar="FILE",
     help="The verdicts, .jsonl or .parquet by its name; - for JSON lines on stdout.",
 )
-@click.option("--report", metavar="FILE", help="A short report, .html or .json by its name.")
-@click.option("--store", metavar="PATH", help="Compare with this store, too.")
-@click.option("--namespace", default="default", show_default=True, help="Of the store.")
-@click.option("--update", is_flag=True, help="Insert the accepted pages there at the end.")
+@click.option("--report", metavar="FILE", help="Write a short report, .html or .json by its name.")
+@click.option(
+    "--kept",
+    metavar="PATH",
+    help="Write the input without its near-duplicates, in its own format: a file for one file, a "
+    "new folder for more. In a WARC, revisit records stand for them.",
+)
+@click.option("--store", metavar="PATH", help="Compare with the pages of this store, too.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="Which memory of pages in the store."
+)
+@click.option(
+    "--update", is_flag=True, help="Insert the accepted pages into the store, when all is scanned."
+)
 @click.option(
     "--resume", is_flag=True, help="Go on where a scan of the same output was broken off."
 )
 @click.option(
-    "--processes", type=click.IntRange(1, 256), help="That read and fingerprint; one a core."
+    "--processes",
+    type=click.IntRange(1, 256),
+    help="Number of processes that read and fingerprint. [default: one a core]",
 )
 @click.option(
     "--format",
     "format_",
     type=click.Choice(("warc", "parquet", "jsonl", "html")),
-    help="What the inputs are. Default: what their names say.",
+    help="What the inputs are. [default: what their names say]",
 )
-@click.option("--url-field", default="url", show_default=True, help="In Parquet and JSONL.")
-@click.option("--html-field", default="html", show_default=True, help="In Parquet and JSONL.")
+@click.option(
+    "--url-field", default="url", show_default=True, help="Where Parquet and JSONL have the URL."
+)
+@click.option("--html-field", default="html", show_default=True, help="Where they have the page.")
 @policy_options
 @identity_option
 @click.option(
@@ -57,7 +71,7 @@ STDOUT = "-"
     default=1 << 24,
     show_default=True,
     envvar="DEDUP_MAX_BYTES",
-    help="Greater pages are kept unread.",
+    help="Pages with more bytes are kept unread.",
 )
 @secret_option
 @click.option(
@@ -65,9 +79,9 @@ STDOUT = "-"
     type=click.Choice(("local", "spark")),
     default="local",
     show_default=True,
-    help="Where it runs.",
+    help="Run on this machine, or on Spark (docs/spark.md).",
 )
-@json_option("The summary as one JSON object.")
+@json_option("Print the summary as one JSON object.")
 def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **options: Any) -> None:
     """Find the near-duplicates in WARC, Parquet, JSONL or HTML files, in folders and globs of them.
 
@@ -82,6 +96,10 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
     from dedup.scan import scan as run
 
     job = Job(format=format_, processes=processes or cores(), **options)
+    if engine == "spark":
+        terminal.say("extra", "spark")
+    elif job.output != STDOUT and (job.output or job.kept):
+        terminal.say("resume", "what was done is kept: give the same command with --resume")
     faults = terminal.Faults(
         lambda more: f"and {terminal.count(more, 'more broken record')} left out"
     )
@@ -108,7 +126,10 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
     else:
         for line in _lines(summary):
             click.echo(line, err=job.output == STDOUT)
-    if summary.unread_files:
+        if job.kept is not None:
+            line = f"the input without its near-duplicates is in {job.kept}"
+            click.echo(line, err=job.output == STDOUT)
+    if summary.unread_files or summary.uncopied_files:
         click.get_current_context().exit(1)
 
 
@@ -137,6 +158,9 @@ def _lines(summary: "Summary") -> list[str]:
             lines.append(f"{title}: {named}")
     if s.broken:
         lines.append(f"{terminal.count(s.broken, 'broken record')} left out")
+    if s.uncopied_files:
+        files = terminal.count(s.uncopied_files, "file")
+        lines.append(f"of {files} a part could not be copied")
     if s.inserted is not None:
         lines.append(f"{terminal.count(s.inserted, 'document')} inserted into the store")
     return lines
@@ -147,11 +171,18 @@ def _progress() -> "Callable[[Progress], None] | None":
     if not sys.stderr.isatty():
         return None
     begin = time.monotonic()
-    rate = terminal.Rate()
+    rate, copying = terminal.Rate(), False
 
     def show(progress: "Progress") -> None:
         seconds = max(time.monotonic() - begin, 1e-9)
-        text = f"{progress.pages:,} pages, {progress.pages_now / seconds:,.0f} a second"
+        nonlocal rate, copying
+        if progress.copying and not copying:
+            rate, copying = terminal.Rate(), True
+        text = f"{progress.pages:,} pages"
+        if copying:
+            text += ", writing what is kept"
+        else:
+            text += f", {progress.pages_now / seconds:,.0f} a second"
         if progress.total_bytes:
             text += f", {100 * progress.bytes // progress.total_bytes} %"
             text += rate.remaining(progress.bytes, progress.total_bytes)

@@ -6,14 +6,17 @@ could read it.
 
 import logging
 import os
+import re
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option
-from dedup.cli.log_lines import set_up_logs
+from dedup.cli.common_options import distance_option, log_option
+from dedup.cli.log_lines import LogForm, set_up_logs
 from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from dedup.service.core.limits import Address
 
 __all__ = ["serve"]
+
+LEAST_MEMORY = 16 << 20
 
 
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -32,6 +37,25 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     return age
 
 
+def _skip(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Return partitions and offsets."""
+    found = [re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", text) for text in given]
+    if None in found:
+        raise click.BadParameter(f"{given} is not PARTITION:OFFSET, such as 3:1234.")
+    return tuple((int(each[1]), int(each[2])) for each in found if each)
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    """Return the bytes of a size."""
+    found = re.fullmatch(r"([0-9]{1,9})([KMG]?)", text.upper().removesuffix("IB").removesuffix("B"))
+    size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
+    if size < LEAST_MEMORY:
+        raise click.BadParameter(f"{text!r} is not a size from 16M on: 512M, 4G, or bytes.")
+    return size
+
+
 @click.command(epilog="Example: DEDUP_TOKEN=... dedup serve --path store --listen 0.0.0.0:7700")
 @click.option(
     "--path",
@@ -40,26 +64,46 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     help="The folder of the stores, one for each namespace; made where it is missing.",
 )
 @click.option(
-    "--listen", default="127.0.0.1:7700", show_default=True, help="HOST:PORT of the RESP port."
+    "--listen",
+    default="127.0.0.1:7700",
+    show_default=True,
+    help="HOST:PORT where Redis clients are served.",
 )
 @click.option(
-    "--http", default="127.0.0.1:7780", show_default=True, help="HOST:PORT of HTTP; none: no HTTP."
+    "--http",
+    default="127.0.0.1:7780",
+    show_default=True,
+    help="HOST:PORT of HTTP and the dashboard; none: no HTTP.",
 )
-@click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file: TLS on both ports.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of its private key.")
+@click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path),
+    help="Certificate, a PEM file: both ports then speak TLS.",
+)
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path), help="Private key of the certificate, a PEM file."
+)
 @click.option(
     "--kafka",
     metavar="HOST:PORT,...",
-    help="Follow the insert events of these brokers; how to log in stands in docs/operations.md.",
+    help="Follow the insert events of these brokers; how to log in is in docs/operations.md.",
 )
-@click.option("--topic", help="The topic of the events (default: dedup.inserts).")
+@click.option("--topic", help="Topic of the insert events. [default: dedup.inserts]")
 @click.option(
     "--partitions",
     metavar="0-3,6",
-    help="Hold the documents of these partitions of the topic only (default: of all): a shard.",
+    help="Hold the documents of these partitions of the topic only, as one shard. [default: of all]",
 )
 @click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
+)
+@click.option(
+    "--skip",
+    metavar="PARTITION:OFFSET",
+    multiple=True,
+    callback=_skip,
+    help="Leave out what cannot be read of a partition, up to this offset, as the log of the service "
+    "names it; may repeat. What is left out is in no store.",
 )
 @click.option(
     "--keep",
@@ -73,37 +117,64 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     "--host-name",
     "host_names",
     multiple=True,
-    help="A name by which HTTP clients call it, besides its addresses and localhost; may repeat.",
+    help="Name by which HTTP clients call it, besides its addresses and localhost; may be repeated.",
 )
-@distance_option("Greatest distance that may be asked for, in bits (default: the recipe's).")
+@distance_option("Greatest distance that may be asked for, in bits. [default: the recipe's]")
 @click.option(
     "--reservation-seconds",
     type=click.FloatRange(0, min_open=True),
     default=600.0,
     show_default=True,
-    help="How long a page may be in flight.",
+    help="How long a page may be in flight, until its reservation expires.",
 )
-@click.option("--max-connections", type=click.IntRange(1), default=4096, show_default=True)
-@click.option("--max-namespaces", type=click.IntRange(1), default=256, show_default=True)
+@click.option(
+    "--max-connections",
+    type=click.IntRange(1),
+    default=4096,
+    show_default=True,
+    help="Greatest number of clients at a time.",
+)
+@click.option(
+    "--max-namespaces",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="Greatest number of namespaces, each a store.",
+)
+@click.option(
+    "--memory",
+    "memory_bytes",
+    metavar="SIZE",
+    callback=_size,
+    default="1G",
+    show_default=True,
+    help="What clients may make the service hold: half of it pages in flight, a quarter answers that "
+    "are not read, a quarter commands that are not whole. Stores need theirs beside it.",
+)
+@click.option(
+    "--max-per-address",
+    type=click.IntRange(1),
+    help="Of one address [default: half of --max-connections].",
+)
 @click.option(
     "--idle-seconds",
     type=click.FloatRange(0, min_open=True),
     default=900.0,
     show_default=True,
-    help="A connection without a command for so long is closed.",
+    help="After how long a connection without a command is closed.",
 )
-@click.option(
-    "--log", "log_form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@log_option
 def serve(
     listen: str,
     http: str,
     kafka: str | None,
     topic: str | None,
     max_connections: int,
+    max_per_address: int | None,
+    memory_bytes: int,
     max_namespaces: int,
     idle_seconds: float,
-    log_form: Literal["text", "json"],
+    log_form: LogForm,
     **options: Any,
 ) -> None:
     """Serve one table to many crawlers: RESP (any Redis client) and HTTP.
@@ -117,6 +188,8 @@ def serve(
 
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")
+    if kafka is not None:
+        import_module("aiokafka")  # what is not installed would be waited for, as brokers are
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
@@ -125,10 +198,15 @@ def serve(
         token=os.environ.get("DEDUP_TOKEN") or None,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
         limits=Limits(
-            connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
+            connections=max_connections,
+            connections_of_address=max_per_address or max(1, max_connections // 2),
+            memory_bytes=memory_bytes,
+            namespaces=max_namespaces,
+            idle_seconds=idle_seconds,
         ),
         **options,
     )
+    _check_writable(config.path)
     secure = "s" if config.tls_cert else ""
 
     def listening(resp: "Address", web: "Address | None") -> None:
@@ -141,3 +219,15 @@ def serve(
             terminal.out("listening on " + " and ".join(where.values()))
 
     run(config, listening)
+
+
+def _check_writable(path: Path) -> None:
+    """Raise OSError where no store can be written: before a client can hope for one."""
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        with TemporaryFile(dir=path) as file:
+            file.write(b"x")
+            file.flush()
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise

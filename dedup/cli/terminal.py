@@ -2,10 +2,12 @@
 
 The rules kept here: stdout takes only results, written at once; everything for a person's eye on the
 way (errors, progress) goes to stderr. A table fits a terminal, and nothing of it is left out for that;
-in a pipe it is as wide as it needs, unless COLUMNS says otherwise. No third-party package but click is
-needed.
+in a pipe it is as wide as it needs, unless COLUMNS says otherwise. Colour is for a terminal alone, and
+not where NO_COLOR is set (no-color.org); it never says what the words do not. No third-party package but
+click is needed.
 """
 
+import difflib
 import errno
 import json
 import os
@@ -16,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 
@@ -27,16 +29,20 @@ __all__ = [
     "Bar",
     "Faults",
     "Rate",
+    "Said",
     "abandon_output",
+    "coloured",
     "columns_of_terminal",
     "count",
     "describe",
+    "did_you_mean",
     "error",
     "out",
     "out_json",
     "out_result",
     "progress",
     "report",
+    "say",
     "status",
     "table",
 ]
@@ -63,7 +69,44 @@ _EXTRAS = {
     "twisted": "scrapy",
     **dict.fromkeys(("hiredis", "prometheus_client", "starlette", "uvicorn", "uvloop"), "service"),
     **dict.fromkeys(("aiokafka", "cramjam"), "kafka"),
+    **dict.fromkeys(("matplotlib", "zstandard"), "eval"),
 }
+
+Said = Literal["resume", "extra", "failed"]
+
+
+def say(name: Said, what: str | int) -> None:
+    """Let the command that runs say something for its end.
+
+    resume   how to go on after Ctrl-C
+    extra    the extra of the distribution that has all it needs
+    failed   the exit code of a failure, where that is not 1
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta[f"dedup.{name}"] = what
+
+
+def said(name: Said) -> Any:
+    """Return what say() was told; None for nothing."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(f"dedup.{name}")
+
+
+def coloured(text: str, colour: str | None = None, *, bold: bool = False, err: bool = False) -> str:
+    """Return a text in a colour, where stdout (or stderr) is a terminal that shows it."""
+    stream = sys.stderr if err else sys.stdout
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not text or not stream.isatty():
+        return text
+    return click.style(text, fg=colour, bold=bold or None)
+
+
+def did_you_mean(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return what to tell of a name that is not known: what is like it, and what there is."""
+    alike = difflib.get_close_matches(name, known, n=2)
+    meant = f" did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+    return f"No such {kind} {name!r};{meant} known are {', '.join(known)}."
 
 
 def out(text: str) -> None:
@@ -90,7 +133,7 @@ def out_result(result: object, text: Callable[[], str], *, as_json: bool) -> Non
 def error(message: str) -> None:
     """Write an error to stderr."""
     status.clear()
-    click.echo(f"dedup: {message}", err=True)
+    click.echo(f"{coloured('dedup:', 'red', bold=True, err=True)} {message}", err=True)
 
 
 def report(failure: Exception) -> int:
@@ -99,7 +142,7 @@ def report(failure: Exception) -> int:
     if context is not None and context.find_root().params.get("debug"):
         traceback.print_exception(failure, file=sys.stderr)
     error(describe(failure))
-    return 2 if isinstance(failure, UsageError) else 1
+    return 2 if isinstance(failure, UsageError) else said("failed") or 1
 
 
 def describe(failure: Exception) -> str:
@@ -108,7 +151,7 @@ def describe(failure: Exception) -> str:
         case DedupError():
             return str(failure)
         case ModuleNotFoundError(name=str(name)) if not name.startswith("dedup"):
-            extra = _EXTRAS.get(name.partition(".")[0], "all")
+            extra = said("extra") or _EXTRAS.get(name.partition(".")[0], "all")
             return f"{name} is not installed; run: pip install 'crawl-dedup[{extra}]'"
         case OSError(strerror=str(reason)):
             where = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
@@ -173,7 +216,9 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str | int | Bar]]) -> 
     columns = [[row[i] for row in rows if row[i] != ""] for i in range(len(headers))]
     right = [bool(cells) and all(isinstance(x, int) for x in cells) for cells in columns]
     widths = _widths(list(zip(*shown, strict=True)))
-    return "\n".join(line for row in shown for line in _row_lines(row, widths, right))
+    head = [coloured(line, bold=True) for line in _row_lines(headers, widths, right)]
+    lines = [line for row in shown[1:] for line in _row_lines(row, widths, right)]
+    return "\n".join(head + lines)
 
 
 def _widths(columns: Sequence[Sequence[str | Bar]]) -> list[int]:

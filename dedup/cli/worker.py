@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dedup.cli.common_options import identity_option, json_option, policy_options
-from dedup.cli.log_lines import set_up_logs
+from dedup.cli import terminal
+from dedup.cli.common_options import identity_option, log_option, policy_options
+from dedup.cli.log_lines import LogForm, set_up_logs
 
 if TYPE_CHECKING:
     from dedup.worker.options import Config
@@ -36,18 +37,28 @@ log = logging.getLogger("dedup.worker")
     metavar="HOST:PORT,...",
     envvar="DEDUP_KAFKA",
     required=True,
-    help="Brokers to begin with. [env: DEDUP_KAFKA]",
+    help="Kafka brokers to connect to first. [env: DEDUP_KAFKA]",
 )
-@click.option("--input", "input_topic", metavar="TOPIC", required=True, help="Pages.")
-@click.option("--unique", metavar="TOPIC", help="Pages to go on with. [default: INPUT.unique]")
-@click.option("--duplicates", metavar="TOPIC", help="Near-duplicates. [default: INPUT.duplicates]")
 @click.option(
-    "--dead-letters", metavar="TOPIC", help="Records that are no pages. [default: INPUT.dlq]"
+    "--input", "input_topic", metavar="TOPIC", required=True, help="Topic with the pages."
+)
+@click.option(
+    "--unique", metavar="TOPIC", help="Topic for the pages that are kept. [default: INPUT.unique]"
+)
+@click.option(
+    "--duplicates",
+    metavar="TOPIC",
+    help="Topic for the near-duplicates. [default: INPUT.duplicates]",
+)
+@click.option(
+    "--dead-letters",
+    metavar="TOPIC",
+    help="Topic for records that are no pages. [default: INPUT.dlq]",
 )
 @click.option(
     "--group",
     metavar="NAME",
-    help="Consumer group: its workers share the input's partitions. [default: dedup-INPUT]",
+    help="Consumer group, whose workers share the input's partitions. [default: dedup-INPUT]",
 )
 @click.option(
     "--instance",
@@ -68,13 +79,15 @@ log = logging.getLogger("dedup.worker")
     metavar="NAME",
     default="json",
     show_default=True,
-    help="json, scrapy-cluster or nutch.",
+    help="Format of the records: json, scrapy-cluster or nutch.",
 )
 @click.option("--url-field", metavar="FIELD", help="The field that holds the URL.")
 @click.option("--body-field", metavar="FIELD", help="The field that holds the HTML.")
 @click.option("--text-field", metavar="FIELD", help="The field that holds plain text instead.")
 @click.option("--body-encoding", metavar="text|base64", help="How the body is written.")
-@click.option("--path", type=click.Path(path_type=Path), help="Folder of a store of its own.")
+@click.option(
+    "--path", type=click.Path(path_type=Path), help="Folder of a store that this worker alone uses."
+)
 @click.option(
     "--service",
     metavar="URL,...",
@@ -82,7 +95,9 @@ log = logging.getLogger("dedup.worker")
     help="A table service, redis://[:TOKEN@]HOST:PORT, that several workers share; others after it, "
     "in order of preference. [env: DEDUP_SERVICE]",
 )
-@click.option("--namespace", default="default", show_default=True, help="Which memory of pages.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="Which memory of pages is used."
+)
 @policy_options
 @identity_option
 @click.option(
@@ -90,7 +105,7 @@ log = logging.getLogger("dedup.worker")
     type=click.IntRange(1, 1 << 31),
     default=16 << 20,
     show_default=True,
-    help="Greater pages are kept unjudged.",
+    help="Pages with more bytes are kept unjudged.",
 )
 @click.option(
     "--wait-seconds",
@@ -119,21 +134,22 @@ log = logging.getLogger("dedup.worker")
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="That read and fingerprint; more may help where pages are long.",
+    help="Threads that read and fingerprint; more may help where pages are long.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
-@json_option("Logs as JSON, an object a line.")
-def worker(kafka: str, as_json: bool, metrics: str | None, **options: Any) -> None:
+@log_option
+def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -> None:
     """Read pages from a Kafka topic and write them on, duplicates apart.
 
     Each record goes byte for byte to the unique or the duplicates topic; the headers dedup.status,
     dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity say why. Records that
     are no pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
     """
+    terminal.say("extra", "worker")
     config = _config(kafka, metrics, options)
     set_up_logs(
-        "json" if as_json else "text",
+        log_form,
         {"aiokafka": logging.CRITICAL, "asyncio": logging.WARNING},
     )
     asyncio.run(_work(config))

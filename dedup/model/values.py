@@ -176,8 +176,9 @@ def identity_of(a: int, b: int) -> Identity:
 
     Another title, or another canonical URL where both declare one, is another page.
     """
-    said = [(a >> shift & _HALF, b >> shift & _HALF) for shift in (32, 0)]
-    both = [(mine, theirs) for mine, theirs in said if mine and theirs]
-    if any(mine != theirs for mine, theirs in both):
+    if a == b:
+        return "same" if a else "unknown"
+    titles, canonicals = a > _HALF and b > _HALF, a & _HALF and b & _HALF  # whether both say one
+    if (titles and a >> 32 != b >> 32) or (canonicals and (a ^ b) & _HALF):
         return "other"
-    return "same" if both else "unknown"
+    return "same" if titles or canonicals else "unknown"

@@ -137,7 +137,8 @@ class _Pool:
 
     def _start(self) -> subprocess.Popen[bytes]:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "dedup.scan.process"],
+            # not -m, which warns that the package has imported the module already
+            [sys.executable, "-c", "from dedup.scan.process import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

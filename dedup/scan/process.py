@@ -1,4 +1,4 @@
-"""A worker process of a scan: `python -m dedup.scan.process`. Orders on stdin, batches on stdout.
+"""A worker process of a scan, which the pool starts. Orders on stdin, batches on stdout.
 
     frame = length (4 bytes, big-endian) + MessagePack
 
@@ -55,7 +55,3 @@ def main() -> None:
                 write_frame(answers, encode(batch))
     except BrokenPipeError:
         os._exit(1)  # the scan has gone; nothing is left to flush
-
-
-if __name__ == "__main__":
-    main()

@@ -56,7 +56,7 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
             from dedup.scan.formats.warc import begins, read_warc
 
             if begins(path, task.offset):
-                raws, left = read_warc(path, reading, task.offset), 0
+                raws, left = read_warc(path, reading, task.offset, task.record), 0
         for raw in islice(raws, left, None):
             yield result_of(raw, name, reading) if isinstance(raw, RawPage) else raw
     except OSError as error:
@@ -85,7 +85,7 @@ def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
 def _read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Broken]:
     """Yield each HTML file as a page. Its path, as it was given, is its document key."""
     offset = 0
-    for path in paths:
+    for number, path in enumerate(paths, 1):
         key = shown(os.fsencode(path))
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - a path as text
@@ -94,7 +94,7 @@ def _read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Br
             yield Broken(offset, key, "", error.strerror or str(error), rest=True)
             continue
         offset += len(html)
-        yield RawPage("", key, html, None, offset, "")
+        yield RawPage("", key, html, None, offset, "", number)
 
 
 def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
@@ -112,7 +112,7 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
     if isinstance(html, str):
         html, encoding = html.encode("utf-8", "surrogatepass"), "utf-8"
     if len(html) > reading.max_bytes:
-        return Large(raw.offset, key)
+        return Large(raw.offset, key, raw.record)
     page = _fingerprint(html, encoding, raw.url or None, reading)
     domain = registrable_domain(raw.url) if raw.url else ""
     return Found(
@@ -124,6 +124,7 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
         page.identity,
         page.features,
         page.unread,
+        raw.record,
     )
 
 

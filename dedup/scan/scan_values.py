@@ -44,6 +44,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
     report      a file for the report (.html or .json), or None
+    kept        where the input is written once more without its near-duplicates: a file for one
+                file, a folder for more; None for nowhere
     store       a folder whose store (at <store>/<namespace>) the pages are compared with, or None
     update      insert the accepted pages there once the scan is complete
     resume      go on with the work that an earlier, broken scan left beside the output
@@ -66,6 +68,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     update: bool = False
     output: str | None = None
     report: str | None = None
+    kept: str | None = None
     resume: bool = False
     processes: int = 1
 
@@ -101,12 +104,16 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A unit to be read from its result `skip` on; offset says where that is, or 0."""
+    """A unit to be read from its result `skip` on; offset says where that is, or 0.
+
+    record is the number of the record at that offset.
+    """
 
     number: int
     unit: Unit
     skip: int
     offset: int
+    record: int = 0
 
 
 class RawPage(NamedTuple):
@@ -115,6 +122,8 @@ class RawPage(NamedTuple):
     key     its document key, where it has no URL
     offset  bytes of the unit behind us; where a reader can go on, it goes on after this page
     place   where it stands in its file, for a person
+    record  its number in the unit, from 1, by which it is found there again: of a WARC record,
+            a line, a row or a file
     """
 
     url: str
@@ -123,6 +132,7 @@ class RawPage(NamedTuple):
     encoding: str | None
     offset: int
     place: str
+    record: int = 0
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -136,6 +146,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):
     identity: int
     features: int
     unread: bool
+    record: int = 0
 
 
 class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -143,6 +154,7 @@ class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     offset: int
     key: str
+    record: int = 0
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -200,12 +212,16 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a scan is: bytes of the input behind it, pages judged, those of this run among them."""
+    """How far a scan is: bytes of the input behind it, pages judged, those of this run among them.
+
+    copying says that all are judged, and what is kept is written.
+    """
 
     bytes: int
     total_bytes: int
     pages: int
     pages_now: int
+    copying: bool = False
 
 
 class Summary(msgspec.Struct):
@@ -219,6 +235,7 @@ class Summary(msgspec.Struct):
     distances        near-duplicates by their distance, in bits
     similarities     and by their similarity, in whole per cent
     inserted         documents inserted into the store, if that was asked for
+    uncopied_files   files of which a part could not be written once more, if that was asked for
     """
 
     files: int = 0
@@ -235,3 +252,4 @@ class Summary(msgspec.Struct):
     similarities: dict[int, int] = {}
     faults: list[Fault] = []
     inserted: int | None = None
+    uncopied_files: int | None = None

@@ -1,7 +1,8 @@
 """A scan from its beginning, or from where it was broken off, to its end.
 
     tasks -> read_all -> Judge -> Work.commit, again and again
-    then: the store is updated -> the report -> the verdicts move to their place -> the work goes
+    then: the store is updated -> what is kept is copied -> the report -> the verdicts move to their
+    place -> the work goes
 
 Each step of the end may be done twice and comes to the same, so a kill among them costs nothing.
 """
@@ -12,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
@@ -22,8 +24,10 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
+from dedup.scan.formats.drops import drop_line
 from dedup.scan.formats.inputs import STDIN, list_units
 from dedup.scan.judging import Judge, job_policy
+from dedup.scan.kept import check_kept, write_kept
 from dedup.scan.pool import read_all
 from dedup.scan.scan_report import check_report, make_report, write_report
 from dedup.scan.scan_values import (
@@ -77,7 +81,7 @@ def scan(
         if work.position.phase == "scan":
             total_bytes = total_bytes or _bytes_of(job)
             _read(job, work, base.recipe, total_bytes, progress, fault, emit)
-        return _end(job, work, base)
+        return _end(job, work, base, progress, fault)
 
 
 def _check(job: Job) -> None:
@@ -85,8 +89,10 @@ def _check(job: Job) -> None:
         raise UsageError("there is nothing to scan; give files, folders or - for stdin")
     if job.output is not None and job.output != STDOUT:
         check_output(job.output)
-    elif job.resume:
+    elif job.resume and (job.kept is None or job.output == STDOUT):
         raise UsageError("only a scan with an output file can be resumed; give --output FILE")
+    if job.kept is not None:
+        check_kept(job)
     if job.report is not None:
         check_report(job.report)
     if job.update and job.store is None:
@@ -94,9 +100,10 @@ def _check(job: Job) -> None:
 
 
 def _folder(job: Job, stack: ExitStack) -> Path:
-    if job.output is None or job.output == STDOUT:
+    anchor = job.output or job.kept  # the work lies beside it
+    if anchor is None or job.output == STDOUT:
         return Path(stack.enter_context(TemporaryDirectory(prefix="dedup-scan-")))
-    folder = work_folder(job.output)
+    folder = work_folder(anchor)
     for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.done"):  # a kill cut its removal
         shutil.rmtree(left, ignore_errors=True)
     if (folder / "job.json").exists() and not job.resume:
@@ -154,8 +161,22 @@ class _Base:
 
 
 def _bytes_of(job: Job) -> int:
-    """Return how many bytes there are to be read. Raises what list_units() raises."""
-    return sum(unit.bytes for unit in list_units(job))
+    """Return how many bytes there are to be read.
+
+    Raises what list_units() raises, and ModuleNotFoundError where a reader of the inputs, or the
+    writer of the output, is not installed.
+    """
+    needed = {"pyarrow"} if (job.output or "").lower().endswith(".parquet") else set()
+    total_bytes = 0
+    for unit in list_units(job):
+        total_bytes += unit.bytes
+        if unit.kind == "warc" or unit.paths[0].lower().endswith(b".zst"):
+            needed.add("fastwarc")
+        elif unit.kind == "parquet":
+            needed.add("pyarrow")
+    for module in sorted(needed):
+        import_module(module)
+    return total_bytes
 
 
 def _read(
@@ -175,13 +196,16 @@ def _read(
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
     lines: list[bytes] = []
+    dropped: list[bytes] = []
     held_bytes, committed = 0, time.monotonic()
 
     def commit() -> None:
-        work.commit(lines, msgspec.structs.replace(position, summary=copy.deepcopy(judge.summary)))
+        now_at = msgspec.structs.replace(position, summary=copy.deepcopy(judge.summary))
+        work.commit(lines, now_at, dropped)
         if emit and lines:
             emit(b"".join(lines))
         lines.clear()
+        dropped.clear()
         if progress:
             behind = position.behind_bytes + position.offset
             pages = judge.summary.pages
@@ -193,6 +217,8 @@ def _read(
             if row is not None:
                 lines.append(to_line(row))
                 held_bytes += len(lines[-1])
+                if job.kept is not None and row.status == "near_duplicate":
+                    dropped.append(drop_line(task.number, result, row))
         position = _advance(position, task, results, end)
         if end:
             judge.summary.files += len(task.unit.paths)
@@ -221,7 +247,7 @@ def _tasks(job: Job, begin: Position) -> Iterator[Task]:
                     f"{unit.paths[0].decode('utf-8', 'backslashreplace')} is not what it was when "
                     "the scan was broken off; remove the work beside the output to start over"
                 )
-            yield Task(number, unit, begin.done, begin.offset)
+            yield Task(number, unit, begin.done, begin.offset, begin.record)
         else:
             yield Task(number, unit, 0, 0)
 
@@ -233,15 +259,18 @@ def _advance(position: Position, task: Task, results: list[Result], end: bool) -
             unit=task.number + 1,
             done=0,
             offset=0,
+            record=0,
             stamp=("", 0),
             behind_bytes=position.behind_bytes + task.unit.bytes,
         )
     last = results[-1]
+    offset, record = (last.offset, last.record) if isinstance(last, Found | Large) else (0, 0)
     return msgspec.structs.replace(
         position,
         unit=task.number,
         done=position.done + len(results),
-        offset=last.offset if isinstance(last, Found | Large) else 0,
+        offset=offset,
+        record=record,
         stamp=(task.unit.paths[0].hex(), task.unit.bytes),
     )
 
@@ -255,11 +284,19 @@ def _detector(job: Job, memory: Memory, recipe: Recipe) -> EmbeddedDetector:
 # --------------------------------------------------------------------------------------- the end
 
 
-def _end(job: Job, work: Work, base: _Base) -> Summary:
+def _end(
+    job: Job,
+    work: Work,
+    base: _Base,
+    progress: Callable[[Progress], None] | None,
+    fault: Callable[[Fault], None] | None,
+) -> Summary:
     summary = copy.deepcopy(work.position.summary)
     work.close()
     if job.update:
         summary.inserted = _update(work, base)
+    if job.kept is not None:
+        summary.uncopied_files = write_kept(job, work.folder, summary, progress, fault)
     if job.report is not None and work.verdicts.exists():  # else it was written before a kill
         write_report(make_report(summary, read_rows(work.verdicts)), job.report)
     if job.output is not None and job.output != STDOUT:

@@ -2,12 +2,14 @@
 
     job.json         the inputs and options; a scan with others is refused
     verdicts.jsonl   the verdicts so far
+    dropped.jsonl    which records are near-duplicates, and of which page (with --kept)
+    kept.json        how far the copy is (dedup/scan/kept.py)
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit:
 a position names the last document of its commit, and holds only if the store has that document. Then
-the verdicts are cut to the length that the position states, so that every part is of one moment.
+the verdicts (and dropped.jsonl) are cut to the length that the position states, so that every part is of one moment.
 (A power cut is another matter: the order of writes to a disk is not kept, and work that does not fit
 together is refused.)
 """
@@ -31,7 +33,7 @@ from dedup.store.database.documents import Documents
 
 __all__ = ["Position", "Work", "work_folder"]
 
-VERSION = 1
+VERSION = 2
 
 Phase = Literal["scan", "end"]
 
@@ -41,9 +43,10 @@ class Position(msgspec.Struct, frozen=True):
 
     unit, done      number of the unit that is read, and how many of its results are behind us
     offset          where in it reading can go on, or 0: its results are counted from the start
+    record          the number of the record there
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
-    verdict_bytes   length of verdicts.jsonl
+    verdict_bytes   length of verdicts.jsonl, and dropped_bytes of dropped.jsonl
     mark            of the commit to the store, see Memory.mark()
     """
 
@@ -51,9 +54,11 @@ class Position(msgspec.Struct, frozen=True):
     unit: int
     done: int
     offset: int
+    record: int
     stamp: tuple[str, int]
     behind_bytes: int
     verdict_bytes: int
+    dropped_bytes: int
     mark: tuple[str, float] | None
     phase: Phase
     summary: Summary
@@ -65,7 +70,7 @@ class _JobFile(msgspec.Struct, frozen=True):
     job: Job
 
 
-_START = Position(0, 0, 0, 0, ("", 0), 0, 0, None, "scan", Summary())
+_START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, None, "scan", Summary())
 
 
 def work_folder(output: str) -> Path:
@@ -100,7 +105,11 @@ class Work:
                 self.position = _START
                 self._write_position(0, _START)
                 self._write_job(job, recipe)
-            self._verdicts = self._open_verdicts()
+            self._verdicts = self._open_lines(self._verdicts_path, self.position.verdict_bytes)
+            self._dropped = self._open_lines(
+                folder / "dropped.jsonl" if job.kept else Path(os.devnull),
+                self.position.dropped_bytes,
+            )
         except BaseException:
             self._store.close()
             raise
@@ -111,18 +120,22 @@ class Work:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def commit(self, lines: Sequence[bytes], position: Position) -> None:
+    def commit(
+        self, lines: Sequence[bytes], position: Position, dropped: Sequence[bytes] = ()
+    ) -> None:
         """Make verdicts, the position and the accepted documents last together.
 
-        The fields sequence, verdict_bytes and mark of the position are filled in here.
+        The fields sequence, verdict_bytes, dropped_bytes and mark of the position are filled in here.
         """
-        data = b"".join(lines)
-        self._verdicts.write(data)
-        self._verdicts.flush()
+        data, drops = b"".join(lines), b"".join(dropped)
+        for file, part in ((self._verdicts, data), (self._dropped, drops)):
+            file.write(part)
+            file.flush()
         self.position = msgspec.structs.replace(
             position,
             sequence=self.position.sequence + 1,
             verdict_bytes=self.position.verdict_bytes + len(data),
+            dropped_bytes=self.position.dropped_bytes + len(drops),
             mark=self.memory.mark(),
         )
         self._write_position(self.position.sequence % 2, self.position)
@@ -141,6 +154,7 @@ class Work:
     def close(self) -> None:
         """Close the files. What is there can be gone on with."""
         self._verdicts.close()
+        self._dropped.close()
         self._store.close()
 
     def remove(self) -> None:
@@ -201,17 +215,17 @@ class Work:
         except (FileNotFoundError, ValueError):
             return None
 
-    def _open_verdicts(self) -> IO[bytes]:
-        if self.position.phase == "scan":
-            file = self._verdicts_path.open("ab")
-            size = file.tell()
-            if size >= self.position.verdict_bytes:
-                file.truncate(self.position.verdict_bytes)
-                return file
-            file.close()
-            raise DedupError(f"{self._verdicts_path} lost its end; {self._advice}")
-        # A scan at its end may have moved the file to its place already.
-        return Path(os.devnull).open("ab")
+    def _open_lines(self, path: Path, size: int) -> IO[bytes]:
+        """Open a file of lines for more of them, cut to its size at the last commit."""
+        # A scan at its end may have moved the verdicts to their place already.
+        if self.position.phase == "end" or path == Path(os.devnull):
+            return Path(os.devnull).open("ab")
+        file = path.open("ab")
+        if file.tell() >= size:
+            file.truncate(size)
+            return file
+        file.close()
+        raise DedupError(f"{path} lost its end; {self._advice}")
 
     @property
     def _advice(self) -> str:

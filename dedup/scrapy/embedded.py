@@ -33,6 +33,7 @@ class EmbeddedMemory:
         self._job_folder = job_folder
         self._counts = counts
         self._detectors: list[EmbeddedDetector] = []
+        self._namespaces: list[str] = []
 
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
@@ -46,6 +47,7 @@ class EmbeddedMemory:
                 f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
             )
         self._detectors.append(detector)
+        self._namespaces.append(namespace)
         if config.memory == "crawl":
             mark(folder, crawl)
         else:
@@ -64,7 +66,10 @@ class EmbeddedMemory:
                     documents += len(detector)
             except Exception as error:
                 self._counts.fault(error, "the store may not hold the last pages of this crawl")
-        return f"{count(documents, 'document')} in {self._config.path}"
+        one = (
+            self._namespaces[0] if len(self._namespaces) == 1 else ""
+        )  # else where all of them lie
+        return f"{count(documents, 'document')} in {self._config.path / one}"
 
 
 class EmbeddedNamespace:

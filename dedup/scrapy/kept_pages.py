@@ -79,11 +79,14 @@ class KeptPages:
     def open(self, namespace: "Namespace", name: str) -> None:
         """Begin with a namespace."""
         self._opened[name] = namespace
-        folder = namespace.folder if self._config.urls != "off" else None
-        if folder is not None and ((folder / "urls.json").exists() or namespace.documents()):
-            self._learned().open(namespace)
         if self._new_links:
             self.links.open(namespace, name)
+        folder = namespace.folder if self._config.urls != "off" else None
+        try:
+            if folder is not None and ((folder / "urls.json").exists() or namespace.documents()):
+                self._learned().open(namespace)
+        except Exception as error:
+            self._counts.fault(error, f"what {folder} knows of URLs is not used")
 
     def url_rules(self) -> "list[HeldRule]":
         """Return the rules about URLs that hold."""

@@ -44,6 +44,7 @@ KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
 _OWNER = "_dedup_owner"
 # The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
 _SCHEDULED = "_dedup_scheduled"
+_NONE_WANTED: frozenset[str] = frozenset()
 # When that was, as Unix time.
 _SCHEDULED_AT = "_dedup_scheduled_at"
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
@@ -93,6 +94,8 @@ def wanted_urls(request: Request, response: Response) -> frozenset[str]:
     A redirect that only tidies up the address (a slash, the scheme, the case) leads nowhere else.
     """
     redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
+    if not redirects:
+        return _NONE_WANTED
     here = _path(response.url)
     return frozenset(url for url in map(str, redirects) if _path(url) != here)
 

@@ -79,6 +79,7 @@ def _check(job: Job) -> None:
         "--store": job.store is not None,
         "--update": job.update,
         "--resume": job.resume,
+        "--kept": job.kept is not None,
     }
     if wrong := [name for name, given in named.items() if given]:
         raise UsageError(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dedup.core.files import FolderLock
+from dedup.core.files import PRIVATE, FolderLock
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.store.database.documents import Documents
@@ -49,7 +49,8 @@ def open_folder(
     """
     file, snapshot = folder / DOCUMENTS, folder / SNAPSHOT
     if create:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE | 0o100, exist_ok=True)
     elif not file.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
     lock = FolderLock(folder / "lock")

@@ -63,7 +63,13 @@ def test_an_unknown_command_gets_the_list():
     """A command that is not there is a usage error that names those that are."""
     result = call("fingerprints")
     assert result.exit_code == 2
-    assert "No such command 'fingerprints'; known are demo, fingerprint, " in result.stderr
+    assert (
+        "No such command 'fingerprints'; did you mean 'fingerprint'? known are demo, fingerprint, "
+        in result.stderr
+    )
+    assert "No such command 'zzz'; known are demo, " in call("zzz").stderr
+    assert "did you mean 'tables'?" in call("bench", "tabels").stderr
+    assert "--output" in call("scan", "--ouput", "v.jsonl").stderr
 
 
 def test_progress_is_for_a_terminal_only(tmp_path):

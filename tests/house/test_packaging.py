@@ -57,7 +57,7 @@ def test_the_sdist_holds_what_git_does_and_no_more(sdist: Path) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     listed = run("git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard")
-    theirs = {".ci", ".dockerignore", ".github", ".pre-commit-config.yaml"}
+    theirs = {".ci", ".dockerignore", ".github", ".pre-commit-config.yaml", ".readthedocs.yaml"}
     expected = {f for f in listed.splitlines() if f.split("/")[0] not in theirs}
     expected = {f for f in expected if (ROOT / f).is_file()}
     with tarfile.open(sdist) as archive:

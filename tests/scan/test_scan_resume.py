@@ -34,7 +34,7 @@ CHILD = """
 import os, signal, sys
 import dedup.scan.scanner as run
 from dedup.cli import main
-from dedup.scan import accepted, verdicts, work_folder
+from dedup.scan import accepted, kept, verdicts, work_folder
 
 run.COMMIT_ROWS = 40
 where, count = sys.argv.pop(1), 0
@@ -56,6 +56,9 @@ def dies(room, name):
 dies(work_folder.Work, "_write_position")
 dies(accepted.Memory, "commit")
 dies(run, "_update")
+dies(kept._Copy, "_copy")
+dies(kept._Copy, "_keep_state")
+dies(kept, "sync_folder")
 dies(run, "write_report")
 dies(run, "publish")
 dies(work_folder.Work, "remove")
@@ -125,6 +128,11 @@ def arguments(tmp_path, name, inputs) -> list[object]:
     return [*given, "--store", store, "--update", "--resume"]
 
 
+def keeping(tmp_path, name) -> list[object]:
+    """The option that has the input written once more, and where outcome() looks for it."""
+    return ["--kept", tmp_path / f"{name}.kept"]
+
+
 def run(tmp_path, name, inputs, where="", *options, wait=True):
     """Run the command in a process of its own, its output named `name`."""
     command = [sys.executable, "-c", CHILD + ONCE, where, *arguments(tmp_path, name, inputs)]
@@ -147,7 +155,9 @@ def outcome(tmp_path, name):
     """Return everything a finished scan leaves."""
     with Store.open(tmp_path / f"{name}.store", create=False) as store:
         documents = [d for _, d in store._documents.batch(0, 10**6)]
+    kept = tmp_path / f"{name}.kept"
     return {
+        "kept": {p.relative_to(kept): p.read_bytes() for p in kept.rglob("*") if p.is_file()},
         "verdicts": (tmp_path / name).read_bytes(),
         "report": (tmp_path / f"{name}.json").read_bytes(),
         "documents": {d.key: d.page for d in documents},
@@ -156,14 +166,15 @@ def outcome(tmp_path, name):
 
 def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
     """Killed before and after every single step in turn, and resumed once."""
-    done, summary = run(tmp_path, "whole.jsonl", inputs)
+    done, summary = run(tmp_path, "whole.jsonl", inputs, "", *keeping(tmp_path, "whole.jsonl"))
     assert done
     whole = outcome(tmp_path, "whole.jsonl")
     rows = whole["verdicts"].splitlines()
     assert json.loads(summary)["broken"] >= 2
     assert len(rows) > 120
+    assert len(whole["kept"]) > 10
     command = [sys.executable, "-c", CHILD + EVERYWHERE, tmp_path]
-    command += [*arguments(tmp_path, "{}", inputs), "--processes", "1"]
+    command += [*arguments(tmp_path, "{}", inputs), *keeping(tmp_path, "{}"), "--processes", "1"]
     done = subprocess.run(
         [*map(str, command)], capture_output=True, check=True, text=True, timeout=3600
     )
@@ -181,14 +192,15 @@ def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
 @pytest.mark.parametrize("seed", range(1))
 def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, inputs, seed):
     """Killed at a step, then from outside, a random while after it came further, and then let be."""
-    assert run(tmp_path, "whole.jsonl", inputs)[0]
+    assert run(tmp_path, "whole.jsonl", inputs, "", *keeping(tmp_path, "whole.jsonl"))[0]
     whole = outcome(tmp_path, "whole.jsonl")
     rng, name = random.Random(seed), "killed.jsonl"
-    assert run(tmp_path, name, inputs, "5-")[0] is False
+    kept = keeping(tmp_path, name)
+    assert run(tmp_path, name, inputs, "5-", *kept)[0] is False
     for _ in range(5):
         processes = str(rng.choice((1, 2)))
         before = progress(tmp_path / name)
-        process = run(tmp_path, name, inputs, "", "--processes", processes, wait=False)
+        process = run(tmp_path, name, inputs, "", *kept, "--processes", processes, wait=False)
         wait_for(lambda: process.poll() is not None or progress(tmp_path / name) != before)  # noqa: B023
         time.sleep(rng.uniform(0, 0.05))
         process.kill()  # which comes too late for one that was quick
@@ -197,7 +209,7 @@ def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, input
         if is_over(tmp_path / name):
             break
     else:
-        assert run(tmp_path, name, inputs)[0]
+        assert run(tmp_path, name, inputs, "", *kept)[0]
     assert is_over(tmp_path / name)
     found = outcome(tmp_path, name)
     assert found == whole

@@ -153,7 +153,16 @@ class WorkerProcess:
     """A `dedup worker`; its log lines are kept as they come."""
 
     def __init__(self, topic: Topic, *options: object) -> None:
-        command = [DEDUP, "worker", "--kafka", topic.bootstrap, "--input", topic.name, "--json"]
+        command = [
+            DEDUP,
+            "worker",
+            "--kafka",
+            topic.bootstrap,
+            "--input",
+            topic.name,
+            "--log",
+            "json",
+        ]
         self.topic = topic
         self.process = subprocess.Popen(
             [*command, *map(str, options)],

@@ -21,12 +21,14 @@ from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
 from dedup.store.open_folder import DOCUMENTS
 
-__all__ = ["export", "import_"]
+__all__ = ["export", "import_", "whole"]
 
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
 @click.argument("path", type=click.Path())
-@click.option("--output", metavar="FILE", default="-", help="Default: stdout.")
+@click.option(
+    "--output", metavar="FILE", default="-", help="Write the lines to a file. [default: stdout]"
+)
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
@@ -49,7 +51,7 @@ def export(path: str, output: str) -> None:
         return {}
 
     store_folders(path)  # no output is begun where there is no store
-    with _whole(output) as file:
+    with whole(output) as file:
         _, failed = each(path, write)
         if failed and output != "-":
             raise DedupError(
@@ -61,8 +63,14 @@ def export(path: str, output: str) -> None:
 
 @click.command("import", epilog="Example: dedup store import .scrapy/dedup --input documents.jsonl")
 @click.argument("path", type=click.Path())
-@click.option("--input", "source", metavar="FILE", default="-", help="Default: stdin.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option(
+    "--input",
+    "source",
+    metavar="FILE",
+    default="-",
+    help="Read the lines from a file. [default: stdin]",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
 def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
     """Store the documents of JSON lines, as `export` writes them; a known key is replaced.
@@ -116,7 +124,7 @@ def _faults(where: str) -> tuple[terminal.Faults, Callable[[int, str], None]]:
 
 
 @contextlib.contextmanager
-def _whole(output: str) -> Iterator[IO[bytes]]:
+def whole(output: str) -> Iterator[IO[bytes]]:
     """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
     target = Path(output).resolve()  # through a link, so that the link stays
     whole = output != "-" and (target.is_file() or not target.exists())

@@ -19,6 +19,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
+from dedup.cli.store.backup import backup
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
 from dedup.cli.store.site_rules_command import rules
@@ -118,9 +119,10 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     metavar="AGE|DATE",
     required=True,
     callback=_age,
-    help="30d, 12h, 90m, seconds, or an ISO date (UTC unless it names a zone).",
+    help="How old, or from before when: 30d, 12h, 90m, seconds, or an ISO date (UTC unless it "
+    "names a zone).",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
 def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
     """Remove the documents that were inserted before a time from the stores at PATH.
@@ -176,6 +178,7 @@ def _verify(folder: Path) -> Seen:
 
 # the lab is a floor above: its command is taken by name
 store.add_command(import_module("dedup.lab.commands.store_report").report)
+store.add_command(backup)
 store.add_command(export)
 store.add_command(rules)
 store.add_command(import_)

@@ -22,8 +22,15 @@ __all__ = ["demo"]
 @click.command(
     epilog="Examples: dedup demo --pages 2000 --seed 7; dedup demo --site-only --port 8000"
 )
-@click.option("--pages", default=500, show_default=True, help="Number of URLs on the site.")
-@click.option("--seed", default=1, show_default=True, help="Another seed, another site.")
+@click.option(
+    "--pages", default=500, show_default=True, help="Number of URLs on the site, at least 100."
+)
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    help="Seed of the site's content: another seed, another site.",
+)
 @click.option(
     "--mode",
     type=click.Choice(["drop", "skip_links", "tag"]),
@@ -41,7 +48,7 @@ __all__ = ["demo"]
 @click.option(
     "--kafka",
     is_flag=True,
-    help="Two spiders, a table service and a Kafka broker, of which some are killed.",
+    help="Run two spiders, a table service and a Kafka broker, and kill some of them.",
 )
 @click.option(
     "--install",
@@ -50,7 +57,9 @@ __all__ = ["demo"]
 )
 @json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Where to serve it (any free port).")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port of --site-only. [default: any free port]"
+)
 def demo(
     pages: int,
     seed: int,

@@ -52,25 +52,35 @@ _NAMES = {
     epilog="Examples: dedup evaluate --generated; dedup evaluate --set FOLDER --plot pr.svg; "
     "dedup evaluate --corpora FOLDER --errors 10 --html wrong.html"
 )
-@click.option("--set", "folder", type=FOLDER, help="A labelled set: docs/quality.md says how.")
-@click.option("--corpora", type=FOLDER, help="Whole sites: NAME.jsonl and NAME.truth.jsonl.zst.")
-@click.option("--pages", type=FILE, help="JSON lines with id, url and html; .zst: compressed.")
-@click.option("--pairs", type=FILE, help="Lines page_a, page_b, label (1, 0 or U) and kind; tabs.")
-@click.option("--complete", is_flag=True, help="No other pair than those of --pairs is near.")
+@click.option("--set", "folder", type=FOLDER, help="Folder of a labelled set (docs/quality.md).")
+@click.option(
+    "--corpora", type=FOLDER, help="Folder of whole sites: NAME.jsonl and NAME.truth.jsonl.zst."
+)
+@click.option("--pages", type=FILE, help="Pages: JSON lines with id, url and html, also .zst.")
+@click.option(
+    "--pairs",
+    type=FILE,
+    help="Labels: lines page_a, page_b, label (1, 0, U), kind; tabs.",
+)
+@click.option("--complete", is_flag=True, help="Pairs that --pairs does not list are not near.")
 @click.option(
     "--generated",
     metavar="[PAGES]",
     type=int,
     is_flag=False,
     flag_value=GENERATED,
-    help=f"The generated site of `dedup demo`, its labels known; {GENERATED} pages.",
+    help=f"Evaluate on the generated site of `dedup demo`, {GENERATED} pages unless told.",
 )
-@click.option("--recipe", metavar="ID", help="Default: the newest.")
-@distance_option("k in bits; the recipe's by default.")
+@click.option("--recipe", metavar="ID", help="Recipe that is evaluated. [default: the newest]")
+@distance_option("Greatest distance of near-duplicates, in bits. [default: the recipe's]")
 @similarity_option
 @identity_option
 @click.option(
-    "--errors", "count", type=click.IntRange(0), default=0, help="How many of each to show."
+    "--errors",
+    "count",
+    type=click.IntRange(0),
+    default=0,
+    help="Number of mistakes of a kind to show.",
 )
 @click.option(
     "--bootstrap",
@@ -78,10 +88,15 @@ _NAMES = {
     type=click.IntRange(0),
     default=1000,
     show_default=True,
-    help="Draws behind the 95 % intervals; 0: none.",
+    help="Number of draws for the 95 % intervals; 0: no intervals.",
 )
-@click.option("--seed", default=1, show_default=True, help="Of the draws, and the generated set.")
-@click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw to an .svg or .png.")
+@click.option("--seed", default=1, show_default=True, help="Seed of draws and generated site.")
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(path_type=Path),
+    help="Draw the result: .svg or .png.",
+)
 @html_option
 @json_option()
 def evaluate(

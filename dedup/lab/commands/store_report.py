@@ -26,8 +26,14 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 @click.command(epilog="Example: dedup store report .scrapy/dedup --top 5")
 @click.argument("path", type=click.Path())
-@distance_option("k of the neighbourhoods; the recipe's.")
-@click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows.")
+@distance_option("Distance of neighbours, in bits. [default: the recipe's]")
+@click.option(
+    "--top",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Number of rows in each list.",
+)
 @html_option
 @json_option()
 def report(path: str, distance: int | None, top: int, page: str | None, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.scan_values import Job, Kind, Unit
 
-__all__ = ["STDIN", "list_units", "shown"]
+__all__ = ["STDIN", "kind_of", "list_units", "shown"]
 
 STDIN = "-"
 FILES_A_UNIT = 64  # HTML files that one process reads in one go
@@ -67,7 +67,8 @@ def _unit(files: list[_File]) -> Iterator[Unit]:
 
 
 def _files(job: Job) -> Iterator[_File]:
-    own = {os.path.realpath(path) for path in (job.output, job.report) if path not in {None, "-"}}
+    outputs = (job.output, job.report, job.kept)
+    own = {os.path.realpath(path) for path in outputs if path not in {None, "-"}}
     for given in job.inputs:
         if given == STDIN:
             if job.format not in {None, "jsonl"}:
@@ -92,7 +93,7 @@ def _files(job: Job) -> Iterator[_File]:
 def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
     """Yield a file itself, or what a folder and those below it hold, by name."""
     if not os.path.isdir(path):  # noqa: PTH112 - paths here are text, millions of them
-        known = kind or _kind_of(path)
+        known = kind or kind_of(path)
         if known is None:
             raise UsageError(
                 f"{path}: its name does not say what it is; say it with --format, or name it "
@@ -101,16 +102,19 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
         if os.path.realpath(path) not in own:
             yield _File(path, known, os.stat(path).st_size)  # noqa: PTH116
         return
+    if os.path.realpath(path) in own:
+        return
     with os.scandir(path) as entries:
         names = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
     for name, is_folder in names:
         below = os.path.join(path, name)  # noqa: PTH118
-        known = kind or _kind_of(name)
+        known = kind or kind_of(name)
         if not name.startswith(".") and (is_folder or (known and os.path.isfile(below))):  # noqa: PTH113
             yield from _below(below, kind, own)
 
 
-def _kind_of(name: str) -> Kind | None:
+def kind_of(name: str) -> Kind | None:
+    """Return what a file is by its name; None where that does not say."""
     base, suffix = os.path.splitext(name.lower())  # noqa: PTH122
     if suffix not in {".gz", ".zst"}:
         return _KINDS.get(suffix)

@@ -18,7 +18,7 @@ import msgspec
 from dedup.scan.formats.inputs import STDIN, shown
 from dedup.scan.scan_values import Broken, RawPage, Reading
 
-__all__ = ["read_lines"]
+__all__ = ["longest_line", "opened", "read_lines"]
 
 _LARGEST_ESCAPE = 6  # bytes that JSON may take for a byte of text
 _ROOM = 1 << 20  # for the fields beside the page
@@ -27,10 +27,10 @@ _BUFFER_BYTES = 1 << 16
 
 def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
     """Yield what each line that is not blank comes to. Raises OSError if the file cannot be read."""
-    line_bytes = _LARGEST_ESCAPE * reading.max_bytes + _ROOM
+    line_bytes = longest_line(reading.max_bytes)
     decode = _decoder(reading)
     number, name = 0, shown(os.fsencode(path))
-    with _opened(path) as (file, raw, unpacked):
+    with opened(path) as (file, raw, unpacked):
         while line := file.readline(line_bytes):
             is_whole = line.endswith(b"\n")
             if unpacked is not None and unpacked.error and not is_whole:
@@ -49,12 +49,17 @@ def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
             yield Broken(0, name, f"after line {number}", reason, rest=True)
 
 
+def longest_line(max_bytes: int) -> int:
+    """Return how many bytes of a line are read, for pages of up to max_bytes."""
+    return _LARGEST_ESCAPE * max_bytes + _ROOM
+
+
 def _page(line: bytes, decode: Any, name: str, number: int, offset: int) -> RawPage | Broken:
     try:
         record = decode(line)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         return Broken(offset, name, f"line {number}", f"no JSON object with a page ({error})")
-    return RawPage(record.url, None, record.html, None, offset, f"line {number}")
+    return RawPage(record.url, None, record.html, None, offset, f"line {number}", number)
 
 
 def _decoder(reading: Reading) -> Any:
@@ -67,7 +72,7 @@ def _decoder(reading: Reading) -> Any:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked | None"]]:
+def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked | None"]]:
     """Open a file as plain bytes; give what tells how much of it was read, and what unpacks it."""
     if path == STDIN:
         yield sys.stdin.buffer, None, None

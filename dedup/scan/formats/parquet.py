@@ -57,4 +57,4 @@ def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
 def _page(url: Any, html: Any, name: str, row: int, offset: int) -> RawPage | Broken:
     if not isinstance(url, str) or not isinstance(html, str | bytes):
         return Broken(offset, name, f"row {row}", "no text in one of its columns")
-    return RawPage(url, None, html, None, offset, f"row {row}")
+    return RawPage(url, None, html, None, offset, f"row {row}", row)

@@ -18,7 +18,7 @@ from dedup.scan.formats.bodies import decode_body, read_up_to
 from dedup.scan.formats.inputs import shown
 from dedup.scan.scan_values import Broken, RawPage, Reading, Skipped
 
-__all__ = ["begins", "read_warc"]
+__all__ = ["WarcRecords", "begins", "read_warc"]
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MARKS = {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd", "plain": b"WARC/1."}
@@ -29,14 +29,14 @@ _PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
 Read = RawPage | Skipped | Broken
 
 
-def read_warc(path: str, reading: Reading, offset: int = 0) -> Iterator[Read]:
+def read_warc(path: str, reading: Reading, offset: int = 0, number: int = 0) -> Iterator[Read]:
     """Yield what each response of a file comes to; with an offset, those after the record there.
 
-    The offset is that of a RawPage, and begins() says whether it can be gone to. Raises OSError if
-    the file cannot be opened.
+    The offset and the number of the record are those of a RawPage, and begins() says whether it can
+    be gone to. Raises OSError if the file cannot be opened.
     """
     with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        yield from _Reader(file, path, reading).read(offset)
+        yield from _Pages(file, path, reading).read(offset, number)
 
 
 def begins(path: str, offset: int) -> bool:
@@ -45,16 +45,30 @@ def begins(path: str, offset: int) -> bool:
         return _begins(file, _packing(file, path), offset)
 
 
-class _Reader:
-    def __init__(self, file: IO[bytes], path: str, reading: Reading) -> None:
-        self._file, self._path, self._reading = file, path, reading
+class WarcRecords:
+    """The records of a WARC, torn ones passed over; a subclass says what each comes to.
+
+    The records have the same numbers however often they are read: HTTP is parsed after a record
+    was counted.
+    """
+
+    def __init__(self, file: IO[bytes], path: str) -> None:
+        """Begin before the first record. The path tells how the file is packed."""
+        self._file, self._path = file, path
         self._name = shown(os.fsencode(path))
+        self._number = 0  # of the last record
         self._last = -1  # where the last record began; -1 if none was read in this run
         self._torn = False  # it was named as broken
         self._gap: Broken | None = None  # what is wrong after it, until it is known where
 
-    def read(self, offset: int) -> Iterator[Read]:
+    def result(self, record: Any) -> Read | None:
+        """Return what a record comes to; None for nothing."""
+        raise NotImplementedError
+
+    def read(self, offset: int = 0, number: int = 0) -> Iterator[Read]:
+        """Yield what the records come to; with an offset, those after the record there."""
         last, skip = -1, offset > 0
+        self._number = number - 1 if skip else 0
         while True:
             reason = yield from self._run(offset, skip)
             if reason is None:
@@ -89,7 +103,8 @@ class _Reader:
             if record is None:
                 return None
             self._last = record.stream_pos
-            result = None if skip else self._result(record)
+            self._number += 1
+            result = None if skip else self.result(record)
             skip, self._torn = False, isinstance(result, Broken)
             if self._gap and not self._torn:
                 yield self._gap
@@ -101,9 +116,31 @@ class _Reader:
         from fastwarc.warc import ArchiveIterator
 
         self._file.seek(offset)
-        return iter(ArchiveIterator(self._file, inplace=True))
+        return iter(ArchiveIterator(self._file, inplace=True, parse_http=False))
 
-    def _result(self, record: Any) -> Read | None:
+    def _next_start(self, offset: int) -> int | None:
+        """Return where the next record begins, at an offset or after it."""
+        packing = _packing(self._file, self._path)
+        mark = _MARKS[packing]
+        while True:
+            self._file.seek(offset)
+            data = self._file.read(_SEARCH_BYTES)
+            place = data.find(mark)
+            while place >= 0:
+                if _begins(self._file, packing, offset + place):
+                    return offset + place
+                place = data.find(mark, place + 1)
+            if len(data) < _SEARCH_BYTES:
+                return None
+            offset += len(data) - len(mark) + 1
+
+
+class _Pages(WarcRecords):
+    def __init__(self, file: IO[bytes], path: str, reading: Reading) -> None:
+        super().__init__(file, path)
+        self._reading = reading
+
+    def result(self, record: Any) -> Read | None:
         from fastwarc.warc import WarcRecordType
 
         kind, offset = record.record_type, record.stream_pos
@@ -127,8 +164,9 @@ class _Reader:
     def _page(self, record: Any, url: str, is_response: bool) -> Read:
         offset, most, encoding = record.stream_pos, self._reading.max_bytes, None
         if is_response:
-            if not record.is_http_parsed:  # of DNS, say
+            if not record.is_http:  # of DNS, say
                 return Skipped(offset, "non_html")
+            record.parse_http()
             status, kind = record.http_headers.status_code, record.http_content_type
             if status is None:
                 return self._broken(offset, "it has no HTTP status line")
@@ -150,26 +188,10 @@ class _Reader:
                 return self._broken(offset, str(error))
         if not kind and b"<html" not in body[:4096].lower():
             return Skipped(offset, "non_html")
-        return RawPage(url, None, body, encoding, offset, f"byte {offset}")
+        return RawPage(url, None, body, encoding, offset, f"byte {offset}", self._number)
 
     def _broken(self, offset: int, reason: str) -> Broken:
         return Broken(offset, self._name, f"byte {offset}", reason)
-
-    def _next_start(self, offset: int) -> int | None:
-        """Return where the next record begins, at an offset or after it."""
-        packing = _packing(self._file, self._path)
-        mark = _MARKS[packing]
-        while True:
-            self._file.seek(offset)
-            data = self._file.read(_SEARCH_BYTES)
-            place = data.find(mark)
-            while place >= 0:
-                if _begins(self._file, packing, offset + place):
-                    return offset + place
-                place = data.find(mark, place + 1)
-            if len(data) < _SEARCH_BYTES:
-                return None
-            offset += len(data) - len(mark) + 1
 
 
 def _packing(file: IO[bytes], path: str) -> str:

@@ -28,6 +28,7 @@ NEEDED_BY_TESTS = ("tests", "docs", "examples")  # of the sdist; dedup itself co
 ABOUT_THE_TREE = (
     "tests/house/test_house.py",
     "tests/house/test_packaging.py",
+    "tests/house/test_release.py",
 )  # they look at sources, not at the package
 
 

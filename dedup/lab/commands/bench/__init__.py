@@ -8,6 +8,8 @@ from importlib import import_module
 
 import click
 
+from dedup.cli import terminal
+
 __all__ = ["bench"]
 
 _BENCHMARKS = (
@@ -15,6 +17,7 @@ _BENCHMARKS = (
     "capacity",
     "crawl",
     "crowds",
+    "directory",
     "fanout",
     "pages",
     "scan",
@@ -43,7 +46,7 @@ class _Benchmarks(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _BENCHMARKS and not ctx.resilient_parsing:
-            ctx.fail(f"No such benchmark {args[0]!r}; known are {', '.join(_BENCHMARKS)}.")
+            ctx.fail(terminal.did_you_mean("benchmark", args[0], _BENCHMARKS))
         return super().resolve_command(ctx, args)
 
 

@@ -19,14 +19,18 @@ _FULL = 1 << 33
 
 @click.command(epilog="Example: dedup bench batch --stored 100000000 --distance 3")
 @click.option(
-    "--queries", type=click.IntRange(1), default=1_000_000, show_default=True, help="How many."
+    "--queries",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Number of queries.",
 )
 @click.option(
     "--stored",
     type=click.IntRange(1),
     default=1 << 30,
     show_default=True,
-    help="Length of the stream.",
+    help="Number of fingerprints in the stream.",
 )
 @click.option(
     "--pairs",
@@ -35,8 +39,8 @@ _FULL = 1 << 33
     show_default=True,
     help="Fingerprints of which all pairs are found; 0: none.",
 )
-@distance_option("In bits.", 3)
-@click.option("--threads", type=click.IntRange(1), help="Default: one a core.")
+@distance_option("Greatest distance in bits.", 3)
+@click.option("--threads", type=click.IntRange(1), help="Number of threads. [default: one a core]")
 @quick_option("100,000 queries, 2^24 fingerprints")
 @click.option("--full", is_flag=True, help="As long a stream as the paper's: 2^33.")
 @json_option("Print one JSON object.")

@@ -30,13 +30,13 @@ PARTS = ("table", "store", "tree", "commands", "log")
     "--sizes",
     metavar="N,N",
     callback=numbers,
-    help="Documents (default: 1000000). A store of 10 million takes 3 GB of disk.",
+    help="Numbers of documents (default: 1000000). A store of 10 million takes 3 GB of disk.",
 )
 @click.option(
     "--distances",
     metavar="K,K",
     callback=numbers,
-    help="Every k (default: 3,7); stores: the first.",
+    help="Distances to measure (default: 3,7); stores: the first.",
 )
 @click.option(
     "--requests",

@@ -22,8 +22,10 @@ __all__ = ["crawl"]
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder of HTML pages to crawl (default: generated ones of 53 KB).",
 )
-@click.option("--count", type=click.IntRange(1), default=500, show_default=True, help="Pages.")
-@rounds_option(7, "Crawls each way.")
+@click.option(
+    "--count", type=click.IntRange(1), default=500, show_default=True, help="Number of pages."
+)
+@rounds_option(7, "Number of crawls with and without the add-on.")
 @click.option(
     "--work",
     type=click.Choice(["fetch", "parse", "follow"]),
@@ -31,7 +33,7 @@ __all__ = ["crawl"]
     show_default=True,
     help="What the spider does: nothing; an item with links; that, and requests for them.",
 )
-@click.option("--service", is_flag=True, help="With a table service in place of a store.")
+@click.option("--service", is_flag=True, help="Use a table service in place of a store.")
 @quick_option("60 pages, one round")
 @json_option("Print one JSON object.")
 def crawl(

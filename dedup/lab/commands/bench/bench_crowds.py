@@ -16,9 +16,13 @@ __all__ = ["crowds"]
 
 @click.command(epilog="Example: dedup bench crowds --distance 6 --page docs/benchmarks/crowds.md")
 @click.option(
-    "--size", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Pairs."
+    "--size",
+    type=click.IntRange(1000),
+    default=1_000_000,
+    show_default=True,
+    help="Number of pairs.",
 )
-@distance_option("k.", 3)
+@distance_option("Greatest distance in bits.", 3)
 @rounds_option(3)
 @json_option("Print one JSON object.")
 @click.option(

@@ -19,12 +19,18 @@ __all__ = ["fanout"]
     help="Pages simulated for each number of shards and load.",
 )
 @quick_option("10,000 pages")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of the simulated waits.",
+)
 @click.option(
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw it: .svg or .png.",
+    help="Draw the result to an .svg or .png file.",
 )
 @click.option(
     "--page",

@@ -22,9 +22,13 @@ __all__ = ["pages"]
     help='A folder of HTML pages, or a .jsonl or .jsonl.zst file with pages under "html" '
     "(default: generated ones of 53 KB).",
 )
-@click.option("--count", type=click.IntRange(1), default=40, show_default=True, help="Pages.")
+@click.option(
+    "--count", type=click.IntRange(1), default=40, show_default=True, help="Number of pages."
+)
 @rounds_option(7)
-@click.option("--peers/--no-peers", default=True, show_default=True, help="Others beside ours.")
+@click.option(
+    "--peers/--no-peers", default=True, show_default=True, help="Measure other extractors, too."
+)
 @quick_option("10 pages, one round")
 @json_option("Print one JSON object.")
 def pages(

@@ -14,8 +14,16 @@ __all__ = ["scan"]
 
 
 @click.command(epilog="Example: dedup bench scan --pages 20000 --rounds 5")
-@click.option("--pages", type=click.IntRange(1), default=10_000, show_default=True, help="In all.")
-@click.option("--files", type=click.IntRange(1), default=4, show_default=True, help="WARC files.")
+@click.option(
+    "--pages",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Number of pages in all.",
+)
+@click.option(
+    "--files", type=click.IntRange(1), default=4, show_default=True, help="Number of WARC files."
+)
 @rounds_option(3)
 @quick_option("500 pages, one round")
 @json_option("Print one JSON object.")

@@ -16,9 +16,13 @@ __all__ = ["service"]
 
 @click.command(epilog="Example: dedup bench service --documents 1000000 --rounds 5")
 @click.option(
-    "--documents", type=click.IntRange(1), default=1_000_000, show_default=True, help="Stored."
+    "--documents",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Number of documents stored.",
 )
-@distance_option("k.", 3)
+@distance_option("Greatest distance in bits.", 3)
 @click.option(
     "--requests",
     type=click.IntRange(1000),

@@ -15,11 +15,19 @@ __all__ = ["spark"]
 
 @click.command(epilog="Example: dedup bench spark --fingerprints 200000 --rounds 3")
 @click.option(
-    "--fingerprints", type=click.IntRange(1), default=1_000_000, show_default=True, help="In all."
+    "--fingerprints",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Number of fingerprints in all.",
 )
 @rounds_option(1)
 @click.option(
-    "--threads", type=click.IntRange(1), default=2, show_default=True, help="Of local[N]."
+    "--threads",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Number of Spark's threads, local[N].",
 )
 @quick_option("50,000 fingerprints, one round")
 @json_option("Print one JSON object.")

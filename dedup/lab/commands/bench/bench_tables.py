@@ -46,15 +46,15 @@ def numbers(
     "--sizes",
     metavar="N,N",
     callback=numbers,
-    help="Fingerprints stored (default: 1000000,10000000; four fifths of a file).",
+    help="Numbers of fingerprints stored (default: 1000000,10000000; four fifths of a file).",
 )
 @click.option(
     "--distances",
     metavar="K,K",
     callback=numbers,
-    help="Every k (default: 3,5,6,7).",
+    help="Distances to measure (default: 3,5,6,7).",
 )
-@click.option("--rounds", type=click.IntRange(1), help="Turns each (default: 5).")
+@click.option("--rounds", type=click.IntRange(1), help="How often each is measured (default: 5).")
 @click.option(
     "--build-seconds",
     type=click.FloatRange(0),
@@ -65,11 +65,13 @@ def numbers(
     type=click.FloatRange(0),
     default=2,
     show_default=True,
-    help="So is one that would take more memory.",
+    help="A peer that would take more memory is left out.",
 )
-@click.option("--peers/--no-peers", default=True, show_default=True, help="Others beside ours.")
 @click.option(
-    "--only", multiple=True, metavar="TEXT", help="Only those whose names have this in them."
+    "--peers/--no-peers", default=True, show_default=True, help="Measure other tables, too."
+)
+@click.option(
+    "--only", multiple=True, metavar="TEXT", help="Measure only those whose names contain this."
 )
 @click.option(
     "--quick", is_flag=True, help="Within two minutes: 1000000 stored, k = 3 and 6, three rounds."

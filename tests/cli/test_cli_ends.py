@@ -1,0 +1,282 @@
+"""How a command ends: Ctrl-C, colour, exit codes that scripts read, extras that are not installed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from command_line import call, run
+from needing import linux_only
+
+from dedup.cli import terminal
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+# ------------------------------------------------------------------------------------------- Ctrl-C
+
+
+def interrupted(monkeypatch, what: str, *args: object):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(what, stop)
+    return call(*args)
+
+
+def test_ctrl_c_ends_with_130_and_a_line(monkeypatch):
+    """As shells say it of SIGINT; there is no traceback."""
+    result = interrupted(monkeypatch, "dedup.core.pairs.find_all", "find-all")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "dedup: interrupted"
+
+
+def test_ctrl_c_names_resume_where_there_is_one(monkeypatch, tmp_path):
+    """A scan with an output can be gone on with, one without cannot."""
+    for options, is_named in (
+        (["--output", tmp_path / "v.jsonl"], True),
+        (["--kept", tmp_path / "k.jsonl"], True),
+        (["--output", "-"], False),
+        ([], False),
+    ):
+        result = interrupted(monkeypatch, "dedup.scan.scan", "scan", tmp_path, *options)
+        assert result.exit_code == 130
+        assert ("--resume" in result.stderr) == is_named, options
+
+
+@linux_only
+def test_ctrl_c_in_a_scan_leaves_what_resume_needs(tmp_path):
+    """SIGINT to the process while it waits for more input: 130, the hint, and the work goes on."""
+    (tmp_path / "a.jsonl").write_text('{"url": "http://a/", "html": "<p>some words"}\n')
+    os.mkfifo(tmp_path / "b.jsonl")  # blocks until the other end is opened
+    command = [sys.executable, "-m", "dedup", "scan", "a.jsonl", "b.jsonl", "--output", "v.jsonl"]
+    command += ["--processes", "1"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 120
+    while not (tmp_path / ".v.jsonl.scan" / "job.json").exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "give the same command with --resume" in err
+    assert "Traceback" not in err
+    (tmp_path / "b.jsonl").unlink()
+    (tmp_path / "b.jsonl").write_text('{"url": "http://b/", "html": "<p>other words"}\n')
+    done = run("scan", "a.jsonl", "b.jsonl", "--output", "v.jsonl", "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "v.jsonl").read_text().splitlines()) == 2
+
+
+# ------------------------------------------------------------------------------------------- colour
+
+
+def in_terminal(command: list[object], **env: str) -> tuple[str, str]:
+    """Return what a command writes to a terminal: stdout, stderr."""
+    pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
+    seen = []
+    for number in (1, 2):
+        master, slave = pty.openpty()
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        streams["stdout" if number == 1 else "stderr"] = slave
+        subprocess.run(
+            [sys.executable, "-m", "dedup", *map(str, command)],
+            check=False,
+            timeout=600,
+            env=os.environ | {"TERM": "xterm", "NO_COLOR": ""} | env,
+            **streams,
+        )
+        os.close(slave)
+        data = b""
+        try:
+            while part := os.read(master, 65536):
+                data += part
+        except OSError:  # Linux's way to say that the other end is closed
+            pass
+        os.close(master)
+        seen.append(data.decode())
+    return seen[0], seen[1]
+
+
+def test_a_terminal_gets_colour(pages):
+    """The verdict, differences and an error's prefix; without the colour the words are the same."""
+    command = ["compare", pages / "a.html", pages / "b.html", "--inline"]
+    out, _ = in_terminal(command)
+    assert re.search(r"verdict: (\x1b\[[0-9;]*m)+near-duplicate\x1b\[0m", out)
+    assert re.search(r"\x1b\[32m\{\+.*\+\}\x1b\[0m", out)
+    plain = run(*command, text=True, env=os.environ | {"COLUMNS": "80"}).stdout
+    assert ESCAPE.sub("", out).split() == plain.split()
+    _, err = in_terminal(["compare", pages / "none.html", pages / "b.html"])
+    assert re.match(r"\x1b\[31m\x1b\[1mdedup:\x1b\[0m ", err)
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_color_is_heeded(pages, env):
+    """NO_COLOR, or a terminal that has no colours: none are sent."""
+    out, err = in_terminal(["compare", pages / "a.html", pages / "b.html"], **env)
+    assert "verdict: near-duplicate" in out
+    assert not ESCAPE.search(out + err)
+
+
+def test_a_pipe_gets_no_colour(pages):
+    """What a program reads is plain."""
+    done = run("compare", pages / "a.html", pages / "none.html", text=True)
+    assert not ESCAPE.search(done.stdout + done.stderr)
+
+
+def test_a_coloured_table_has_its_columns(monkeypatch):
+    """Colour takes no room in a column."""
+    rows = [("one", 1), ("three", 30)]
+    plain = terminal.table(("name", "number"), rows)
+    monkeypatch.setattr(terminal, "coloured", lambda text, *_, **__: f"\x1b[1m{text}\x1b[0m")
+    assert ESCAPE.sub("", terminal.table(("name", "number"), rows)) == plain
+
+
+# ------------------------------------------------------------------------------------- exit codes
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "code"), [("a.html", "b.html", 0), ("a.html", "other.html", 1), ("a.html", "x", 2)]
+)
+def test_compare_tells_by_exit_code_when_asked(pages, a, b, code):
+    """0 near-duplicates, 1 not, 2 a failure, as grep does; without the option the answer is no code."""
+    asked = call("compare", pages / a, pages / b, "--exit-code")
+    assert asked.exit_code == code
+    assert asked.stdout == call("compare", pages / a, pages / b).stdout
+    as_json = call("compare", pages / a, pages / b, "--exit-code", "--json")
+    assert as_json.exit_code == code
+    assert call("compare", pages / a, pages / b).exit_code == (1 if code == 2 else 0)
+
+
+# ----------------------------------------------------------------------------------------- extras
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [
+        (["worker", "--kafka", "x:1", "--input", "t", "--path", "s"], "aiokafka", "worker"),
+        (
+            ["worker", "--kafka", "x:1", "--input", "t", "--path", "s"],
+            "prometheus_client",
+            "worker",
+        ),
+        (["scan", "p.jsonl", "--engine", "spark"], "pyspark", "spark"),
+        (["scan", "p.jsonl", "--engine", "spark"], "pyarrow", "spark"),
+        (["serve", "--path", "s"], "uvicorn", "service"),
+        (["serve", "--path", "s", "--kafka", "x:1"], "aiokafka", "kafka"),
+        (["demo"], "scrapy", "scrapy"),
+    ],
+)
+def test_a_missing_extra_is_the_one_that_the_command_needs(tmp_path, command, module, extra):
+    """The advice names one extra, that of the command; nothing waits for what is not installed."""
+    (tmp_path / "p.jsonl").write_text("")
+    code = f"import sys; sys.modules[{module!r}] = None; from dedup.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 1, done.stderr
+    assert f"pip install 'crawl-dedup[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -------------------------------------------------------------------------------- numbers and logs
+
+
+@pytest.mark.parametrize("text", ["1e9", "1000000000", "1_000_000_000", "1,000,000,000", "1.0E9"])
+def test_plan_takes_large_numbers_as_people_write_them(text):
+    """All of these are a thousand millions."""
+    assert call("plan", "--documents", text).stdout == call("plan", "--documents", 10**9).stdout
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "1e30", "many", "nan", "inf", ""])
+def test_plan_refuses_what_is_no_number_of_documents(text):
+    """A usage error says what is taken."""
+    result = call("plan", f"--documents={text}")
+    assert result.exit_code == 2
+    assert "as 1000000000 or 1e9" in result.stderr
+
+
+def test_logs_are_spelt_one_way():
+    """Every command with a log has --log text|json, and no other spelling."""
+    for command in ("serve", "worker"):
+        text = call(command, "--help").stdout
+        assert "--log [text|json]" in text
+        assert "--json" not in text
+
+
+def test_serve_says_nothing_before_it_can_write(tmp_path):
+    """A folder that cannot be written ends it with an error, before it says that it listens."""
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "store", "/proc/1/store"):
+        if sys.platform != "linux" and str(path).startswith("/proc"):
+            continue
+        done = run("serve", "--path", path, "--listen", "127.0.0.1:0", "--http", "none", text=True)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert str(path) in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_serve_json_says_where_it_listens(tmp_path):
+    """The one line of stdout is an object, and comes once its folder can be written."""
+    command = [
+        sys.executable,
+        "-m",
+        "dedup",
+        "serve",
+        "--path",
+        str(tmp_path / "new"),
+        "--log=json",
+    ]
+    command += ["--listen", "127.0.0.1:0", "--http", "none"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        assert "redis" in json.loads(process.stdout.readline())["listening"]
+        assert (tmp_path / "new").is_dir()
+        assert not list((tmp_path / "new").glob("*.tmp"))
+    finally:
+        process.terminate()
+        process.communicate(timeout=120)
+
+
+# -------------------------------------------------------------------------------------------- help
+
+
+def commands(group, path=()):
+    """Yield every command with its name, also those in groups."""
+    from click import Context, Group
+
+    for name in group.list_commands(Context(group)):
+        command = group.get_command(Context(group), name)
+        if isinstance(command, Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_every_option_says_what_it_does():
+    """In a sentence of its own: at least three words before the default, none of them left to guess."""
+    from dedup.cli import main
+
+    seen = 0
+    for name, command in commands(main):
+        for option in command.params:
+            if option.param_type_name != "option":
+                continue
+            text = (option.help or "").partition("[default")[0].partition("(default")[0].strip()
+            assert len(text.split()) >= 3, (name, option.name, text)
+            assert not re.match(r"Of |In |That |And |Default", text), (name, option.name, text)
+            seen += 1
+    assert seen > 150

@@ -1,0 +1,204 @@
+"""What a release needs beside its code: addresses, changelog, workflows, and a name that is taken."""
+
+import email.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
+SOURCE = PROJECT["urls"]["Source"]
+WORKFLOWS = ROOT / ".github" / "workflows"
+
+
+def checkout_only():
+    if not WORKFLOWS.exists():
+        pytest.skip("this is no checkout: an sdist has no workflows")
+
+
+def workflow(name):
+    checkout_only()
+    return yaml.safe_load((WORKFLOWS / name).read_text("utf-8"))
+
+
+def test_the_repository_has_one_address():
+    """Every address of ours begins with the one in project.urls."""
+    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(PROJECT["urls"])
+    assert all(url.startswith(SOURCE) for url in PROJECT["urls"].values())
+    host = re.match(r"https://[^/]+", SOURCE)[0]
+    files = ["pyproject.toml", "CHANGELOG.md", "Dockerfile", ".github/ISSUE_TEMPLATE/config.yml"]
+    for name in files:
+        if (ROOT / name).exists():
+            found = re.findall(rf"{re.escape(host)}[^\s\"')]*", (ROOT / name).read_text("utf-8"))
+            assert found, name
+            assert all(url.startswith(SOURCE) for url in found), name
+
+
+def test_the_long_description_has_no_relative_link():
+    """On the package index the README's links lead somewhere, its pictures are files."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    text += '\n![a](docs/a.svg) <img src="docs/b.png"> <source srcset="docs/c.svg"> <a href="x.md">'
+    hook = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for rule in hook["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(
+        r'(?:src|srcset|href)="([^"]+)"', text
+    )
+    assert len(links) > 20
+    assert [x for x in links if not x.startswith(("https://", "http://", "#", "mailto:"))] == []
+    for name in ("a.svg", "b.png", "c.svg"):
+        assert f"{SOURCE}/raw/main/docs/{name}" in text
+    assert f"{SOURCE}/blob/main/x.md" in text
+
+
+def test_this_installation_says_where_it_comes_from():
+    """Authors, addresses and the long description are in its metadata."""
+    from importlib.metadata import distribution
+
+    meta = email.parser.Parser().parsestr(str(distribution("crawl-dedup").read_text("METADATA")))
+    if not meta.get_all("Project-URL"):
+        pytest.skip("installed before the addresses were there; `make` installs it again")
+    assert meta["Author"] == PROJECT["authors"][0]["name"]
+    assert {u.partition(", ")[0] for u in meta.get_all("Project-URL")} == set(PROJECT["urls"])
+
+
+def test_the_changelog_keeps_its_form():
+    """Keep a Changelog: Unreleased first, then this version with its date, each with a link."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", v) for v in versions[1:])
+    assert versions[1].startswith(f"[{PROJECT['version']}] - ")
+    for name in (v[1:].partition("]")[0] for v in versions):
+        assert re.search(rf"^\[{re.escape(name)}\]: {SOURCE}/", text, re.MULTILINE)
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
+
+
+def test_the_image_says_what_it_is():
+    """Its labels have this version and the address."""
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    assert f'image.version="{PROJECT["version"]}"' in text
+    assert f'image.source="{SOURCE}"' in text
+    assert f'image.licenses="{PROJECT["license"]}"' in text
+
+
+def test_actions_are_pinned_by_commit():
+    """A tag can be moved, a commit cannot; beside it stands its version, which dependabot raises."""
+    checkout_only()
+    for file in WORKFLOWS.glob("*.yml"):
+        for used in re.findall(r"uses: (.*)", file.read_text("utf-8")):
+            pinned = re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used)
+            assert pinned or used.startswith("./"), (file.name, used)
+
+
+def test_nothing_is_published_untested():
+    """publish waits for the whole test workflow, the wheels and the sdist, each of the tag."""
+    jobs = workflow("wheels.yml")["jobs"]
+    assert set(jobs["publish"]["needs"]) == {"test", "wheels", "sdist"}
+    assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
+    assert "workflow_call" in workflow("test.yml")[True]  # YAML reads `on` as a truth value
+
+
+def test_wheels_are_built_for_every_platform():
+    """glibc and musl of Linux, macOS and Windows; none of them is skipped by a pattern."""
+    jobs = workflow("wheels.yml")["jobs"]
+    built = {(m["platform"], m["arch"]) for m in jobs["wheels"]["strategy"]["matrix"]["include"]}
+    wanted = {("linux", "x86_64"), ("linux", "aarch64"), ("macos", "x86_64"), ("macos", "arm64")}
+    assert built == {*wanted, ("windows", "AMD64")}
+    config = PYPROJECT["tool"]["cibuildwheel"]
+    assert "musllinux" not in config["skip"]
+    assert "manylinux" not in config["skip"]
+    for command in (config["test-command"], config["windows"]["test-command"]):
+        for name in re.findall(r"tests/\S+", command):
+            assert (ROOT / name).exists(), name
+
+
+def test_the_documentation_is_built_as_here():
+    """Read the Docs builds docs/ with every warning an error, from the same group."""
+    if not (ROOT / ".readthedocs.yaml").exists():
+        pytest.skip("this is no checkout")
+    config = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text("utf-8"))
+    assert config["sphinx"] == {"configuration": "docs/conf.py", "fail_on_warning": True}
+    assert any("--group docs" in step for step in config["build"]["jobs"]["install"])
+
+
+def test_issue_forms_are_whole():
+    """Each form has a name, a description and fields with labels."""
+    checkout_only()
+    forms = [p for p in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if p.stem != "config"]
+    assert len(forms) == 2
+    for form in forms:
+        content = yaml.safe_load(form.read_text("utf-8"))
+        assert content["name"]
+        assert content["description"]
+        assert all(field["attributes"]["label"] for field in content["body"])
+
+
+# ------------------------------------------------------------------------- PyPI's `dedup`
+
+
+def imported(site: Path, code: str) -> subprocess.CompletedProcess:
+    """Run code where a folder is the site, without what this environment makes of `dedup`."""
+    return subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(site)!r}); {code}"],
+        env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+@pytest.mark.parametrize("kind", ["dist-info", "egg-info"])
+def test_the_other_dedup_beside_ours_is_noticed(tmp_path, kind):
+    """Installed before ours, it shares the folder: a warning says what to do; alone ours says nothing."""
+    (tmp_path / "dedup").symlink_to(ROOT / "dedup")
+    (tmp_path / "crawl_dedup-0.1.0.dist-info").mkdir()
+    done = imported(tmp_path, "import dedup")
+    assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / f"dedup-0.0.2.{kind}").mkdir()
+    done = imported(tmp_path, "import dedup")
+    assert done.returncode == 0
+    assert "another project" in done.stderr
+    assert "pip uninstall -y dedup crawl-dedup" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_the_other_dedup_over_ours_is_noticed(tmp_path):
+    """Installed after ours, its __init__ is there in place of ours: the first part of ours says so."""
+    (tmp_path / "dedup").mkdir()
+    (tmp_path / "dedup" / "__init__.py").write_text("")
+    for part in ("core", "model"):
+        (tmp_path / "dedup" / part).symlink_to(ROOT / "dedup" / part)
+    done = imported(tmp_path, "import dedup.core.native")
+    assert done.returncode == 1
+    assert "pip uninstall -y dedup crawl-dedup" in done.stderr
+
+
+# ---------------------------------------------------------------------------- the first minute
+
+
+def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):
+    """`make demo` has Scrapy and the core installed, not every extra, and says what it is at."""
+    make = shutil.which("make")
+    if make is None or not (ROOT / "Makefile").exists():
+        pytest.skip("make is not installed")
+    command = [make, "-n", "demo", f"VENV={tmp_path / 'new'}"]
+    environment = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS"}}
+    said = subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=600
+    ).stdout
+    assert "--editable '.[scrapy]'" in said
+    assert ".[all]" not in said
+    assert "--group" not in said
+    assert said.count("echo ") >= 3
