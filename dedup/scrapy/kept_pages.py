@@ -12,7 +12,7 @@ page stand on one whose callback still runs, the page waits for that, as for a n
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -104,7 +104,7 @@ class KeptPages:
         if self.urls is not None:
             self.urls.close()
 
-    def known(self, request: Request) -> "Known | Awaitable[Known | None] | None":
+    def known(self, request: Request) -> "Known | Request | None":
         """Return of which accepted page a request is that of; see KnownUrls.known()."""
         spider, name = self._counts.crawler.spider, self._config.namespace
         name = request.meta.get("dedup_namespace") or name

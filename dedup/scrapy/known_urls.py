@@ -9,23 +9,22 @@ near-duplicate comes, or at the start where a store holds something already.
 
 The rule kept here: what is not skipped is fetched and judged as ever. Only an ordinary request is skipped,
 for a page of the same kind that brought an item; one in CHECKED is fetched all the same and judges the rule.
-A request waits for one under way DEDUP_WAIT_SECONDS at most.
+Copies go last: by then the rules have their evidence, and the links on them are known from elsewhere.
 """
 
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from scrapy import Request
 from scrapy.http import Response
 
-from dedup.core.backoff import Backoff
 from dedup.model.names import document_key
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts, logger
@@ -34,6 +33,7 @@ from dedup.scrapy.journal import HeldRule
 from dedup.scrapy.responses import (
     BEHIND,
     KIND_CHARACTERS,
+    PUT_OFF,
     asked_for_at,
     callback_name,
     is_ordinary,
@@ -47,13 +47,11 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownUrls"]
 
+LATER = 1_000_000  # by which the priority of a request falls that goes to the end of the queue
 CHECKED = 20  # of so many requests that rules would skip one is fetched
 SAVE_SECONDS = 10.0  # between two times that rules are written while the crawl runs
 LEAST_ALIKE = 0.97  # of two texts whose pages say nothing of themselves
 MOST_LINKS = 5000  # of a page that are looked at
-
-_FIRST_WAIT_SECONDS = 0.005
-_LONGEST_WAIT_SECONDS = 0.1
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
 
@@ -71,9 +69,8 @@ class KnownUrls:
         self._accepted = accepted
         self._skips = config.urls == "skip" and config.mode == "drop"
         self._learners: dict[Namespace, Learner] = {}
-        # requests under way, by what their URLs are under rules
-        self._fetched: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
-        self._under_way: WeakSet[Request] = WeakSet()  # those sent before there were rules
+        # the first request under way for what may be one page
+        self._under_way: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
         self._unsaved: set[Learner] = set()
         self._left_alone: set[Path] = set()  # folders whose file of rules is not written
         self.doubting = False  # whether accepted pages' links are of interest
@@ -95,9 +92,6 @@ class KnownUrls:
             learner.copy(verdict.key, verdict.of)
             if learner.changed:
                 self._unsaved.add(learner)
-                for request in self._under_way:
-                    place = namespace, self._kind(request), learner.form(key_of(request))
-                    self._fetched.setdefault(place, request)
             self._save_soon()
 
     def doubt(
@@ -128,56 +122,35 @@ class KnownUrls:
 
     # -------------------------------------------------------------------------- what is used
 
-    def known(
-        self, namespace: "Namespace", request: Request
-    ) -> "Known | Awaitable[Known | None] | None":
+    def known(self, namespace: "Namespace", request: Request) -> "Known | Request | None":
         """Return of which accepted page a request is that of; None: it is fetched.
 
-        Where that page is fetched just now, under another URL, what comes of that is waited for.
+        What may turn out to be the page of another one, accepted or under way, is put off: it goes to the end
+        of the queue, once, as the request that is returned.
         """
         learner = self._learners.get(namespace)
         if learner is None or not is_ordinary(request):
             return None
-        key = key_of(request)
-        if not learner.holds(key):
-            self._under_way.add(request)
-            return None
-        kind = self._kind(request)
+        key, kind = key_of(request), self._kind(request)
         self._take_accepted()
         known = learner.known(key, kind)
         if not self._skips:
             if known is not None:
                 self._counts.add("url_would_skip")
             return None
-        form = learner.form(key)
-        if form is None or _is_checked(key):
-            if known is not None:
-                self._counts.add("url_checked")
-            return None
-        if (
-            known is None
-            and self._fetched.setdefault((namespace, kind, form), request) is not request
-        ):
-            return self._later(learner, kind, key, (namespace, kind, form))
-        return self._skipped(known)
-
-    async def _later(
-        self, learner: "Learner", kind: str, key: str, place: tuple[object, ...]
-    ) -> "Known | None":
-        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
-        while waited < self._config.wait_seconds and place in self._fetched:
-            await asyncio.sleep(pause := pauses.next())
-            waited += pause
-            self._take_accepted()
-            known = learner.known(key, kind)
-            if known is not None:
-                return self._skipped(known)
-        return None
-
-    def _skipped(self, known: "Known | None") -> "Known | None":
         if known is not None:
-            self._counts.add("url_skipped")
-        return known
+            checked = _is_checked(key)
+            self._counts.add("url_checked" if checked else "url_skipped")
+            return None if checked else known
+        form = learner.likely_form(key)
+        if form is None:
+            return None
+        first = self._under_way.setdefault((namespace, kind, form), request)
+        if request.meta.get(PUT_OFF) or (first is request and not learner.likely(key)):
+            return None
+        self._counts.add("url_put_off")
+        meta = request.meta | {PUT_OFF: True}
+        return request.replace(priority=request.priority - LATER, dont_filter=True, meta=meta)
 
     def _kind(self, request: Request) -> str:
         kind = request.meta.get("dedup_kind")

@@ -7,8 +7,8 @@
 Scrapy passes their methods the spider up to 2.13, and not after.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -27,9 +27,6 @@ from dedup.scrapy.responses import (
     mark_scheduled,
     wanted_urls,
 )
-
-if TYPE_CHECKING:
-    from dedup.detector.url_rules import Known
 
 __all__ = [
     "CallbackMiddleware",
@@ -92,10 +89,11 @@ class DownloaderMiddleware:
         self,
         request: Request,
         spider: Spider | None = None,  # noqa: ARG002
-    ) -> Awaitable[None] | None:
+    ) -> Request | None:
         """Forget what meta still says of another page, or of an earlier try of this one.
 
-        Raises KnownUrl where rules say that the page was accepted under another URL.
+        Returns the request to be scheduled again, last, where its page may turn out to be known; raises
+        KnownUrl where rules say that it is: it was accepted under another URL.
         """
         try:
             forget_copied(request)
@@ -104,27 +102,12 @@ class DownloaderMiddleware:
         except Exception as error:
             self.session.counts.fault(error, f"{request} may pass for another page")
             return None
-        if known is None:
-            return None
-        if isinstance(known, Awaitable):
-            return self._skip_later(request, known)
-        self._skip(request, known)
-        return None
-
-    async def _skip_later(self, request: Request, awaited: "Awaitable[Known | None]") -> None:
-        try:
-            known = await awaited
-        except Exception as error:
-            self.session.counts.fault(error, f"{request} is sent")
-            return
-        self._skip(request, known)
-
-    def _skip(self, request: Request, known: "Known | None") -> None:
-        if known is not None:
-            self.session.kept.credit.came_back(request, sent=False)
-            rules = [str(rule) for rule in known.rules]
-            request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
-            raise KnownUrl(known.original, rules)
+        if known is None or isinstance(known, Request):
+            return known
+        kept.credit.came_back(request, sent=False)
+        rules = [str(rule) for rule in known.rules]
+        request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
+        raise KnownUrl(known.original, rules)
 
     async def process_response(
         self,

@@ -22,6 +22,7 @@ from dedup.scrapy.settings import Config
 __all__ = [
     "BEHIND",
     "KIND_CHARACTERS",
+    "PUT_OFF",
     "asked_for_at",
     "asks",
     "callback_name",
@@ -50,6 +51,8 @@ _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
 # In the meta of a copy that was kept for its links, and of all that is reached through it: what rules of its
 # URL are in doubt for that.
 BEHIND = "_dedup_behind"
+# In the meta of a request that went to the end of the queue, since it may be a known page's.
+PUT_OFF = "_dedup_put_off"
 # In the meta of requests whose URL is not all that speaks for them.
 _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 # In meta copied from another page: how many entries of redirect_urls are that page's.
@@ -123,7 +126,8 @@ def mark_own(request: Request) -> None:
 def mark_scheduled(request: Request) -> None:
     """Note that a request goes to the scheduler."""
     request.meta[_SCHEDULED] = request.url
-    request.meta[_SCHEDULED_AT] = time()
+    if not request.meta.get(PUT_OFF):
+        request.meta[_SCHEDULED_AT] = time()
 
 
 def asked_for_at(request: Request) -> float:
@@ -141,7 +145,7 @@ def is_ordinary(request: Request) -> bool:
     return (
         request.method == "GET"
         and not request.body
-        and not request.dont_filter
+        and (not request.dont_filter or bool(meta.get(PUT_OFF)))
         and meta.get(_SCHEDULED) == request.url
         and not is_start(request)
         and not any(meta.get(name) for name in _OWN_WAYS)

@@ -21,7 +21,7 @@ from dedup.detector.url_rules import (
 )
 from dedup.detector.url_rules.learner import MOST_PAGES, MOST_SITES
 from dedup.detector.url_rules.rule_set import RuleSet
-from dedup.detector.url_rules.site_rules import FOR, MOST_RULES, ORIGINALS
+from dedup.detector.url_rules.site_rules import FOR, LIKELY, MOST_RULES, ORIGINALS
 from dedup.model.errors import UsageError
 from dedup.model.names import document_key
 from dedup.model.recipes import NEWEST, recipe_of
@@ -328,6 +328,23 @@ def test_links_in_doubt():
     assert site.known(A + "/p1?from=2") is None
     site.met(A + "/p9", [b"link0002"], 9.0, ["value:page"])
     assert site.known(A + "/p1?from=2") is not None
+
+
+def test_what_is_likely():
+    """From the third pair on a URL may be that of an accepted page; a rule that fell is not likely."""
+    site = SiteRules(RECIPE)
+    taught(site, "/p{}", "/p{}?sid=1", LIKELY - 1)
+    assert not site.likely(A + "/p1?sid=2")
+    taught(site, "/p{}", "/p{}?sid=1", 1, start=LIKELY)
+    assert site.likely(A + "/p1?sid=2")
+    assert site.likely_form(A + "/new?sid=1") == site.likely_form(A + "/new?sid=2")
+    assert not site.likely(A + "/new?sid=1")
+    assert not site.likely(A + "/p1")
+    site.accept(Page(A + "/new", text(700)))
+    assert site.likely(A + "/new?sid=1")
+    site.accept(Page(A + "/p1?sid=1", text(701)))
+    taught(site, "/p{}", "/p{}?sid=1", FOR, start=20)
+    assert not site.likely(A + "/new?sid=1")
 
 
 def test_what_a_person_says():

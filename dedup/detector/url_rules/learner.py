@@ -82,15 +82,20 @@ class Learner:
         site = self._sites.get(registrable_domain(url))
         return None if site is None else site.known(url, kind)
 
+    def likely(self, url: str) -> bool:
+        """Whether a document key may turn out to be that of an accepted page, once more is known."""
+        site = self._sites.get(registrable_domain(url))
+        return site is not None and site.likely(url)
+
     def holds(self, url: str) -> bool:
         """Whether there are rules for the site of a document key."""
         site = self._sites.get(registrable_domain(url)) if self._sites else None
         return site is not None and bool(site.held)
 
-    def form(self, url: str) -> tuple[object, ...] | None:
-        """Return what a document key has in common with others of its page; None if no rule says so."""
+    def likely_form(self, url: str) -> tuple[object, ...] | None:
+        """Return what a document key is by rules that hold or are likely to; None without any."""
         site = self._sites.get(registrable_domain(url))
-        return None if site is None else site.form(url)
+        return None if site is None else site.likely_form(url)
 
     # ------------------------------------------------------------------------- what is known
 

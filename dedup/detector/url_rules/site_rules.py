@@ -31,6 +31,7 @@ from dedup.model.recipes import Recipe
 
 __all__ = ["FOR", "ORIGINALS", "Known", "Record", "Said", "SiteRules"]
 
+LIKELY = 3  # pairs that speak for a rule, of two pages, from which on it is likely to come to hold
 FOR = 10  # pairs that speak for a rule, from which on it holds
 ORIGINALS = 3  # pages that these are copies of, at least
 MOST_RULES = 512  # of a site, those that fell among them
@@ -101,6 +102,8 @@ class SiteRules:
         self._recipe = recipe
         self._held = RuleSet(())
         self._index: _Index = {}
+        self._likely = RuleSet(())  # rules that hold, and those that are likely to
+        self._likely_forms: set[tuple[object, ...]] = set()
         self._doubts: dict[bytes, list[_Doubt]] = {}
 
     @property
@@ -122,6 +125,8 @@ class SiteRules:
                 record.originals.append(digest)
             if len(record.examples) < EXAMPLES:
                 record.examples.append((url, original))
+            if record.pairs == LIKELY or not record.pairs % FOR:
+                self._note_likely()
             self._bring_up(rule, record)
 
     def accept(self, page: Page) -> None:
@@ -130,6 +135,8 @@ class SiteRules:
         self.pages.move_to_end(page.key)
         if len(self.pages) > PAGES:
             self._unindex(self.pages.popitem(last=False)[1])
+        if self._likely.rules and (parts := take_apart(page.key)) is not None:
+            self._likely_forms.add(self._likely.normal(parts).form)
         if self._held.rules:
             conflict = self._enter(page, self._held, self._index)
             if conflict is not None and self._blame(conflict):
@@ -163,13 +170,22 @@ class SiteRules:
             return Known(tuple(sorted(rules)), page.key) if rules else None
         return None
 
-    def form(self, url: str) -> tuple[object, ...] | None:
-        """Return what a URL has in common with others of its page; None if no rule says so."""
-        parts = take_apart(url) if self._held.rules else None
-        if parts is None:
-            return None
-        form, used = self._held.normal(parts)
-        return None if any(self.records[rule].doubts for rule in used) else form
+    def likely_form(self, url: str) -> tuple[object, ...] | None:
+        """Return what a URL is by rules that hold or are likely to; None without any."""
+        parts = take_apart(url) if self._likely.rules else None
+        return None if parts is None else self._likely.normal(parts).form
+
+    def likely(self, url: str) -> bool:
+        """Whether a URL may turn out to be that of an accepted page, once more is known."""
+        return url not in self.pages and self.likely_form(url) in self._likely_forms
+
+    def _note_likely(self) -> None:
+        rules = frozenset(rule for rule, record in self.records.items() if _is_likely(record))
+        if rules == self._likely.rules:
+            return
+        self._likely = RuleSet(rules)
+        parts = map(take_apart, self.pages)
+        self._likely_forms = {self._likely.normal(each).form for each in parts if each is not None}
 
     def doubt(
         self, url: str, original: str, links: Iterable[bytes], seconds: float
@@ -337,6 +353,7 @@ class SiteRules:
             record = self._record(each)
             if record is not None and not record.said:
                 record.against, record.holds = (conflict.page.key, conflict.other.key), False
+        self._note_likely()
 
     def _rebuild(self) -> None:
         """Index the pages again under the rules that hold; those that do not fit fall."""
@@ -361,6 +378,11 @@ class SiteRules:
             self._index[form] = left
         else:
             self._index.pop(form, None)
+
+
+def _is_likely(record: Record) -> bool:
+    much = record.pairs >= LIKELY and len(record.originals) > 1
+    return record.holds or (much and not record.against and not record.said)
 
 
 def _touched(rules: Iterable[Rule], url: str) -> bool:

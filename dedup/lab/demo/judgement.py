@@ -93,7 +93,7 @@ class Report(msgspec.Struct, frozen=True):
     wrong                     near-duplicates that are none, or of a page that was not accepted
     outlinks_never_requested  URLs linked from near-duplicates that the server never saw
     lost_links                originals on a listing that the server never saw, by listing
-    unreached                 all originals that the server never saw
+    unreached                 all originals that the server never saw, nor a copy of them that was accepted
     failed                    pages that could not be fetched, with the reason
     errors                    errors that Scrapy logged
     faults                    the add-on's faults, by kind
@@ -172,7 +172,8 @@ def judge(site: Known, crawl: Crawl) -> Report:
     }
     planted = sum(len(pairs) for pairs in found.values()) + len(misses)
     originals = {path for path, page in truth.items() if page.kind not in COPIES}
-    unreached = originals - crawl.requested
+    held = {truth[path].group for path in accepted if path in truth}  # under whatever URL
+    unreached = {p for p in originals - crawl.requested if truth[p].group not in held}
     listings = [path for path, page in truth.items() if page.kind == "listing"]
     lost = {path: sorted(unreached.intersection(site.links(path))) for path in listings}
     outlinks = {link for outcome in near for link in site.links(outcome.path)}
