@@ -67,7 +67,9 @@ def page_fields(page: PageFingerprint) -> dict[str, Any]:
         "sketch": page.sketch.hex(),
         "identity": hex_fingerprint(page.identity),
     }
-    return msgspec.structs.asdict(page) | written
+    fields = msgspec.structs.asdict(page) | written
+    del fields["links"]  # which only a crawl asks for
+    return fields
 
 
 def _fingerprint(

@@ -6,6 +6,7 @@ could read it.
 
 import logging
 import os
+import re
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+LEAST_MEMORY = 16 << 20
+
 
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """Return the seconds of an age."""
@@ -32,6 +35,25 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     if not (age := age_seconds(text)):
         raise click.BadParameter(f"{text!r} is not an age: 30d, 12h, 90m, or seconds.")
     return age
+
+
+def _skip(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Return partitions and offsets."""
+    found = [re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", text) for text in given]
+    if None in found:
+        raise click.BadParameter(f"{given} is not PARTITION:OFFSET, such as 3:1234.")
+    return tuple((int(each[1]), int(each[2])) for each in found if each)
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    """Return the bytes of a size."""
+    found = re.fullmatch(r"([0-9]{1,9})([KMG]?)", text.upper().removesuffix("IB").removesuffix("B"))
+    size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
+    if size < LEAST_MEMORY:
+        raise click.BadParameter(f"{text!r} is not a size from 16M on: 512M, 4G, or bytes.")
+    return size
 
 
 @click.command(epilog="Example: DEDUP_TOKEN=... dedup serve --path store --listen 0.0.0.0:7700")
@@ -76,6 +98,14 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
 )
 @click.option(
+    "--skip",
+    metavar="PARTITION:OFFSET",
+    multiple=True,
+    callback=_skip,
+    help="Leave out what cannot be read of a partition, up to this offset, as the log of the service "
+    "names it; may repeat. What is left out is in no store.",
+)
+@click.option(
     "--keep",
     "keep_seconds",
     metavar="AGE",
@@ -112,6 +142,21 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     help="Greatest number of namespaces, each a store.",
 )
 @click.option(
+    "--memory",
+    "memory_bytes",
+    metavar="SIZE",
+    callback=_size,
+    default="1G",
+    show_default=True,
+    help="What clients may make the service hold: half of it pages in flight, a quarter answers that "
+    "are not read, a quarter commands that are not whole. Stores need theirs beside it.",
+)
+@click.option(
+    "--max-per-address",
+    type=click.IntRange(1),
+    help="Of one address [default: half of --max-connections].",
+)
+@click.option(
     "--idle-seconds",
     type=click.FloatRange(0, min_open=True),
     default=900.0,
@@ -125,6 +170,8 @@ def serve(
     kafka: str | None,
     topic: str | None,
     max_connections: int,
+    max_per_address: int | None,
+    memory_bytes: int,
     max_namespaces: int,
     idle_seconds: float,
     log_form: LogForm,
@@ -151,7 +198,11 @@ def serve(
         token=os.environ.get("DEDUP_TOKEN") or None,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
         limits=Limits(
-            connections=max_connections, namespaces=max_namespaces, idle_seconds=idle_seconds
+            connections=max_connections,
+            connections_of_address=max_per_address or max(1, max_connections // 2),
+            memory_bytes=memory_bytes,
+            namespaces=max_namespaces,
+            idle_seconds=idle_seconds,
         ),
         **options,
     )

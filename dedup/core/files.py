@@ -15,20 +15,24 @@ from typing import IO
 
 from dedup.model.errors import StoreLocked
 
-__all__ = ["FolderLock", "replace_file", "replacing", "sync_folder"]
+__all__ = ["PRIVATE", "FolderLock", "replace_file", "replacing", "sync_folder"]
+
+PRIVATE = (
+    0o600  # the mode of a store's files: they hold the URLs that were crawled, maybe with tokens
+)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Give a file to write; at the end of the block it is on the disk, at this path, in one step.
 
-    Raises OSError; then, and when the block raises, the path holds what it held before.
+    It is made with this mode, less what the process's umask takes. Raises OSError; then, and when the block raises, the path holds what it held before.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
-        fd = os.open(beside, flags, 0o666)
+        fd = os.open(beside, flags, mode)
     except OSError as error:
         error.filename = os.fspath(path)  # which the caller knows
         raise
@@ -44,9 +48,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def replace_file(path: Path, content: bytes | memoryview) -> None:
+def replace_file(path: Path, content: bytes | memoryview, mode: int = 0o666) -> None:
     """Put content at a path, as replacing() does."""
-    with replacing(path) as file:
+    with replacing(path, mode) as file:
         file.write(content)
 
 
@@ -94,7 +98,7 @@ class FolderLock:
         self._fd: int | None = None
         if read_only and not path.exists():
             return
-        fd = os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, 0o666)
+        fd = os.open(path, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
             try:
                 _take(fd)

@@ -37,9 +37,9 @@ class PageReading(NamedTuple):
 
     text_bytes counts the bytes of visible words, boilerplate included; data_bytes those of inline
     JSON; words the visible words, without those of navigation, and words_read those of them that are
-    behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and its pagination lead, 8
-    bytes for each, little-endian: without session and tracking parameters, and none to the page itself
-    (native/src/reader/links.c); address is the hash that such a link would have. They are no part of
+    behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
+    its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
+    none to the page itself (native/src/reader/links.c); address is the hash that such a link would have. They are no part of
     the fingerprint.
     """
 
@@ -138,8 +138,9 @@ def near_duplicate(
 ) -> bool:
     """Whether two pages' texts are near-duplicates by their recipe's rule.
 
-    same_site says whether both are of one registrable domain; None: it is not known. Raises RecipeMismatch when the
-    fingerprints follow different recipes, UsageError for a sketch of another length.
+    same_site says whether both are of one registrable domain; None: it is not known. Raises
+    RecipeMismatch when the fingerprints follow different recipes, UsageError for a sketch of another
+    length.
     """
     same_recipe(a.recipe, b.recipe)
     policy = Options().policy(recipe_of(a.recipe))
@@ -153,9 +154,10 @@ def similarity(a: PageFingerprint, b: PageFingerprint) -> float:
     """Return how alike two pages' texts are: the estimated share of their word triples in both.
 
     0 to 1, in steps of 1 / 10000; 1 only if they are the same word for word (by a hash of 32 bits,
-    so that two other texts are taken for the same once in 4 thousand millions). The estimate has a standard deviation of .02 at
-    .88 and .01 at .95 (odd sketch: Mitzenmacher, Pagh, Pham, WWW 2014). Raises RecipeMismatch when
-    the fingerprints follow different recipes, UsageError for a sketch of another length.
+    so that two other texts are taken for the same once in 4 thousand millions). The estimate has a
+    standard deviation of .02 at .88 and .01 at .95 (odd sketch: Mitzenmacher, Pagh, Pham, WWW 2014).
+    Raises RecipeMismatch when the fingerprints follow different recipes, UsageError for a sketch of
+    another length.
     """
     same_recipe(a.recipe, b.recipe)
     return similarities(a.sketch, [b.sketch])[0]

@@ -4,7 +4,7 @@ The rule kept here: a native answer is for one thread at a time, and its memory 
 probe, unless it is much.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array
 
-__all__ = ["Answer", "Answers", "Found", "Match", "Matches", "ProbedMany", "as_array"]
+__all__ = ["Answer", "Answers", "Found", "Match", "Matches", "Nearest", "ProbedMany", "as_array"]
 
 KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
 MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
@@ -25,6 +25,15 @@ class Match(msgspec.Struct, frozen=True):
     document: int
     value: int
     distance: int
+
+
+T = TypeVar("T")
+
+
+class Nearest(list[tuple[T, int]]):
+    """What is near a value, with distances, nearest first; cut is True when a limit left some out."""
+
+    cut: bool = False
 
 
 class Matches(list[Match]):

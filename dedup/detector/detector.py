@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from dedup.core.numbers import Numbers, many
 from dedup.detector.interface import Detector
+from dedup.detector.looking import alike_now, answered
 from dedup.detector.open_stores import (
     Accepted,
     OpenStore,
@@ -27,8 +28,8 @@ from dedup.detector.open_stores import (
     give_back,
     insert_verdicts,
 )
-from dedup.detector.reservations import Ending
-from dedup.detector.rules import decided, deciding_here, near_duplicates
+from dedup.detector.reservations import Ending, MemoryBudget
+from dedup.detector.rules import decided, is_unchanged
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.policy import Policy
@@ -45,7 +46,6 @@ from dedup.store import Applied, Removed, forget_before, forget_more_before, giv
 
 __all__ = ["EmbeddedDetector"]
 
-_NONE: list[Neighbour] = []
 _DROPPED = frozenset(("near_duplicate", "pending"))
 _NEVER_STORED = frozenset(("short", "unread"))
 
@@ -93,17 +93,14 @@ class EmbeddedDetector(Detector):
         self._check_open()
         return len(self._store)
 
-    @property
-    def closed(self) -> bool:
-        """Whether close() was called."""
-        return self._closed
-
     def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page. See Detector.probe()."""
         with self._shared.lock:
             self._check_open(page)
             found = self._store.near(page.value, self.policy.distance)
-        return near_duplicates(page, domain or "", None, found, self.policy)
+            if not found:
+                return []
+            return answered(self._shared, page, domain or "", found, self.policy)
 
     def probe_many(
         self,
@@ -124,12 +121,13 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             self._check_open()
             near = self._store.near_many(array, self.policy.distance, limit)
-        found: dict[int, list[Neighbour]] = {}
-        for i, documents in near.items():
-            page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
-            if neighbours := near_duplicates(page, domain or "", None, documents, self.policy):
-                found[i] = neighbours
-        return found
+            found: dict[int, list[Neighbour]] = {}
+            for i, documents in near.items():
+                page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
+                alike = answered(self._shared, page, domain or "", documents, self.policy)
+                if alike:
+                    found[i] = alike
+            return found
 
     def reserve(
         self,
@@ -144,6 +142,7 @@ class EmbeddedDetector(Detector):
         tries: int = TRIES,
         token: str | None = None,
         home: bool = True,
+        seconds: float | None = None,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
@@ -152,8 +151,9 @@ class EmbeddedDetector(Detector):
                 under a token that is held answers what it was taken for, and takes nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
+        seconds how long the page may be in flight, if not as long as the policy says
 
-        Raises UsageError, too, for a token that was used for something else.
+        Raises UsageError, too, for a token that was used for something else, and TooManyReserved.
         """
         asked = Verdict(
             "unique", "", key, None, None, None, None, page, None, site_of(key, url, domain), kind
@@ -166,7 +166,8 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, exempt, now, home=home, guard=guard, tries=tries)
             if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
                 return verdict
-            return self._reserved(verdict, now, token, home=home)
+            lasting = seconds or self.policy.reservation_seconds
+            return self._reserved(verdict, now, lasting, token, home=home)
 
     def _judged(
         self,
@@ -187,25 +188,25 @@ class EmbeddedDetector(Detector):
         if page.features < self.policy.min_features:
             return replace(asked, status="exempt", reason="short")
         if home and (key in self._store or self._reservations.holds(key, now)):
-            return replace(asked, status="refetch")
-        inserted = in_flight = _NONE
-        if found := self._shared.near(page.value, self.policy.distance):
-            inserted = near_duplicates(page, asked.domain, key, found, self.policy, asked.kind)
-        if held_near := self._reservations.near(page.value, self.policy.distance, now):
-            counting = deciding_here(key, home, held_near)
-            in_flight = near_duplicates(page, asked.domain, key, counting, self.policy, asked.kind)
+            same = page.links and is_unchanged(asked, self._store.get(key))
+            return replace(asked, status="refetch", reason="unchanged" if same else "")
+        inserted, in_flight = alike_now(
+            self._shared, asked, self.policy, now, home=home, guard=guard
+        )
         if not inserted and not in_flight:
             return asked
         return decided(asked, inserted, in_flight, guard=guard, tries=tries)
 
-    def _reserved(self, verdict: Verdict, now: float, token: str | None, *, home: bool) -> Verdict:
+    def _reserved(
+        self, verdict: Verdict, now: float, seconds: float, token: str | None, *, home: bool
+    ) -> Verdict:
         """Take the fingerprint of a page that is kept; return its verdict with the token."""
         token = self._reservations.reserve(
             verdict.key,
             verdict.page,
             verdict.domain,
             now=now,
-            seconds=self.policy.reservation_seconds,
+            seconds=seconds,
             judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
             token=token,
             home=home,
@@ -231,8 +232,7 @@ class EmbeddedDetector(Detector):
         An event ends those with the same key, value and sketch, from any sender. Returns the counts,
         and how many of the documents had an inserted near-duplicate of another key that is not
         another page by its own word: pages that raced, at other services say, or were kept by other
-        reasons.
-        With judge=False that is not looked into, and 0.
+        reasons. With judge=False that is not looked into, and 0.
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
@@ -299,26 +299,22 @@ class EmbeddedDetector(Detector):
             held = self._reservations.get(token)
         if held is None:
             return None
-        seen = held.judged
+        seen, page = held.judged, held.page
         assert isinstance(seen, Seen)
+        nothing = (None, None, None, None)
         return Verdict(
-            seen.status,
-            seen.reason,
-            held.key,
-            None,
-            None,
-            None,
-            None,
-            held.page,
-            token,
-            held.domain,
-            held.kind,
+            seen.status, seen.reason, held.key, *nothing, page, token, held.domain, held.kind
         )
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
         with self._shared.lock:
             return self._reservations.ending(token)
+
+    def share_memory(self, budget: MemoryBudget) -> None:
+        """Count the memory of the pages in flight against a budget that others share."""
+        with self._shared.lock:
+            self._reservations.share(budget)
 
     def pin(self, token: str) -> bool:
         """Keep a reservation until it is ended; False if it is not held here.
@@ -351,12 +347,21 @@ class EmbeddedDetector(Detector):
         self._check_open()
         return forget_more_before(self._store, seconds, first)
 
+    def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
+        """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
+        self._check_open()
+        return self._store.documents_from(first, most)
+
     def info(self) -> dict[str, Any]:
         """Return what the detector's store is and holds, its policy, and the pages in flight."""
         with self._shared.lock:
             self._check_open()
             info = self._store.info()
-            info |= {"in_flight": len(self._reservations)}
+            info |= {
+                "in_flight": len(self._reservations),
+                "in_flight_bytes": self._reservations.bytes,
+                "cut": self._shared.cut,
+            }
             return info | msgspec.structs.asdict(self.policy)
 
     def close(self) -> None:

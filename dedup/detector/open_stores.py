@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
+from dedup.core.matches import Nearest
 from dedup.detector.reservations import Reservations
 from dedup.detector.rules import near_duplicates, not_other
 from dedup.model.errors import UsageError
@@ -33,6 +34,7 @@ from dedup.model.values import SKETCH_BYTES, Document, Status, Verdict, accepted
 from dedup.store import Applied, Store
 
 __all__ = [
+    "CROWD",
     "Accepted",
     "OpenStore",
     "Seen",
@@ -44,7 +46,7 @@ __all__ = [
     "take",
 ]
 
-CROWD = 128  # a page is compared with the nearest of those near it: a directory may have 100,000
+CROWD = 128  # candidates that are looked at first: a directory may have 100,000
 RECENT = 64  # values inserted last that are compared one by one
 
 
@@ -74,8 +76,9 @@ class OpenStore:
     def __init__(self, place: str, store: Store) -> None:
         self.place = place
         self.store = store
-        self.near: Callable[[int, int], list[tuple[Document, int]]] = self._nearest
+        self.near: Callable[..., Nearest[Document]] = self._nearest
         self.reservations = Reservations(store.k)
+        self.cut = 0  # answers and verdicts that left out pages near by, as there were too many
         self.lock = threading.RLock()
         self.users = 0
         self.left = False  # in a process forked since: the store is its parent's
@@ -86,11 +89,13 @@ class OpenStore:
     def over(cls, documents: Accepted) -> Self:
         """Return the like of an open store that others have made, and close themselves."""
         made = cls("", cast("Store", documents))
-        made.near = documents.near
+        made.near = lambda value, k: Nearest(documents.near(value, k))
         return made
 
-    def _nearest(self, value: int, k: int) -> list[tuple[Document, int]]:
-        return self.store.near(value, k, CROWD)
+    def _nearest(
+        self, value: int, k: int, limit: int = CROWD, without: int = 0
+    ) -> Nearest[Document]:
+        return self.store.near(value, k, limit, without)
 
     def note_inserted(self, values: list[int]) -> None:
         """Count inserts, and remember the last ones."""
@@ -264,6 +269,13 @@ def is_open(folder: Path) -> bool:
     """Whether the store in a folder is open in this process."""
     with _stores_lock:
         return _place(folder) in _stores
+
+
+def last_documents(folder: Path, most: int) -> list[Document]:
+    """Return the last documents of an open store, `most` at most. Raises StoreDamaged."""
+    with _stores_lock:
+        shared = _stores[_place(folder)]
+    return [document for _, document in shared.store.documents_from(-most, most)]
 
 
 def _place(folder: Path) -> str:

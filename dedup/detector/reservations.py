@@ -10,28 +10,57 @@ A crawl has a few dozen pages in flight: so few are compared one by one, which t
 keeping a table of them; more are kept in a table.
 
 Expired reservations are taken out a few at a time, with each new one, so that no call does much
-work; those not yet taken out no longer count.
+work; those not yet taken out no longer count. They are found by the second in which they expire: what
+a reservation costs does not grow with how many different lifetimes there are.
+
+A token is random, and has a form of its own that no caller's token may have: who has seen one
+reservation's token knows nothing of another's.
 """
 
 import secrets
 from collections import OrderedDict
+from heapq import heappop, heappush
 from math import inf
+from sys import getsizeof
 from typing import Literal
 
 import msgspec
 
+from dedup.core.matches import Nearest
 from dedup.core.table import Table
+from dedup.model.errors import UsageError
 from dedup.model.values import PageFingerprint
 
-__all__ = ["Ending", "Reservation", "Reservations"]
+__all__ = ["Ending", "MemoryBudget", "Reservation", "Reservations", "TooManyReserved"]
 
 Ending = Literal["inserted", "released"]
 
-HELD_LIMIT = 1_000_000  # reservations at once; beyond it the oldest expires early
+MEMORY_BYTES = 2 << 30  # of reservations where nothing else was said: half of it, see MemoryBudget
+FIXED_BYTES = 1500  # that each takes beside its texts
+OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations taken out with each new one
-NEAR_LIMIT = 1000  # reservations that near() answers at most
 COMPARED = 64  # values in flight that are compared one by one
+
+
+class TooManyReserved(UsageError):
+    """The memory of reservations is used up."""
+
+
+class MemoryBudget:
+    """Bytes that the reservations of several stores share.
+
+    Each store may take as much as is left for the others: alone it has half of it, two have a third
+    each, and so on. One that takes all it can never leaves the next one nothing.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+
+    def fits(self, held: int, size: int) -> bool:
+        """Whether a store that has taken `held` bytes may take more."""
+        return held + size <= self.total - self.used
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -66,24 +95,33 @@ class Reservation(msgspec.Struct, frozen=True):
 class Reservations:
     """The pages in flight of one store."""
 
-    def __init__(self, k: int) -> None:
+    def __init__(self, k: int, budget: MemoryBudget | None = None) -> None:
         """Start empty. near() finds values up to Hamming distance k, in bits."""
         self._k = k
+        self._budget = budget or MemoryBudget(MEMORY_BYTES)
+        self.bytes = 0  # what they take of it, estimated
         self._values: dict[int, int] = {}  # by number
         self._table: Table | None = None  # of them, when they are many
         self._count = 0
-        self._prefix = secrets.token_hex(8)  # a token of another process is never one of ours
         self._held: dict[int, Reservation] = {}
         self._numbers: dict[str, int] = {}  # by token
         self._keys: dict[str, set[int]] = {}
-        # By lifetime, each in the order of reserving, which is the order of expiry.
-        self._queues: dict[float, OrderedDict[int, None]] = {}
-        self._due = inf  # no reservation expires before
+        # By the second in which they expire, each second once in the heap.
+        self._expiring: dict[int, dict[int, None]] = {}
+        self._seconds: list[int] = []
+        self._due = inf  # no reservation is taken out before
+        self._pinned: dict[int, None] = {}  # the oldest first
         self._ended: OrderedDict[str, Ending] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of reservations held, among them expired ones not yet taken out."""
         return len(self._held)
+
+    def share(self, budget: MemoryBudget) -> None:
+        """Count their memory against a budget that others share, from now on."""
+        self._budget.used -= self.bytes
+        budget.used += self.bytes
+        self._budget = budget
 
     def widen(self, k: int) -> None:
         """Find reservations up to distance k from now on, if that is more than so far."""
@@ -113,27 +151,47 @@ class Reservations:
     ) -> str:
         """Take a fingerprint for some seconds and return the token of the reservation.
 
-        A token that is given must be new: neither held nor ended.
+        Raises UsageError for a token that is not new (held, or ended), and TooManyReserved where
+        there is no memory; then nothing has changed.
         """
-        if now >= self._due or len(self._held) >= HELD_LIMIT:
+        if token is not None and (token in self._numbers or token in self._ended):
+            raise UsageError(f"the token {token!r} was used before: make a new one for each page")
+        if now >= self._due:
             self._sweep(now)
-        self._due = min(self._due, now + seconds)
+        size = _size(key, domain, kind)
+        if not self._budget.fits(self.bytes, size):
+            self._make_room(size, now)
         number = self._count
         self._count += 1
-        token = token or f"{self._prefix}-{number:x}"
+        token = token or OWN_TOKEN + secrets.token_hex(16)
+        expires = now + seconds
         reservation = Reservation(
-            token, number, key, page, domain, seconds, now + seconds, judged, home, kind
+            token, number, key, page, domain, seconds, expires, judged, home, kind
         )
-        self._values[number] = page.value
         if self._table is not None:
-            self._table.insert(page.value, number)
-        elif len(self._values) > COMPARED:
+            self._table.insert(page.value, number)  # first: it is all that may fail
+        self._values[number] = page.value
+        if self._table is None and len(self._values) > COMPARED:
             self._table = self._made_table()
+        self.bytes += size
+        self._budget.used += size
         self._held[number] = reservation
         self._numbers[token] = number
         self._keys.setdefault(key, set()).add(number)
-        self._queues.setdefault(seconds, OrderedDict())[number] = None
+        if reservation.accepted:
+            self._pinned[number] = None
+        else:
+            self._expire_in(int(expires), number)
         return token
+
+    def _expire_in(self, second: int, number: int) -> None:
+        expiring = self._expiring.get(second)
+        if expiring is None:
+            self._expiring[second] = {number: None}
+            heappush(self._seconds, second)
+            self._due = self._seconds[0] + 1
+        else:
+            expiring[number] = None
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is out."""
@@ -145,12 +203,16 @@ class Reservations:
         numbers = self._keys.get(key)
         return numbers is not None and any(self._held[n].expires > now for n in numbers)
 
-    def near(self, value: int, k: int, now: float) -> list[tuple[Reservation, int]]:
+    def near(
+        self, value: int, k: int, now: float, limit: int | None = None, without: int = 0
+    ) -> Nearest[Reservation]:
         """Return the reservations within distance k of a value, with distances, nearest first.
 
-        At most the nearest 1000: leaving more out errs on the side of keeping a page.
+        Of a limit, the nearest without the first `without` of them; the answer's `cut` tells whether
+        there are more.
         """
         k = min(k, self._k)
+        cut = False
         if self._table is None:
             found = [
                 (distance, number)
@@ -159,13 +221,20 @@ class Reservations:
             ]
             found.sort()
         else:
-            matches = self._table.probe(value, limit=NEAR_LIMIT)
-            found = [(m.distance, m.document) for m in matches if m.distance <= k]
-        return [
-            (reservation, distance)
-            for distance, number in found
-            if (reservation := self._held[number]).expires > now
-        ]
+            matches = self._table.probe(value, limit=limit)
+            cut = matches.cut and matches[-1].distance <= k
+            found = [(m.distance, m.document) for m in matches[without:] if m.distance <= k]
+        if not found:
+            return Nearest()
+        near = Nearest(
+            [
+                (reservation, distance)
+                for distance, number in found
+                if (reservation := self._held[number]).expires > now
+            ]
+        )
+        near.cut = cut
+        return near
 
     def end(self, token: str, ending: Ending) -> Reservation | None:
         """End the reservation of a token and return it, or None if it is not held.
@@ -198,17 +267,11 @@ class Reservations:
         if number is None:
             return False
         held = self._held[number]
-        if held.seconds != inf:
-            self._leave_queue(held)
+        if not held.accepted:
+            del self._expiring[int(held.expires)][number]
             self._held[number] = msgspec.structs.replace(held, seconds=inf, expires=inf)
-            self._queues.setdefault(inf, OrderedDict())[number] = None
+            self._pinned[number] = None
         return True
-
-    def _leave_queue(self, reservation: Reservation) -> None:
-        queue = self._queues[reservation.seconds]
-        del queue[reservation.number]
-        if not queue:
-            del self._queues[reservation.seconds]
 
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
@@ -224,17 +287,44 @@ class Reservations:
         same_key.discard(number)
         if not same_key:
             del self._keys[reservation.key]
-        self._leave_queue(reservation)
+        if reservation.accepted:
+            del self._pinned[number]
+        else:
+            del self._expiring[int(reservation.expires)][number]
+        size = _size(reservation.key, reservation.domain, reservation.kind)
+        self.bytes -= size
+        self._budget.used -= size
         return reservation
 
     def _sweep(self, now: float) -> None:
+        """Take out some of those whose second is over."""
         left = SWEPT
-        for queue in list(self._queues.values()):
-            while queue and left and self._has_to_go(number := next(iter(queue)), now):
-                self._take_out(number)
+        while self._seconds and self._seconds[0] + 1 <= now:
+            expiring = self._expiring[self._seconds[0]]
+            while expiring:
+                if not left:
+                    return
+                self._take_out(next(iter(expiring)))
                 left -= 1
-        heads = (next(iter(queue)) for queue in self._queues.values())
-        self._due = min((self._held[number].expires for number in heads), default=inf)
+            del self._expiring[heappop(self._seconds)]
+        self._due = self._seconds[0] + 1 if self._seconds else inf
 
-    def _has_to_go(self, number: int, now: float) -> bool:
-        return self._held[number].expires <= now or len(self._held) >= HELD_LIMIT
+    def _make_room(self, size: int, now: float) -> None:
+        """Take out what expired, then the oldest pinned: their events should have come.
+
+        Raises TooManyReserved if that is not enough.
+        """
+        while not self._budget.fits(self.bytes, size) and now >= self._due:
+            self._sweep(now)
+        while not self._budget.fits(self.bytes, size) and self._pinned:
+            self._take_out(next(iter(self._pinned)))
+        if self._budget.fits(self.bytes, size):
+            return
+        raise TooManyReserved(
+            f"the {len(self)} pages in flight of this namespace take the memory there is for them: "
+            "insert or release them, or give the service more with --memory"
+        )
+
+
+def _size(key: str, domain: str, kind: str) -> int:
+    return FIXED_BYTES + getsizeof(key) + getsizeof(domain) + getsizeof(kind)

@@ -27,7 +27,7 @@ from dedup.model.values import (
     matched_verdict,
 )
 
-__all__ = ["decided", "deciding_here", "near_duplicates", "not_other"]
+__all__ = ["decided", "deciding_here", "is_unchanged", "near_duplicates", "not_other"]
 
 
 def near_duplicates(
@@ -41,8 +41,8 @@ def near_duplicates(
     """Return the near-duplicates among what was found within k, with distances in bits.
 
     The most similar first, then the nearest, then the smallest key. A page whose kind was not said
-    ("") is compared with those of every kind. What bears the page's own key is itself, and left out; in the scope "site" so is what is not of the given domain, and everything
-    where that is "".
+    ("") is compared with those of every kind. What bears the page's own key is itself, and left out; in the
+    scope "site" so is what is not of the given domain, and everything where that is "".
     """
     if page.unread or page.features < policy.min_features:
         return []
@@ -103,6 +103,15 @@ def decided(
 def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:
     """Leave out the pages of this site that say, as this page does, that they are another page."""
     return [n for n in neighbours if n.identity != "other"]
+
+
+def is_unchanged(asked: Verdict, stored: Document | None) -> bool:
+    """Whether a page is what is stored under its key, word for word, and that has paid."""
+    return (
+        stored is not None
+        and stored.paid
+        and (stored.page, stored.kind) == (asked.page, asked.kind)
+    )
 
 
 def deciding_here(

@@ -2,7 +2,7 @@ r"""Insert events: what a record on the log says. No I/O (docs/events.md specifi
 
     record key    <namespace> \x00 <document key>, UTF-8
     record value  {"v":1,"ns","key","value","sketch","identity","features","recipe","domain",
-                   "ts","kind","paid"}, or null: the document is forgotten (a tombstone)
+                   "ts","kind","paid"[,"links"]}, or null: the document is forgotten (a tombstone)
 
 The rule kept here: whatever bytes come in, decode() gives an Event or raises EventInvalid, which
 says what is wrong and where; a record of a version that this release does not know raises
@@ -39,6 +39,7 @@ RECORD_BYTES = 1_000_000  # of key and value together: below the broker's usual 
 TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn into each other
 
 WORD, MOST = 2**64 - 1, 2**63 - 1
+_NO_LINKS = hex_fingerprint(0)
 
 _hex_digits = re.compile("[0-9a-f]*").fullmatch
 
@@ -72,6 +73,7 @@ class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     ts: Annotated[int, msgspec.Meta(ge=-TIME_LIMIT, le=TIME_LIMIT)]
     kind: str = ""
     paid: bool = True
+    links: _Hex | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -91,7 +93,7 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
     UsageError for a namespace that is not one.
     """
     page = document.page
-    words = (page.value, page.identity)
+    words = (page.value, page.identity, page.links)
     if (
         min(*words, page.features) < 0
         or max(words) > WORD
@@ -166,6 +168,7 @@ def encode_value(namespace: str, document: Document) -> bytes:
                 round(milliseconds) if fits else 0,  # no clock says so; the time decides nothing
                 document.kind,
                 document.paid,
+                hex_fingerprint(page.links) if page.links else msgspec.UNSET,
             )
         )
     except (ValueError, OverflowError) as error:  # UnicodeEncodeError is a ValueError
@@ -182,14 +185,16 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         if r.v != VERSION:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
-        digits = r.value + r.identity + r.sketch
+        digits = r.value + r.identity + (r.links or _NO_LINKS) + r.sketch
         # int() takes signs, spaces, underscores and capitals too; what was meant has one form
         if not _hex_digits(digits):
             raise ValueError(_wrong_hex(r))
-        words, sketch = int(digits[:32], 16), bytes.fromhex(r.sketch)
+        words, sketch = int(digits[:48], 16), bytes.fromhex(r.sketch)
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
-    page = PageFingerprint(words >> 64, sketch, words & WORD, r.features, r.recipe)
+    page = PageFingerprint(
+        words >> 128, sketch, words >> 64 & WORD, r.features, r.recipe, links=words & WORD
+    )
     return r.ns, Document(r.key, page, r.domain, r.ts / 1000, r.kind, r.paid)
 
 
@@ -218,8 +223,8 @@ def _invalid(value: bytes, error: Exception) -> EventInvalid:
 
 
 def _wrong_hex(value: _Value) -> str:
-    for name in ("value", "identity", "sketch"):
-        text = getattr(value, name)
+    for name in ("value", "identity", "links", "sketch"):
+        text = getattr(value, name) or _NO_LINKS
         if not _hex_digits(text):
             return f"{text!r} is not lower-case hex digits - at `$.{name}`"
     raise AssertionError

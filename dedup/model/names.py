@@ -23,6 +23,7 @@ __all__ = [
     "site_of",
 ]
 
+HOST_BYTES = 255  # the longest name that a resolver takes
 NAMESPACE_LENGTH = 64
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
@@ -90,15 +91,15 @@ def registrable_domain(url: str) -> str:
     """Return the registrable domain of a URL ("example.co.uk"), or "" if it names no host.
 
     A host without a public suffix (an IP address, localhost, an intranet name) stands for itself,
-    without its port.
+    without its port. A host of more than 255 bytes is no name.
     """
     if plain := _PLAIN_HOST.match(url):  # as most are; urlsplit takes several times as long
-        return _domain_of_host(plain[1])
+        return _domain_of_host(plain[1]) if len(plain[1]) <= HOST_BYTES else ""
     try:
         host = urlsplit(url).hostname
     except ValueError:  # unbalanced brackets, and the like
         return ""
-    return _domain_of_host(host) if host else ""
+    return _domain_of_host(host) if host and len(host) <= HOST_BYTES else ""
 
 
 def site_of(key: str, url: str | None = None, domain: str | None = None) -> str:
@@ -131,7 +132,8 @@ def _domain_of_host(host: str) -> str:
         try:
             host = host.encode("idna").decode()
         except UnicodeError:  # not a name that a resolver would take; it still is a name
-            pass
+            if len(host.encode("utf-8", "surrogatepass")) > HOST_BYTES:
+                return ""
     return _split()(host) or host
 
 

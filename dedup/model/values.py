@@ -50,6 +50,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     features  number of distinct words behind value
     recipe    id of the recipe that made all of them
     unread    too little of the page was read for it to be judged; such a page is never stored
+    links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     """
 
     value: int
@@ -58,6 +59,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     features: int
     recipe: str
     unread: bool = False
+    links: int = 0
 
     @property
     def title(self) -> int:
@@ -109,7 +111,9 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     status          unique, refetch (this key was inserted before), near_duplicate, pending (a
                     near-duplicate is in flight: ask again), or exempt
     reason          why the page is exempt; "barren" of a near-duplicate when none of the pages like
-                    it has paid, but TRIES of them were kept; else ""
+                    it has paid, but TRIES of them were kept; "unchanged" of a refetch, where `links`
+                    was given, when the stored page of this key and kind has paid, and had the same
+                    text, word for word, title, canonical URL and links; else ""
     key             the page's document key
     of              key of the most similar near-duplicate (near_duplicate, pending; and exempt as
                     other_title or barren, if one is inserted), else None
@@ -172,8 +176,9 @@ def identity_of(a: int, b: int) -> Identity:
 
     Another title, or another canonical URL where both declare one, is another page.
     """
-    said = [(a >> shift & _HALF, b >> shift & _HALF) for shift in (32, 0)]
-    both = [(mine, theirs) for mine, theirs in said if mine and theirs]
-    if any(mine != theirs for mine, theirs in both):
+    if a == b:
+        return "same" if a else "unknown"
+    titles, canonicals = a > _HALF and b > _HALF, a & _HALF and b & _HALF  # whether both say one
+    if (titles and a >> 32 != b >> 32) or (canonicals and (a ^ b) & _HALF):
         return "other"
-    return "same" if both else "unknown"
+    return "same" if titles or canonicals else "unknown"

@@ -20,6 +20,7 @@ from dedup.scrapy.crawl_session import forget
 from dedup.scrapy.middlewares import (
     CallbackMiddleware,
     DownloaderMiddleware,
+    KnownUrl,
     NearDuplicate,
     SpiderMiddleware,
     near_duplicate_dropped,
@@ -29,6 +30,7 @@ __all__ = [
     "Addon",
     "CallbackMiddleware",
     "DownloaderMiddleware",
+    "KnownUrl",
     "NearDuplicate",
     "SpiderMiddleware",
     "forget",

@@ -4,43 +4,43 @@
              one resumes from its JOBDIR, as Scrapy's own filter is
     "ever"   it is kept; a number of seconds: documents that are older are pruned when a crawl begins
 
-The rule kept here: a store is emptied only if a crawl with DEDUP_MEMORY = "crawl" made it, which the file
-`crawl` in its folder says, by the number of that crawl; the JOBDIR has a copy of it. A store that was made
-otherwise, by dedup.open() or an import, is never emptied: the crawl goes on with it.
+The rule kept here: a store is emptied only if crawls with DEDUP_MEMORY = "crawl" alone filled it, which the
+file `crawl` in its folder says, by the number of the last one; the JOBDIR has a copy of it. Whoever else opens
+the store to fill it, dedup.open(), a service or an import, takes that mark away: the crawl goes on with it.
 """
 
 import secrets
 from pathlib import Path
 from shlex import quote
 
-from dedup.core.files import FolderLock, replace_file
+from dedup.core.files import PRIVATE, FolderLock, replace_file
 from dedup.detector.open_stores import is_open
 from dedup.model.errors import StoreLocked
 from dedup.scrapy.counts import logger
 from dedup.scrapy.settings import Config
+from dedup.store import FOR_ONE_CRAWL
 
-__all__ = ["advice", "begin", "keep"]
-
-MARK = "crawl"
+__all__ = ["advice", "begin", "keep", "mark"]
 
 
-def begin(folder: Path, job_folder: str | None) -> None:
+def begin(folder: Path, job_folder: str | None) -> bytes | None:
     """Empty the store in a folder if it is that of an earlier crawl; say so in the log.
 
+    Returns the number of the crawl, for mark() once the store is open; None if it is not a crawl's own.
     Raises StoreLocked if another process holds it, and OSError.
     """
     name = folder.name
     if is_open(folder):
         logger.info("dedup: %r shares the memory of another crawl of this process", name)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
+        return _read(folder / FOR_ONE_CRAWL)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(PRIVATE | 0o100, exist_ok=True)
     job = None if job_folder is None else Path(job_folder) / "dedup-crawl" / name
-    mark = folder / MARK
     lock = FolderLock(folder / "lock")
     try:
         documents = folder / "documents.mdb"
         holds_documents = documents.exists()
-        held = _read(mark)
+        held = _read(folder / FOR_ONE_CRAWL)
         if holds_documents and held is None:
             logger.info(
                 "dedup: %r goes on with what %s holds, which was not made for one crawl; to begin with "
@@ -48,26 +48,36 @@ def begin(folder: Path, job_folder: str | None) -> None:
                 name,
                 folder,
             )
-            return
+            return None
         if holds_documents and job is not None and held == _read(job):
             logger.info("dedup: %r resumes, and remembers its pages", name)
-            return
+            return held
         # the snapshot first: it is refused without the documents that it stands for
         for file in (folder / "table.ndd", documents):
             file.unlink(missing_ok=True)
+        if (folder / "urls.json").exists():
+            from dedup.detector.url_rules.rule_file import begin_again
+
+            begin_again(folder)
         crawl = secrets.token_hex(16).encode()
-        replace_file(mark, crawl)
         if job is not None:
             job.parent.mkdir(parents=True, exist_ok=True)
             replace_file(job, crawl)
     finally:
         lock.close()
     logger.info("dedup: %r begins with an empty memory (DEDUP_MEMORY)", name)
+    return crawl
+
+
+def mark(folder: Path, crawl: bytes | None) -> None:
+    """Note that a store, which is open, is a crawl's own. Raises OSError."""
+    if crawl is not None:
+        replace_file(folder / FOR_ONE_CRAWL, crawl, PRIVATE)
 
 
 def keep(folder: Path) -> None:
     """Note that a store, which is open, is not for one crawl only. Raises OSError."""
-    (folder / MARK).unlink(missing_ok=True)
+    (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
 
 
 def _read(path: Path) -> bytes | None:

@@ -35,6 +35,7 @@ __all__ = ["crawl_report", "write_report"]
 GROUPS_SHOWN = 10
 GROUPS_FOLDED = 20  # more, seen when asked for
 HOSTS_SHOWN = 50
+RULES_SHOWN = 50
 SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
 SUSPICIOUS_PAGES = 20  # judged, at least
 FEW = 20  # near-duplicates from which on their distances say something
@@ -60,6 +61,15 @@ _REASONS = {
     "in_flight": "a near-duplicate was in flight for too long",
     "dont_dedup": "left out by request.meta",
     "fault": "no table service answered",
+}
+_MEANS_NOTHING = {
+    "drop": "the parameter {}: it may be absent",
+    "value": "the value of the parameter {}",
+    "part": "{} in the path",
+    "host": "which of these hosts it is",
+    "scheme": "http or https",
+    "case": "capitals in the path",
+    "slash": "the slash at the end",
 }
 _OTHERWISE = {  # settings that are None
     "namespace": "the spider's name",
@@ -99,6 +109,7 @@ def crawl_report(
         _savings(counts, config, journal),
         _groups(journal),
         _hosts(journal),
+        _urls(counts, journal),
         _reasons(counts),
         _advice(counts, config, journal),
         _settings(config, journal.recipe),
@@ -239,6 +250,29 @@ def _hosts(journal: Journal) -> str:
     more = f"{count(left_out, 'more host')} not shown." if left_out > 0 else ""
     headers = ("host", "judged", "near-duplicates", "share", *([""] if suspicious else ()))
     return section("Hosts", table(headers, rows), text=more)
+
+
+def _urls(counts: Mapping[str, Any], journal: Journal) -> str:
+    if not journal.url_rules:
+        return ""
+    rows = [
+        (rule.rule, _in_words(rule.rule), rule.pairs, rule.copy, rule.original)
+        for rule in journal.url_rules[:RULES_SHOWN]
+    ]
+    skipped, could = counts.get("url_skipped", 0), counts.get("url_would_skip", 0)
+    text = (
+        f"{count(skipped, 'request')} for known pages not sent."
+        if skipped
+        else f"{count(could, 'request')} for known pages would not be sent with DEDUP_URLS = 'skip'."
+    )
+    headers = ("rule", "what means nothing", "pairs", "for example", "is the same page as")
+    return section("What this site does with its URLs", table(headers, rows), text=text)
+
+
+def _in_words(rule: str) -> str:
+    atom = rule.partition(" ")[0]
+    kind, _, name = atom.partition(":")
+    return _MEANS_NOTHING[kind].format(name)
 
 
 def _reasons(counts: Mapping[str, Any]) -> str:

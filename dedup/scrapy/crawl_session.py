@@ -16,7 +16,6 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
-from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
@@ -28,14 +27,16 @@ from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.crawl_memory import advice
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
+from dedup.scrapy.link_memory import hash_of_links
 from dedup.scrapy.responses import (
+    KIND_CHARACTERS,
     callback_name,
     exemption,
     explores,
     is_start,
     key_of,
 )
-from dedup.scrapy.settings import Config, unknown_settings
+from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
 from dedup.scrapy.summary import summary
 from dedup.scrapy.swallowing import Swallowing
 
@@ -47,8 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["Session", "forget"]
 
 GONE = frozenset((404, 410))  # statuses of pages that are not there any more
-KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
-
+UNREAD = frozenset(
+    ("non_html", "too_large", "data_page")
+)  # what pages say that are kept for it is not known
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
@@ -74,7 +76,7 @@ class Session:
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
         self._job_folder = job_dir(crawler.settings)
         self.kept = KeptPages(config, self._job_folder, self.counts)
-        self.in_flight = PagesInFlight(self.counts, self.kept.links)
+        self.in_flight = PagesInFlight(self.counts, self.kept.links, self.kept.accepted)
         self._name = config.namespace
 
     def _counted(self) -> None:
@@ -85,7 +87,7 @@ class Session:
         """Return the crawler's session, made at the first call. Raises NotConfigured."""
         session = _sessions.get(crawler)
         if session is None:
-            if not _has_asyncio():
+            if not has_asyncio():
                 raise NotConfigured(
                     "dedup waits for pages in flight on an asyncio loop; remove TWISTED_REACTOR, "
                     'or set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
@@ -144,6 +146,7 @@ class Session:
             judged = Judged(
                 namespace,
                 request,
+                response,
                 reading,
                 options,
                 lambda url: self._read(recipe, response, url).links,
@@ -186,13 +189,15 @@ class Session:
         if reason == "status" and response.status in GONE:
             namespace = self._namespace_of(request)
             if namespace is not None:  # a living copy takes the place of what is not there any more
-                namespace.forget(key_of(request))
+                self.kept.forget(namespace, key_of(request))
         self._keep_unjudged(request, reason)
         return True
 
     def _keep_unjudged(self, request: Request, reason: str) -> None:
         self.counts.add(f"exempt/{reason}")
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
+        if reason in UNREAD:
+            self.kept.accepted.append((None, key_of(request)))
 
     def _options(self, request: Request, response: Response) -> "ReserveOptions":
         """Return how a page is judged."""
@@ -211,7 +216,9 @@ class Session:
         """Return what is judged of a page; without "unread" in force all of it was read."""
         page = reading.fingerprint
         if page.unread and "unread" not in self.config.exempt:
-            return msgspec.structs.replace(page, unread=False)
+            page = msgspec.structs.replace(page, unread=False)
+        if self.config.unchanged == "drop":
+            page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
         return page
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
@@ -273,11 +280,17 @@ class Session:
             callback = callback_name(request, self.crawler.spider)
             _judged_by[request] = self
             self.in_flight.begin(namespace, verdict, callback, request)
+            if self.kept.urls is not None and self.kept.urls.doubting:
+                self.kept.urls.met(namespace, request, verdict.key, reading.links)
+        elif verdict.status == "exempt":
+            self.kept.accepted.append((namespace, verdict))
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
             self.counts.add(f"exempt/{verdict.reason}")
         else:
             self.counts.add(verdict.status)
+        if verdict.reason == "unchanged":
+            self.counts.add("unchanged")
         if verdict.status == "near_duplicate":
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
             if self.config.mode != "tag" and explores(verdict.key, self.config.explore):
@@ -306,7 +319,7 @@ class Session:
             self.counts.fault(error, f"{noted['key']} stays remembered although its item failed")
             return
         if namespace is not None:
-            namespace.forget(noted["key"])
+            self.kept.forget(namespace, noted["key"])
 
     @staticmethod
     def _commit_all() -> None:
@@ -318,7 +331,7 @@ class Session:
     async def close(self) -> None:
         """Close the memory and say what happened. Reservations end with the crawl."""
         self.in_flight.close()
-        self.kept.links.close()
+        self.kept.close()
         remembered = await self._close_memory()
         self._namespaces.clear()
         self.in_flight.commit()
@@ -327,9 +340,8 @@ class Session:
         assert stats is not None
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
-            logger.info(
-                "%s", summary(stats.get_stats(), self.config, remembered, self.swallowing.lines)
-            )
+            lines = self.swallowing.lines, self.kept.url_rules()
+            logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines))
         except Exception as error:
             self.counts.fault(error, "there is no summary")
             self.in_flight.commit()
@@ -343,6 +355,7 @@ class Session:
         try:
             from dedup.scrapy.crawl_report import write_report
 
+            journal.url_rules = self.kept.url_rules()
             name = self.crawler.spider.name if self.crawler.spider is not None else ""
             write_report(path, name, stats.get_stats(), self.config, journal, self.swallowing.lines)
             logger.info("dedup: the report of this crawl is in %s", path)
@@ -382,11 +395,3 @@ def _new_journal() -> "Journal":
     from dedup.scrapy.journal import Journal
 
     return Journal()
-
-
-def _has_asyncio() -> bool:
-    try:
-        from scrapy.utils.asyncio import is_asyncio_available
-    except ImportError:  # Scrapy 2.13
-        return is_asyncio_reactor_installed()
-    return is_asyncio_available()

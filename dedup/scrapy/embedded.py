@@ -5,19 +5,23 @@ The rule kept here: what is done is done on return, and takes microseconds; noth
 
 import time
 from contextlib import closing, suppress
+from pathlib import Path
 
 import msgspec
 
 from dedup.detector import EmbeddedDetector, open_embedded
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector.open_stores import last_documents
 from dedup.model.errors import RecipeMismatch
 from dedup.model.report.texts import count
-from dedup.model.values import Verdict
+from dedup.model.values import Document, Verdict
 from dedup.scrapy.counts import Counts, logger
-from dedup.scrapy.crawl_memory import begin, keep
+from dedup.scrapy.crawl_memory import begin, keep, mark
 from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]
+
+LAST = 20_000  # documents of an opened store that its URLs are learned from
 
 
 class EmbeddedMemory:
@@ -34,8 +38,7 @@ class EmbeddedMemory:
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
         config, folder = self._config, self._config.path / namespace
-        if config.memory == "crawl":
-            begin(folder, self._job_folder)
+        crawl = begin(folder, self._job_folder) if config.memory == "crawl" else None
         options = msgspec.structs.replace(config.options, namespace=namespace)
         detector = open_embedded(config.path, options)
         if detector.recipe.key is None:
@@ -45,12 +48,14 @@ class EmbeddedMemory:
             )
         self._detectors.append(detector)
         self._namespaces.append(namespace)
-        if config.memory != "crawl":
+        if config.memory == "crawl":
+            mark(folder, crawl)
+        else:
             keep(folder)
         if isinstance(config.memory, int):
             pruned = detector.prune(time.time() - config.memory)
             logger.info("dedup: %r forgot %s", namespace, count(pruned, "old document"))
-        return EmbeddedNamespace(detector, self._counts)
+        return EmbeddedNamespace(detector, folder, self._counts)
 
     async def close(self) -> str:
         """Close the stores."""
@@ -70,11 +75,16 @@ class EmbeddedMemory:
 class EmbeddedNamespace:
     """The pages of one store."""
 
-    def __init__(self, detector: EmbeddedDetector, counts: Counts) -> None:
+    def __init__(self, detector: EmbeddedDetector, folder: Path, counts: Counts) -> None:
         """Private: EmbeddedMemory.open() makes it."""
+        self.folder = folder
         self.detector = AsyncEmbeddedDetector(detector)
         self._detector = detector
         self._counts = counts
+
+    def documents(self) -> list[Document]:
+        """Return the last documents of the store, LAST at most. Raises StoreDamaged."""
+        return last_documents(self.folder, LAST)
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages together, or those that can be, one by one."""

@@ -26,7 +26,10 @@ from dedup.scrapy.link_memory import CrawlLinks
 if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["PagesInFlight", "token_of"]
+__all__ = ["Accepted", "PagesInFlight", "token_of"]
+
+# Accepted pages; (None, document key) of one that is kept without being read.
+Accepted = deque[tuple["Namespace | None", Verdict | str]]
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
@@ -49,9 +52,15 @@ class _Flight:
 class PagesInFlight:
     """The pages of one crawl that are not inserted yet, by token."""
 
-    def __init__(self, counts: Counts, links: CrawlLinks) -> None:
-        """Hold none; what becomes of each page, its links are told, too."""
+    def __init__(
+        self,
+        counts: Counts,
+        links: CrawlLinks,
+        accepted: "Accepted",
+    ) -> None:
+        """Hold none; what becomes of each page, its links are told, too; `accepted` takes its verdict."""
         self._counts = counts
+        self._accepted = accepted
         self._links = links
         self._flights: dict[str, _Flight] = {}
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
@@ -77,6 +86,12 @@ class PagesInFlight:
         if flight is not None:
             flight.items += 1
             self._barren[flight.callback] = -1
+
+    def item_withheld(self, token: str | None) -> None:
+        """Note an item that was brought before, and goes to no pipeline."""
+        flight = self._flights.get(token or "")
+        if flight is not None:
+            flight.paid = True
 
     def item_done(self, token: str | None, *, got_through: bool) -> None:
         """Note that an item is through the pipelines, or was dropped by one."""
@@ -106,6 +121,7 @@ class PagesInFlight:
             if verdict.reason == "barren" and self._barren.get(flight.callback, 0) >= 0:
                 self._barren[flight.callback] = self._barren.get(flight.callback, 0) + 1
             verdict = msgspec.structs.replace(verdict, paid=not self.yields_items(flight.callback))
+        self._accepted.append((flight.namespace, verdict))
         parsed = self._parsed.setdefault(flight.namespace, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:

@@ -8,7 +8,7 @@ copy that comes soon can be shown beside its original.
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dedup.model.recipes import Recipe
     from dedup.model.values import Verdict
 
-__all__ = ["Example", "Group", "Host", "Journal"]
+__all__ = ["Example", "Group", "HeldRule", "Host", "Journal"]
 
 GROUPS = 10_000  # originals whose near-duplicates are counted
 HOSTS = 10_000  # hosts that are counted
@@ -39,6 +39,15 @@ WORDS = 4000  # words of each text that are compared
 SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
 
 T = TypeVar("T")
+
+
+class HeldRule(NamedTuple):
+    """A rule about URLs that holds (dedup.detector.url_rules): its text, its evidence, an example."""
+
+    rule: str
+    pairs: int
+    copy: str
+    original: str
 
 
 class Example:
@@ -76,6 +85,7 @@ class Journal:
         """Begin with nothing."""
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
+        self.url_rules: list[HeldRule] = []  # at the crawl's end
         self.dropped_bytes = 0  # of near-duplicates' bodies
         self.parsed = 0  # pages whose callbacks were timed
         self._meter = Meter()  # of those callbacks

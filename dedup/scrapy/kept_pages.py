@@ -11,22 +11,29 @@ page stand on one whose callback still runs, the page waits for that, as for a n
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from scrapy import Request
+from scrapy.http import Response
 
 from dedup.core.backoff import Backoff
-from dedup.core.fingerprint import PageReading
+from dedup.core.fingerprint import PageReading, read_page
+from dedup.model.names import namespace_of
 from dedup.model.values import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
+from dedup.scrapy.in_flight import Accepted
 from dedup.scrapy.link_memory import CrawlLinks
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.detector.interface import ReserveOptions
+    from dedup.detector.url_rules import Known
+    from dedup.scrapy.journal import HeldRule
+    from dedup.scrapy.known_urls import KnownUrls
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["Judged", "KeptPages"]
@@ -34,6 +41,8 @@ __all__ = ["Judged", "KeptPages"]
 # A page that may be its original in another folder; shorter ones are read at their own address only.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60
+
+QUEUED = 20_000  # accepted pages that wait for who learns of URLs, 500 bytes each
 
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
@@ -44,6 +53,7 @@ class Judged(NamedTuple):
 
     namespace: "Namespace"
     request: Request
+    response: Response
     reading: PageReading
     options: "ReserveOptions"
     links_at: Callable[[str], bytes]
@@ -56,20 +66,78 @@ class KeptPages:
         """Know nothing yet."""
         self._config = config
         self._meter = counts.meter
-        self.reads_links = "new_links" in config.exempt
+        self._new_links = "new_links" in config.exempt
+        self.reads_links = self._new_links or config.unchanged == "drop"
         self.links = CrawlLinks(job_folder, counts.fault)
         self.credit = Credit()
+        # accepted pages for who learns of URLs, which is made when there is something to learn
+        self.accepted: Accepted = deque(maxlen=QUEUED if config.urls != "off" else 0)
+        self.urls: KnownUrls | None = None
+        self._counts = counts
+        self._opened: dict[str, Namespace] = {}
 
     def open(self, namespace: "Namespace", name: str) -> None:
         """Begin with a namespace."""
-        if self.reads_links:
+        self._opened[name] = namespace
+        if self._new_links:
             self.links.open(namespace, name)
+        folder = namespace.folder if self._config.urls != "off" else None
+        try:
+            if folder is not None and ((folder / "urls.json").exists() or namespace.documents()):
+                self._learned().open(namespace)
+        except Exception as error:
+            self._counts.fault(error, f"what {folder} knows of URLs is not used")
+
+    def url_rules(self) -> "list[HeldRule]":
+        """Return the rules about URLs that hold."""
+        return [] if self.urls is None else self.urls.rules()
+
+    def forget(self, namespace: "Namespace", key: str) -> None:
+        """Take back a page that may have been inserted."""
+        namespace.forget(key)
+        if self.urls is not None:
+            self.urls.forget(namespace, key)
+
+    def close(self) -> None:
+        """Keep what the next run of the crawl, or the next crawl, is to know."""
+        self.links.close()
+        if self.urls is not None:
+            self.urls.close()
+
+    def known(self, request: Request) -> "Known | Awaitable[Known | None] | None":
+        """Return of which accepted page a request is that of; see KnownUrls.known()."""
+        spider, name = self._counts.crawler.spider, self._config.namespace
+        name = request.meta.get("dedup_namespace") or name
+        if name is None and spider is not None:
+            name = namespace_of(spider.name)
+        namespace = self._opened.get(name or "")
+        return None if namespace is None else self._learned().known(namespace, request)
 
     async def look_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
         """Return the verdict on a page that is like an accepted one (verdict.of).
 
         Called with the meter running.
         """
+        verdict = await self._looked_again(judged, verdict)
+        if self._config.urls != "off" and verdict.of is not None:
+            try:
+                if verdict.status == "near_duplicate":
+                    self._learned().copy(judged.namespace, verdict)
+                elif verdict.reason == "new_links":
+                    new = self.links.new(judged.namespace, judged.reading.links)
+                    self._learned().doubt(judged.namespace, judged.request, verdict, new)
+            except Exception as error:
+                self._counts.fault(error, f"nothing is learned from the URL {verdict.key}")
+        return verdict
+
+    def _learned(self) -> "KnownUrls":
+        if self.urls is None:
+            from dedup.scrapy.known_urls import KnownUrls
+
+            self.urls = KnownUrls(self._config, self._counts, self.accepted)
+        return self.urls
+
+    async def _looked_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
         if verdict.of is None or verdict.reason == "in_flight":
             return verdict
         if verdict.reason == "other_title":
@@ -101,14 +169,27 @@ class KeptPages:
         original = verdict.of or ""
         if verdict.reason == "barren" and self.credit.has_tries(original, judged.options["tries"]):
             return "barren"  # pages like it lead to something
-        if not self.reads_links or self.credit.closed(original):
+        if not self._new_links or self.credit.closed(original):
             return None
         if self._is_mirrored(judged, verdict):
             return None
-        leads_on = self.credit.leads_to(judged.request, original) or await self._leads_on(
-            judged.namespace, judged.reading.links
+        if self.credit.leads_to(judged.request, original):
+            return "new_links"
+        new = await self._leads_on(judged.namespace, judged.reading.links)
+        return "new_links" if new and not self._are_known(judged, new) else None
+
+    def _are_known(self, judged: "Judged", new: frozenset[bytes]) -> bool:
+        """Whether rules of the site map all of a page's new links to accepted pages."""
+        if self.urls is None or not self.urls.holds(judged.namespace, judged.response.url):
+            return False
+        recipe = judged.namespace.detector.recipe
+
+        def hash_of(url: str) -> bytes:
+            return read_page(b"", url=url, recipe=recipe, links=True).address
+
+        return self.urls.lead_nowhere(
+            judged.namespace, judged.options["kind"], new, judged.response, hash_of
         )
-        return "new_links" if leads_on else None
 
     def _is_mirrored(self, judged: "Judged", verdict: Verdict) -> bool:
         """Whether a page is its original in another place, and so leads to the same links in that."""
@@ -121,12 +202,12 @@ class KeptPages:
             return False
         return not self.links.new(judged.namespace, judged.links_at(verdict.of or ""))
 
-    async def _leads_on(self, namespace: "Namespace", links: bytes) -> bool:
-        """Whether a page leads to a link that no accepted page had; waits for those in flight."""
+    async def _leads_on(self, namespace: "Namespace", links: bytes) -> frozenset[bytes]:
+        """Return the links of a page that no accepted page had; waits for those in flight."""
         pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
         while new := self.links.new(namespace, links):
             if waited >= self._config.wait_seconds or not self.links.in_flight(namespace, new):
-                return True
+                return new
             await self._meter.pausing(asyncio.sleep(pause := pauses.next()))
             waited += pause
-        return False
+        return new

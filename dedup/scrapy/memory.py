@@ -5,10 +5,12 @@ keeps the page. What becomes of an insert, a release or a forget is counted by t
 once or later; no fault of it reaches the crawl.
 """
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
 from dedup.detector import AsyncDetector
-from dedup.model.values import Verdict
+from dedup.model.values import Document, Verdict
 
 __all__ = ["Memory", "Namespace"]
 
@@ -19,6 +21,13 @@ class Namespace(Protocol):
     @property
     def detector(self) -> AsyncDetector:
         """What judges them. Called with the meter running; it stands still while this waits."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its store; None if that is not in this process."""
+
+    def documents(self) -> Iterable[Document]:
+        """Return the last documents that the store held when it was opened, some thousands at most."""
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Make pages last: their callbacks ended well."""

@@ -7,8 +7,8 @@
 Scrapy passes their methods the spider up to 2.13, and not after.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -19,11 +19,22 @@ from dedup.model.values import Verdict
 from dedup.scrapy.counts import logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
-from dedup.scrapy.responses import asks, forget_copied, mark_own, mark_scheduled, wanted_urls
+from dedup.scrapy.responses import (
+    BEHIND,
+    asks,
+    forget_copied,
+    mark_own,
+    mark_scheduled,
+    wanted_urls,
+)
+
+if TYPE_CHECKING:
+    from dedup.detector.url_rules import Known
 
 __all__ = [
     "CallbackMiddleware",
     "DownloaderMiddleware",
+    "KnownUrl",
     "NearDuplicate",
     "SpiderMiddleware",
     "near_duplicate_dropped",
@@ -45,6 +56,19 @@ class NearDuplicate(IgnoreRequest):
         )
 
 
+class KnownUrl(IgnoreRequest):
+    """A request was not sent: by what was learned of its site it is an accepted page's, under another URL.
+
+    of     the document key of that page
+    rules  the rules that say so, as `dedup store rules` lists them
+    """
+
+    def __init__(self, of: str, rules: list[str]) -> None:
+        """Keep what is known, and put it into words."""
+        self.of, self.rules = of, rules
+        super().__init__(f"the same page as {of}, by {', '.join(rules)}")
+
+
 FLAG = "near-duplicate"
 
 
@@ -64,12 +88,43 @@ class DownloaderMiddleware:
         """Join the crawler's session. Raises NotConfigured where the add-on cannot work."""
         return cls(Session.of(crawler))
 
-    def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
-        """Forget what meta still says of another page, or of an earlier try of this one."""
+    def process_request(
+        self,
+        request: Request,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Awaitable[None] | None:
+        """Forget what meta still says of another page, or of an earlier try of this one.
+
+        Raises KnownUrl where rules say that the page was accepted under another URL.
+        """
         try:
             forget_copied(request)
+            kept = self.session.kept
+            known = None if kept.urls is None else kept.known(request)
         except Exception as error:
             self.session.counts.fault(error, f"{request} may pass for another page")
+            return None
+        if known is None:
+            return None
+        if isinstance(known, Awaitable):
+            return self._skip_later(request, known)
+        self._skip(request, known)
+        return None
+
+    async def _skip_later(self, request: Request, awaited: "Awaitable[Known | None]") -> None:
+        try:
+            known = await awaited
+        except Exception as error:
+            self.session.counts.fault(error, f"{request} is sent")
+            return
+        self._skip(request, known)
+
+    def _skip(self, request: Request, known: "Known | None") -> None:
+        if known is not None:
+            self.session.kept.credit.came_back(request, sent=False)
+            rules = [str(rule) for rule in known.rules]
+            request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
+            raise KnownUrl(known.original, rules)
 
     async def process_response(
         self,
@@ -231,7 +286,9 @@ class _Output:
             and noted.get("status") == "near_duplicate"
             and "explored" not in noted
         )
+        self._withholds = noted.get("reason") == "unchanged" and session.config.mode != "tag"
         self._request = response.request
+        self._behind = response.request.meta.get(BEHIND) if response.request is not None else None
         self._on_credit = noted if is_on_credit(noted) else None
         self._wanted: frozenset[str] = frozenset()
         self._asked = self._paid = self._followed = False
@@ -254,11 +311,18 @@ class _Output:
                 self._paid = True
                 if self._request is not None:
                     credit.paid_for(self._request)
-            if yielded is not None:
-                self._session.in_flight.item_yielded(self._token)
+            if yielded is None:
+                return True
+            if self._withholds:
+                self._session.in_flight.item_withheld(self._token)
+                self._session.counts.add("unchanged_items")
+                return False
+            self._session.in_flight.item_yielded(self._token)
             return True
         self._followed = True
         credit.mark(yielded, self._on_credit)
+        if self._behind is not None:
+            yielded.meta[BEHIND] = self._behind
         if asks(yielded, self._wanted):
             self._asked = True
         return not self._follows_nothing

@@ -6,6 +6,7 @@ first URL, or place among the start requests.
 """
 
 from hashlib import blake2b
+from time import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,12 +20,16 @@ from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
 
 __all__ = [
+    "BEHIND",
+    "KIND_CHARACTERS",
+    "asked_for_at",
     "asks",
     "callback_name",
     "exemption",
     "explores",
     "first_url",
     "forget_copied",
+    "is_ordinary",
     "is_start",
     "key_of",
     "mark_own",
@@ -32,11 +37,21 @@ __all__ = [
     "wanted_urls",
 ]
 
+KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
+
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
 _OWNER = "_dedup_owner"
 # The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
 _SCHEDULED = "_dedup_scheduled"
+_NONE_WANTED: frozenset[str] = frozenset()
+# When that was, as Unix time.
+_SCHEDULED_AT = "_dedup_scheduled_at"
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
+# In the meta of a copy that was kept for its links, and of all that is reached through it: what rules of its
+# URL are in doubt for that.
+BEHIND = "_dedup_behind"
+# In the meta of requests whose URL is not all that speaks for them.
+_OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 # In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
 
@@ -76,6 +91,8 @@ def wanted_urls(request: Request, response: Response) -> frozenset[str]:
     A redirect that only tidies up the address (a slash, the scheme, the case) leads nowhere else.
     """
     redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
+    if not redirects:
+        return _NONE_WANTED
     here = _path(response.url)
     return frozenset(url for url in map(str, redirects) if _path(url) != here)
 
@@ -106,6 +123,30 @@ def mark_own(request: Request) -> None:
 def mark_scheduled(request: Request) -> None:
     """Note that a request goes to the scheduler."""
     request.meta[_SCHEDULED] = request.url
+    request.meta[_SCHEDULED_AT] = time()
+
+
+def asked_for_at(request: Request) -> float:
+    """Return when a request went to the scheduler, as Unix time; infinity if it did not."""
+    return float(request.meta.get(_SCHEDULED_AT, float("inf")))
+
+
+def is_ordinary(request: Request) -> bool:
+    """Whether a request is one that only a page's URL speaks for: it may be that of a known page.
+
+    Not a start request, a form, one past the filter of seen requests, or one for who waits for it; none
+    that was sent before (redirected, tried again), and none with a key or an exemption of its own.
+    """
+    meta = request.meta
+    return (
+        request.method == "GET"
+        and not request.body
+        and not request.dont_filter
+        and meta.get(_SCHEDULED) == request.url
+        and not is_start(request)
+        and not any(meta.get(name) for name in _OWN_WAYS)
+        and not _has_no_spider_callback(request.callback)
+    )
 
 
 def forget_copied(request: Request) -> None:

@@ -9,6 +9,7 @@ service is told to hold its reservation until it reads the event.
 """
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import msgspec
@@ -19,7 +20,7 @@ from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.events import encode, record_key
 from dedup.model.policy import Options
 from dedup.model.report.texts import count
-from dedup.model.values import PageFingerprint, Verdict, accepted_document
+from dedup.model.values import Document, PageFingerprint, Verdict, accepted_document
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.pending_updates import PendingUpdates
 from dedup.scrapy.settings import Config
@@ -118,6 +119,11 @@ class ServiceNamespace:
         self.detector = detector
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
+        self.folder: Path | None = None  # the service's store is not here
+
+    def documents(self) -> tuple[Document, ...]:
+        """Return none: they are the service's."""
+        return ()
 
     def insert(self, verdicts: list[Verdict]) -> None:
         """Insert pages, soon: through the service, or through Kafka, which tells the service."""

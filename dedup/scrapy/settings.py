@@ -12,6 +12,7 @@ import msgspec
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.project import inside_project, project_data_dir
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
@@ -29,10 +30,11 @@ from dedup.model.values import TRIES
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
 
-__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "unknown_settings"]
+__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "has_asyncio", "unknown_settings"]
 
 Memory = Literal["crawl", "ever"] | int
 Mode = Literal["drop", "skip_links", "tag"]
+Urls = Literal["learn", "skip", "off"]
 
 EXEMPTIONS = (
     "start",
@@ -50,6 +52,7 @@ EXEMPTIONS = (
     "inline",
 )
 
+Unchanged = Literal["keep", "drop"]
 
 SETTINGS = (
     *("DEDUP_ENABLED", "DEDUP_MODE", "DEDUP_DISTANCE", "DEDUP_SIMILARITY", "DEDUP_MIN_FEATURES"),
@@ -58,12 +61,13 @@ SETTINGS = (
         "DEDUP_NAMESPACE",
         "DEDUP_PATH",
         "DEDUP_MEMORY",
+        "DEDUP_UNCHANGED",
         "DEDUP_SERVICE",
         "DEDUP_KAFKA",
     ),
     *("DEDUP_TOPIC", "DEDUP_TIMEOUT_SECONDS", "DEDUP_WAIT_SECONDS", "DEDUP_RESERVATION_SECONDS"),
     *("DEDUP_EXEMPT", "DEDUP_TRIES", "DEDUP_KINDS", "DEDUP_MAX_BYTES", "DEDUP_EXPLORE"),
-    *("DEDUP_SECRET", "DEDUP_REPORT"),
+    *("DEDUP_SECRET", "DEDUP_REPORT", "DEDUP_URLS"),
 )
 
 
@@ -80,6 +84,7 @@ class Config(msgspec.Struct, frozen=True):
     namespace     None: the spider's name
     memory        what the store remembers of earlier crawls: nothing ("crawl"), everything ("ever"),
                   or what is not older than some seconds
+    unchanged     whether pages that are what they were in an earlier crawl bring their items
     path          folder of the store's namespaces
     service       URLs of table services in order of preference; none: the store at path
     auto          whether a table service on this machine takes the store's place, where there is one
@@ -91,12 +96,14 @@ class Config(msgspec.Struct, frozen=True):
     kinds         whether only pages of one callback are compared
     explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     report        where the crawl's report is written; None: nowhere
+    urls          what the crawl learns of its URLs, and whether it skips what it knows by them
     """
 
     mode: Mode
     options: Options
     namespace: str | None
     memory: Memory
+    unchanged: Unchanged
     path: Path
     service: tuple[str, ...]
     auto: bool
@@ -108,6 +115,7 @@ class Config(msgspec.Struct, frozen=True):
     kinds: bool
     explore: float
     report: Path | None
+    urls: Urls
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
@@ -120,6 +128,7 @@ class Config(msgspec.Struct, frozen=True):
             options=_options(settings, exempt),
             namespace=_namespace(settings),
             memory=_memory(settings),
+            unchanged=_unchanged(settings),
             path=_path(settings),
             service=() if _is_auto(settings) else _service(settings),
             auto=_is_auto(settings),
@@ -131,7 +140,17 @@ class Config(msgspec.Struct, frozen=True):
             kinds=_switch(settings, "DEDUP_KINDS"),
             explore=_share(settings, "DEDUP_EXPLORE"),
             report=_report(settings),
+            urls=_choice(settings, "DEDUP_URLS", "learn", get_args(Urls)),
         )
+
+
+def has_asyncio() -> bool:
+    """Whether the crawl runs on an asyncio loop, as the setting TWISTED_REACTOR has it."""
+    try:
+        from scrapy.utils.asyncio import is_asyncio_available
+    except ImportError:  # Scrapy 2.13
+        return is_asyncio_reactor_installed()
+    return is_asyncio_available()
 
 
 def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:
@@ -235,6 +254,16 @@ def _memory(settings: BaseSettings) -> Memory:
     if not age:
         raise _wrong("DEDUP_MEMORY", value, "crawl, ever, or an age such as 30d, 12h or 90m")
     return age
+
+
+def _unchanged(settings: BaseSettings) -> Unchanged:
+    value = cast("Unchanged", _choice(settings, "DEDUP_UNCHANGED", "keep", get_args(Unchanged)))
+    if value == "drop" and _memory(settings) == "crawl" and not settings.get("DEDUP_SERVICE"):
+        raise UsageError(
+            "setting DEDUP_UNCHANGED is 'drop', and DEDUP_MEMORY 'crawl': with nothing remembered of "
+            'earlier crawls no page is unchanged; set DEDUP_MEMORY = "ever", or an age such as "30d"'
+        )
+    return value
 
 
 def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0) -> float:

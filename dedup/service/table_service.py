@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dedup.service.core.error_codes import log_now_and_then
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.pruning import Pruning
+from dedup.service.core.snapshots import Snapshots
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
@@ -69,12 +71,17 @@ class Service:
             config.host_names,
             config.limits,
         )
-        self.http_connections = HttpConnections(app, config.limits)
+        self.http_connections = HttpConnections(
+            app, config.limits, self.port.unread, self.port.partial
+        )
+        metrics.more.append(self.http_connections.metrics)
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
-        self._pruning: asyncio.Task[None] | None = None  # once the service is ready
+        # a service with a log writes snapshots with its manifest
+        self.snapshots = Snapshots(self.namespaces) if self.follower is None else None
+        self._beside: list[asyncio.Task[None]] = []  # what they do, once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
         self._following = False  # the log: from then on the follower decides about readiness
         self._failed: BaseException | None = None
@@ -93,10 +100,14 @@ class Service:
         Raises OSError if an address cannot be bound, and what opening the stores raises.
         """
         config, loop = self.config, asyncio.get_running_loop()
+        loop.set_exception_handler(_log_fault)
+        self.port.files = self.http_connections.files = _allow_files(config)
         context = _tls(config)
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, self.stop.set)
+        with contextlib.suppress(NotImplementedError, AttributeError):  # Windows
+            loop.add_signal_handler(signal.SIGHUP, _reload, config, context)
 
         async def listen(
             address: Address, protocol: Callable[[], asyncio.BaseProtocol]
@@ -131,7 +142,9 @@ class Service:
             opening.cancel()
             if self.pruning is not None:
                 self.pruning.stop()
-            await asyncio.wait({opening, *filter(None, (self._stores, self._pruning))})
+            if self.snapshots is not None:
+                self.snapshots.stop()
+            await asyncio.wait({opening, *filter(None, (self._stores, *self._beside))})
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
             self.port.abort()
@@ -168,7 +181,9 @@ class Service:
             f". {stale}" if stale else "",
         )
         if self.pruning is not None:
-            self._pruning = asyncio.create_task(self.pruning.run())
+            self._beside.append(asyncio.create_task(self.pruning.run()))
+        if self.snapshots is not None:
+            self._beside.append(asyncio.create_task(self.snapshots.run()))
 
     async def _watch(self) -> None:
         while True:
@@ -228,6 +243,7 @@ def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
         config.path,
         partitions=config.partitions,
         rebuild=config.rebuild,
+        skip=dict(config.skip),
     )
 
 
@@ -266,10 +282,24 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     return context
 
 
+def _reload(config: Config, context: ssl.SSLContext | None) -> None:
+    """Read the certificate again, for the connections to come; with a bad one go on with the old."""
+    if context is None:
+        log.info("SIGHUP: there is no certificate to read again")
+        return
+    assert config.tls_cert is not None
+    try:
+        _tls(config)  # checked as a whole first: a half loaded pair would fail every handshake
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except (OSError, ValueError) as error:
+        log.error("SIGHUP: the certificate stays as it was: %s", error)
+    else:
+        log.info("SIGHUP: the certificate was read again")
+
+
 def run(config: Config, listening: Callable[[Address, Address | None], None]) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
-    _allow_connections(config)
 
     async def serve() -> None:
         await Service(config).run(listening)
@@ -288,17 +318,29 @@ def _loop_factory() -> Callable[[], Any] | None:
     return uvloop.new_event_loop
 
 
-def _allow_connections(config: Config) -> None:
-    """Raise the soft limit on open files to what the connections need, or to the system's limit."""
+def _allow_files(config: Config) -> int:
+    """Raise the soft limit on open files to what the connections need, or to the system's; return it."""
     try:
         import resource
     except ImportError:  # Windows
-        return
+        return 1 << 30
     limits = config.limits
     wanted = limits.connections + limits.http_connections + 8 * limits.namespaces + 64
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        if most < wanted:
-            log.warning("only %d files may be open; %d connections may not be served", most, wanted)
+    if soft >= wanted:
+        return soft
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        log.warning(
+            "only %d files may be open: fewer than %d connections are served",
+            most,
+            limits.connections,
+        )
+    return most
+
+
+def _log_fault(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what fails outside of commands, a TLS handshake of a stranger say, once a minute."""
+    text = str(context.get("message", "an internal error"))
+    log_now_and_then(log, text, text, context.get("exception"))

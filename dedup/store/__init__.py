@@ -20,11 +20,12 @@ from dedup.store.changes import (
     give_up,
     give_up_more,
 )
-from dedup.store.open_folder import agreed_recipe
+from dedup.store.open_folder import FOR_ONE_CRAWL, agreed_recipe
 from dedup.store.search import NEAR_LIMIT, TooMany
 from dedup.store.store import Store
 
 __all__ = [
+    "FOR_ONE_CRAWL",
     "NEAR_LIMIT",
     "Applied",
     "Removed",

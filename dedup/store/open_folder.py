@@ -5,14 +5,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dedup.core.files import FolderLock
+from dedup.core.files import PRIVATE, FolderLock
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.store.database.documents import Documents
 
-__all__ = ["DOCUMENTS", "SNAPSHOT", "agreed_recipe", "locked_documents", "open_folder"]
+__all__ = [
+    "DOCUMENTS",
+    "FOR_ONE_CRAWL",
+    "SNAPSHOT",
+    "agreed_recipe",
+    "locked_documents",
+    "open_folder",
+]
 
 DOCUMENTS, SNAPSHOT = "documents.mdb", "table.ndd"
+FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
 
 
 def agreed_recipe(
@@ -41,7 +49,8 @@ def open_folder(
     """
     file, snapshot = folder / DOCUMENTS, folder / SNAPSHOT
     if create:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE | 0o100, exist_ok=True)
     elif not file.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
     lock = FolderLock(folder / "lock")
@@ -55,6 +64,8 @@ def open_folder(
                 "move the folder away to start with an empty store"
             )
         documents = Documents(file)
+        if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
+            (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
         recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
         if not documents.recipe:
             documents.name(namespace, recipe.id)

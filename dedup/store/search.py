@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dedup.core.matches import Nearest
 from dedup.core.numbers import Array
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged, UsageError
@@ -23,7 +24,7 @@ __all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
 
 NEAR_LIMIT = 1000  # documents that one value is answered with, at most
 
-Near = list[tuple[Document, int]]
+Near = Nearest[Document]
 """Documents and their distances, nearest first, of equal distance the oldest."""
 
 
@@ -47,16 +48,23 @@ class Searched(NamedTuple):
         )
 
 
-def near(searched: Searched, value: int, k: int, limit: int | None = None) -> Near:
-    """Return the nearest documents within k of a value, at most `limit`. Raises StoreDamaged."""
-    matches: list[Match] = searched.table.probe(value, limit=NEAR_LIMIT if limit is None else limit)
-    if not matches:
-        return []
+def near(
+    searched: Searched, value: int, k: int, limit: int | None = None, without: int = 0
+) -> Near:
+    """Return the documents within k of a value, the nearest `limit` without the first `without`.
+
+    Raises StoreDamaged.
+    """
+    probed = searched.table.probe(value, limit=NEAR_LIMIT if limit is None else limit)
+    answer: Near = Nearest()
+    if not probed:
+        return answer
+    answer.cut = probed.cut and probed[-1].distance <= k
+    matches: list[Match] = probed[without:] if without else probed
     if k < searched.table.k:
         matches = [m for m in matches if m.distance <= k]
     given_up = searched.given_up
     found = searched.documents.read([m.document for m in matches])
-    answer = []
     for match, document in zip(matches, found, strict=True):
         if document.page.value != match.value:
             raise searched.mismatch()
@@ -67,33 +75,37 @@ def near(searched: Searched, value: int, k: int, limit: int | None = None) -> Ne
 
 def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> dict[int, Near]:
     """Return near() of each value that has any, by its index. Raises StoreDamaged and TooMany."""
-    offsets, ids, distances = searched.table.probe_many(values, limit=NEAR_LIMIT)
+    probed = searched.table.probe_many(values, limit=NEAR_LIMIT)
+    offsets, ids, distances = probed
+    answers: dict[int, Near] = {}
     if not len(ids):
-        return {}
+        return answers
     if limit is not None and len(ids) > limit:
         raise TooMany(
             f"{len(ids):,} documents lie near these {len(values):,} values, more than the "
             f"{limit:,} that one answer may hold: probe fewer at once"
         )
+    cut = frozenset(np.flatnonzero(probed.cut).tolist())
     if k < searched.table.k:
+        cut = frozenset(i for i in cut if distances[int(offsets[i + 1]) - 1] <= k)
         offsets, ids, distances = _within(k, offsets, ids, distances)
     given = ids.tolist()
     found = searched.documents.read(given)
     ends, nearness, given_up = offsets.tolist(), distances.tolist(), searched.given_up
-    answers: dict[int, Near] = {}
     for i in np.flatnonzero(np.diff(offsets)).tolist():
         span = slice(ends[i], ends[i + 1])
         value = int(values[i])
-        answer = list(zip(found[span], nearness[span], strict=True))
+        answer: Near = Nearest(zip(found[span], nearness[span], strict=True))
         for document, distance in answer:
             if (document.page.value ^ value).bit_count() != distance:
                 raise searched.mismatch()
         if given_up is not None:
-            answer = [
+            answer = Nearest(
                 each
                 for each, document_id in zip(answer, given[span], strict=True)
                 if not given_up.has(document_id, each[0].key)
-            ]
+            )
+        answer.cut = i in cut
         if answer:
             answers[i] = answer
     return answers

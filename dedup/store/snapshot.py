@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dedup.core.files import replace_file
+from dedup.core.files import PRIVATE, replace_file
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
 from dedup.store.database.documents import Documents
@@ -87,7 +87,7 @@ def save_table(
         note, removed = documents.next_id, [name for name, _ in documents.removed()]
     content = table.saved(note, by_parts=True)
     documents.sync()  # never a snapshot on disk of documents that are not
-    replace_file(path, content)  # on disk when it returns, and its folder too
+    replace_file(path, content, PRIVATE)  # on disk when it returns, and its folder too
     with lock:
         documents.snapshot_taken(note, removed)
 

@@ -30,7 +30,7 @@ from dedup.store.database.documents import Documents
 from dedup.store.database.file import Flusher
 from dedup.store.database.record_format import FORMAT, Pair
 from dedup.store.open_folder import SNAPSHOT, open_folder
-from dedup.store.search import Searched, near, near_many
+from dedup.store.search import Near, Searched, near, near_many
 from dedup.store.snapshot import load_table, save_table
 
 if TYPE_CHECKING:
@@ -146,28 +146,28 @@ class Store:
             return self._documents.get(key)
 
     def near(
-        self, value: int, k: int | None = None, limit: int | None = None
-    ) -> list[tuple[Document, int]]:
+        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+    ) -> Near:
         """Return the documents within distance k of a value, with their distances, nearest first.
 
-        k is at most the store's, and that by default. At most the nearest `limit` (1000) are returned, of
-        equal distance the oldest; leaving more out errs on the side of keeping a page.
-        Raises StoreDamaged.
+        k is at most the store's, and that by default. At most the nearest `limit` (1000) are looked up,
+        of equal distance the oldest; the answer's `cut` tells whether there are more, and the first
+        `without` of them are left out of it. Raises StoreDamaged.
         """
         with self._lock:
-            return near(self._searched(), value, self._k if k is None else min(k, self._k), limit)
+            bound = self._k if k is None else min(k, self._k)
+            return near(self._searched(), value, bound, limit, without)
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
-    ) -> dict[int, list[tuple[Document, int]]]:
+    ) -> dict[int, Near]:
         """Return what near() returns for each of a batch of values that has any, by its index.
 
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         with self._lock:
-            return near_many(
-                self._searched(), values, self._k if k is None else min(k, self._k), limit
-            )
+            bound = self._k if k is None else min(k, self._k)
+            return near_many(self._searched(), values, bound, limit)
 
     def _searched(self) -> Searched:
         """Return what is searched. Called with the lock held."""
@@ -284,6 +284,13 @@ class Store:
             if going:
                 self._committed(self._documents.remove_many(going))
             return Removed(batch[-1][0], len(batch), len(going))
+
+    def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
+        """Return the next `most` (id, document) with id >= first, by id; below 0 it is from the end."""
+        with self._lock:
+            self._check_open()
+            first = first if first >= 0 else max(0, self._documents.next_id + first)
+            return self._documents.batch(first, most)
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.

@@ -85,6 +85,7 @@ class Crawl(RuleBasedStateMachine):
         identity=st.sampled_from([0, saying(1), saying(1, 1), saying(2, 1), saying(0, 2)]),
         features=st.sampled_from([100, 100, 100, 20, 19, 8, 7]),
         unread=st.sampled_from([False] * 9 + [True]),
+        links=st.sampled_from([0, 0, 1, 2]),
     )
     keys = st.integers(0, 12).map(lambda n: f"http://{'www.example.com' if n < 9 else 'a.org'}/{n}")
 
@@ -122,7 +123,8 @@ class Crawl(RuleBasedStateMachine):
         elif fingerprint.features < 8:
             expected = ("exempt", "short", None)
         elif key in self.inserted or key in {k for k, *_ in alive}:
-            expected = ("refetch", "", None)
+            same = self.inserted.get(key) == (fingerprint, kind, True)
+            expected = ("refetch", "unchanged" if same and fingerprint.links else "", None)
         elif not alike:
             expected = ("unique", "", None)
         elif not stored and not flying:

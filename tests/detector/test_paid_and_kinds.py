@@ -96,3 +96,41 @@ def test_a_store_keeps_kind_and_paid(tmp_path):
         assert (stored.kind, stored.paid) == ("parse", False)
         assert detector.reserve(page(), B, kind="parse").reason == "barren"
         assert detector.reserve(page(), C, kind="other").status == "unique"
+
+
+@pytest.mark.parametrize(
+    ("change", "unchanged"),
+    [
+        ({}, True),
+        ({"links": 8}, False),
+        ({"identity": saying(1)}, False),
+        ({"differing": 1}, False),
+        ({"value": 1}, False),
+        ({"features": 99}, False),
+        ({"links": 0}, False),  # nobody asks
+    ],
+)
+def test_a_refetch_says_whether_it_is_what_is_stored(detector, change, unchanged):
+    """Text, identity and links are all as they were: then it is unchanged. It is kept either way."""
+    accept(detector, page(links=7), A, kind="a")
+    verdict = detector.reserve(page(**({"links": 7} | change)), A, kind="a")
+    assert (verdict.status, verdict.reason) == ("refetch", "unchanged" if unchanged else "")
+    assert verdict.token
+
+
+def test_a_page_that_brought_nothing_or_was_of_another_kind_is_not_unchanged(detector):
+    """What it is to bring now, it has not brought before."""
+    accept_unpaid(detector, page(links=7), A, kind="a")
+    accept(detector, page(links=7), B, kind="a")
+    assert detector.reserve(page(links=7), A, kind="a").reason == ""
+    assert detector.reserve(page(links=7), B, kind="b").reason == ""
+    assert detector.reserve(page(links=7), B, kind="a").reason == "unchanged"
+
+
+def test_a_store_keeps_links(tmp_path):
+    """A page is unchanged after the store was closed, too."""
+    with dedup.open(tmp_path) as detector:
+        accept(detector, page(links=2**64 - 1), A)
+    with dedup.open(tmp_path) as detector:
+        assert detector.get(A).page == page(links=2**64 - 1)
+        assert detector.reserve(page(links=2**64 - 1), A).reason == "unchanged"

@@ -1,5 +1,8 @@
 """Reservations: who is in flight. The time is a number here, nothing waits."""
 
+import re
+import sys
+import tracemalloc
 from unittest import mock
 
 import pytest
@@ -8,10 +11,14 @@ from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
 
+from dedup.core.table import Table
 from dedup.detector import reservations as module
-from dedup.detector.reservations import Reservations
+from dedup.detector.reservations import MemoryBudget, Reservations, TooManyReserved
+from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
 from dedup.model.values import PageFingerprint
+
+CLIENT_TOKEN = "[A-Za-z0-9-]{16,64}"
 
 
 def page(value: int) -> PageFingerprint:
@@ -82,13 +89,107 @@ def test_lifetimes_do_not_wait_for_each_other():
     assert len(held) == 2
 
 
-def test_the_number_of_reservations_is_bounded(monkeypatch):
-    """At the limit the oldest reservation expires early."""
-    monkeypatch.setattr(module, "HELD_LIMIT", 3)
+def test_tokens_cannot_be_guessed():
+    """A token says nothing about the next one, and a client's own never looks like one of ours."""
     held = Reservations(3)
-    for i in range(5):
-        reserve(held, str(i), i << 20, now=0)
-    assert [held.holds(str(i), 0) for i in range(5)] == [False, False, True, True, True]
+    tokens = [reserve(held, str(i), i << 20, now=0) for i in range(200)]
+    assert len({token[:20] for token in tokens}) == len(set(tokens)) == 200
+    assert not any(re.fullmatch(CLIENT_TOKEN, token) for token in tokens)
+
+
+@pytest.mark.parametrize("used", ["held", "ended"])
+def test_a_token_is_taken_once(used):
+    """A token that is held or has ended is refused, and everything else stays as it was."""
+    held = Reservations(3)
+    held.reserve("a", page(1), "", now=0, seconds=10, token="a" * 20)
+    if used == "ended":
+        held.end("a" * 20, "released")
+    with pytest.raises(UsageError, match="token"):
+        held.reserve("b", page(2), "", now=0, seconds=10, token="a" * 20)
+    assert not held.holds("b", 0)
+    assert held.holds("a", 0) == (used == "held")
+    held.end("a" * 20, "released")
+    assert len(held) == 0
+    assert reserve(held, "a", 1, now=100)
+    assert reserve(held, "b", 2, now=100)
+
+
+def test_a_reserve_costs_the_same_whatever_lifetimes_there_are():
+    """A hundred thousand different lifetimes are not looked at one by one."""
+
+    def cost(lifetimes):
+        held = Reservations(3)
+        for i in range(2000):
+            reserve(held, str(i), i << 20, now=0, seconds=1000 + i % lifetimes)
+        steps = 0
+
+        def count(_frame, kind, _what):
+            nonlocal steps
+            steps += kind in ("line", "call")
+            return count
+
+        reserve(held, "before", 1 << 60, now=0, seconds=0.5)  # something has to be swept
+        sys.settrace(count)
+        try:
+            reserve(held, "new", 1 << 61, now=10)
+        finally:
+            sys.settrace(None)
+        return steps
+
+    assert cost(2000) < 1.5 * cost(1)
+
+
+def test_what_reservations_take_is_bounded_in_bytes():
+    """One too many is refused, and nothing else changes; what is ended or expired makes room."""
+    budget = MemoryBudget(100_000)
+    held = Reservations(3, budget)
+    tokens = []
+    with pytest.raises(TooManyReserved, match="memory"):
+        while True:
+            tokens.append(reserve(held, f"{len(tokens)}{'k' * 8000}", len(tokens) << 20, now=0))
+    assert 3 <= len(tokens) <= 6  # half of the budget
+    assert len(held) == len(tokens)
+    held.end(tokens[0], "released")
+    assert reserve(held, "k" * 8000, 1, now=0)
+    last = reserve(held, "later" + "k" * 8000, 2, now=100)
+    held.end(last, "released")
+    assert budget.used == held.bytes == 0
+
+
+def test_one_namespace_leaves_memory_for_the_others():
+    """Who has taken much is refused while there is as much left for each of the others."""
+    budget = MemoryBudget(1_000_000)
+    greedy, modest = Reservations(3, budget), Reservations(3, budget)
+    with pytest.raises(TooManyReserved):
+        for i in range(10_000):
+            reserve(greedy, str(i), i << 20, now=0)
+    for i in range(100):
+        assert reserve(modest, str(i), i << 20, now=0)
+
+
+def test_a_full_memory_gives_up_the_oldest_pinned_reservation():
+    """A pin whose event never comes has no end of its own: it makes room where there is none."""
+    held = Reservations(3, MemoryBudget(100_000))
+    first = reserve(held, "first", 1, now=0)
+    held.pin(first)
+    for i in range(500):
+        held.pin(reserve(held, str(i), (i + 2) << 20, now=0))
+    assert held.get(first) is None
+    assert held.holds("499", 10**9)
+
+
+def test_memory_is_what_a_reservation_takes():
+    """What is counted for reservations is at least what they take, and less than twice that."""
+    tracemalloc.start()
+    held, before = Reservations(3), tracemalloc.get_traced_memory()[0]
+    table = Table(3)
+    for i in range(5000):
+        reserve(held, f"http://example.com/{i}/{'x' * 60}", i * 0x9E3779B97F4A7C15 % 2**64, now=0)
+    for i in range(5000):
+        table.insert(i * 0x9E3779B97F4A7C15 % 2**64, i)
+    taken = tracemalloc.get_traced_memory()[0] - before + table.stats().bytes
+    tracemalloc.stop()
+    assert taken <= held.bytes <= 2 * taken
 
 
 def test_the_number_of_remembered_endings_is_bounded(monkeypatch):
@@ -145,11 +246,12 @@ def test_reservations_equal_a_plain_list(k, compared, steps):
 
 
 def follow(k, steps):
-    held, model, now = Reservations(k), {}, 0.0
+    held, model, now, count = Reservations(k), {}, 0.0, 0
     for action, number, value in steps:
         if action == "reserve":
             token = reserve(held, str(number), value, now, seconds=1 + number)
-            model[token] = (str(number), value, now + 1 + number)
+            model[token] = (str(number), value, now + 1 + number, count)
+            count += 1
         elif action == "end" and model:
             token = sorted(model)[number % len(model)]
             held.end(token, "inserted")
@@ -157,10 +259,10 @@ def follow(k, steps):
         else:
             now += number / 2
         expected = sorted(
-            ((v ^ value).bit_count(), int(token.rpartition("-")[2], 16), key)
-            for token, (key, v, expires) in model.items()
+            ((v ^ value).bit_count(), made, key)
+            for key, v, expires, made in model.values()
             if expires > now and (v ^ value).bit_count() <= k
         )
         assert [(d, r.number, r.key) for r, d in held.near(value, k, now)] == expected
-        alive = {key for key, _, expires in model.values() if expires > now}
+        alive = {key for key, _, expires, _ in model.values() if expires > now}
         assert {str(n) for n in range(8) if held.holds(str(n), now)} == alive

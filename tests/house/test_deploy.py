@@ -90,3 +90,34 @@ def test_prometheus_asks_the_service_of_compose():
     assert (ROOT / mounted / "prometheus.yaml").exists()
     kept = scraped["authorization"]["credentials_file"]
     assert composed["prometheus"]["configs"][0]["target"] == kept
+
+
+def test_systemd_starts_the_service_with_options_that_it_takes():
+    """The unit's command is `dedup serve` with options that there are, and it may write its stores only."""
+    text = (DEPLOY / "dedup.service").read_text()
+    unit = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"[A-Z]\w+=", line))
+    program, command, *arguments = unit["ExecStart"].split()
+    assert (Path(program).name, command) == ("dedup", "serve")
+    assert {argument for argument in arguments if argument.startswith("--")} <= OPTIONS
+    assert unit["ProtectSystem"] == "strict"
+    assert f"/var/lib/{unit['StateDirectory']}" in arguments
+
+
+def test_systemd_itself_reads_the_unit(tmp_path):
+    """Where systemd-analyze is installed: it finds nothing wrong."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "dedup.service"
+    unit.write_text(
+        (DEPLOY / "dedup.service").read_text().replace("/opt/dedup/bin/dedup", "/bin/true")
+    )
+    done = subprocess.run([analyze, "verify", unit], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_image_says_whether_it_is_well():
+    """The Dockerfile has a health check, of a path that the service has."""
+    text = (ROOT / "Dockerfile").read_text()
+    assert "HEALTHCHECK" in text
+    assert "/livez" in text

@@ -53,6 +53,16 @@ def test_crawl_takes_a_folder_of_pages(tmp_path):
     assert "crawl with the add-on" in done.stdout
 
 
+def test_directory_reports_every_tenth():
+    """`bench directory --quick --json`: every entry is another page, and kept; both memories have times."""
+    done = bench("directory", "--quick", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["entries"] == report["kept"] == 500
+    assert len(report["embedded_us"]) == len(report["service_us"]) == 10
+    assert min(report["embedded_us"] + report["service_us"]) > 0
+
+
 def test_crawl_refuses_a_folder_without_pages(tmp_path):
     """A folder without HTML files is a usage error that names it."""
     done = bench("crawl", "--quick", "--pages", str(tmp_path))

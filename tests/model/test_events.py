@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ SKETCH = st.binary(min_size=SKETCH_BYTES, max_size=SKETCH_BYTES)
 COUNT = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMESPACE = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", fullmatch=True)
-PAGES = st.builds(PageFingerprint, WORD, SKETCH, WORD, COUNT, TEXT)
+PAGES = st.builds(PageFingerprint, WORD, SKETCH, WORD, COUNT, TEXT, links=st.just(0) | WORD)
 MILLISECONDS = st.integers(-(10**15), 10**15).map(lambda ms: ms / 1000)
 DOCUMENTS = st.builds(Document, TEXT, PAGES, TEXT, MILLISECONDS, TEXT, st.booleans())
 
@@ -43,6 +44,13 @@ def changed(**fields: object) -> bytes:
 def test_the_golden_record_is_written_and_read_to_the_byte() -> None:
     assert encode("news", DOCUMENT) == (GOLDEN_KEY, GOLDEN_VALUE)
     assert decode(GOLDEN_KEY, GOLDEN_VALUE) == Event("news", DOCUMENT.key, DOCUMENT)
+
+
+def test_the_links_of_a_page_are_written_where_they_are_known() -> None:
+    document = msgspec.structs.replace(DOCUMENT, page=msgspec.structs.replace(PAGE, links=0xAB))
+    value = GOLDEN_VALUE[:-1] + b',"links":"00000000000000ab"}'
+    assert encode("news", document) == (GOLDEN_KEY, value)
+    assert decode(GOLDEN_KEY, value).document == document
 
 
 def test_a_null_value_forgets_the_keys_document() -> None:
@@ -84,6 +92,8 @@ def test_other_spellings_of_the_same_json_are_read() -> None:
         ({"sketch": "0" * 73}, "$.sketch"),
         ({"sketch": "0" * 76}, "$.sketch"),
         ({"value": 5}, "$.value"),
+        ({"links": "g" * 16}, "$.links"),
+        ({"links": "0" * 15}, "$.links"),
         ({"features": -1}, "$.features"),
         ({"features": 2**63}, "$.features"),
         ({"features": 1.5}, "$.features"),

@@ -3,8 +3,6 @@
 Each site is small, and has the kind of trouble that its test names; the spiders are as people write them.
 """
 
-from pathlib import Path
-
 import pytest
 from crawling import Case, Crawl, Page, article, hub, run_case, run_cases
 
@@ -114,6 +112,21 @@ async def parse(self, response):
     self.note("inline", data)
     yield {"item": response.url}
 """
+GATE = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/"):
+        for n in range(6):
+            url = f"{self.base}/{n}"
+            yield scrapy.Request(url, self.page, dont_filter=True, errback=self.failed)
+
+def page(self, response):
+    self.note("parsed", response)
+    if "/gate" in response.url:
+        yield scrapy.Request(response.meta["redirect_urls"][0], self.page, errback=self.failed)
+    else:
+        yield {"item": response.url}
+"""
 NO_KINDS = {"DEDUP_KINDS": False}
 ROBOT = article(500, text="Are you a robot " * 3 + " ".join(f"prove{n}" for n in range(60)))
 FORM = '<form method="post" action="/auth"><input name="a" value="b"></form>'
@@ -181,6 +194,15 @@ CASES = {
         | {f"/{n}": ROBOT for n in range(20)}
         | {"/a": article(1), "/b": article(1, frame="copy")},
         FORGETS,
+        {"DEDUP_TRIES": 0},
+    ),
+    "gate": Case(
+        {"/": hub(), "/gate": article(600)}
+        | {
+            f"/{n}": [Page(b"", status=302, headers={"Location": "/gate"}), article(n)]
+            for n in range(6)
+        },
+        GATE,
         {"DEDUP_TRIES": 0},
     ),
     "inline": Case(site({f"/thing/{n}": article(n) for n in range(COUNT)}) | THINGS, INLINE),
@@ -253,6 +275,14 @@ def test_a_page_that_asks_for_something_is_no_original(crawls):
     assert crawl.stat("released") == COUNT
 
 
+def test_a_page_that_asks_for_what_was_wanted_is_no_original(crawls):
+    """What stands between, by a redirect, is parsed each time, and what was wanted comes."""
+    crawl = crawls["gate"]
+    assert crawl.requested.count("/gate") == 6
+    assert crawl.dropped == {}
+    assert scraped(crawl) == 6
+
+
 def test_promise_1_pages_that_lead_to_items_go_on(crawls):
     """A robot check is as often answered as it comes, since what it leads to is wanted."""
     crawl = crawls["captcha"]
@@ -267,6 +297,13 @@ def test_forget_gives_a_page_back(crawls):
     assert set(crawl.dropped) == {"/b"}
 
 
+def test_a_404_of_robots_txt_asks_for_no_memory(tmp_path):
+    """Only a page that would be judged is forgotten when it is gone."""
+    crawl = run_case(tmp_path, Case({}, settings={"ROBOTSTXT_OBEY": True, "DEDUP_EXEMPT": []}))
+    assert "/robots.txt" in crawl.requested
+    assert crawl.faults == {}
+
+
 def test_pages_that_a_callback_waits_for_are_exempt(crawls):
     """A download inside a callback is not judged, even with meta of a judged page."""
     crawl = crawls["inline"]
@@ -275,90 +312,20 @@ def test_pages_that_a_callback_waits_for_are_exempt(crawls):
     assert crawl.paths("inline") == [f"/data/{n}" for n in range(COUNT)]
 
 
-# ------------------------------------------------------------------------- another day
-
-DAY_1 = {"/": hub("/a?sid=1", "/b?sid=1"), "/a?sid=1": article(1), "/b?sid=1": article(2)}
-DAY_2 = {"/": hub("/a?sid=2", "/b?sid=2"), "/a?sid=2": article(1), "/b?sid=2": article(2)}
-
-
-def days(folder: Path, **settings: object) -> list[Crawl]:
-    return [run_case(folder, Case(pages, settings=settings)) for pages in (DAY_1, DAY_2)]
-
-
-def test_a_crawl_begins_with_an_empty_memory(tmp_path):
-    """Tomorrow's session ids cost nothing: each crawl begins empty, and says so."""
-    first, second = days(tmp_path)
-    assert len(first.parsed) == len(second.parsed) == 3
-    assert second.stat("unique") == 2
-    assert "begins with an empty memory" in second.log
-
-
-def test_a_memory_that_is_kept_knows_yesterdays_pages(tmp_path):
-    """DEDUP_MEMORY "ever", or an age: yesterday's texts are known under their other URLs."""
-    for memory in ("ever", "30d"):
-        _, second = days(tmp_path / memory, DEDUP_MEMORY=memory)
-        assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
-
-
-def test_a_memory_of_an_age_forgets_what_is_older(tmp_path):
-    """What was inserted before that is pruned when the crawl begins."""
-    run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
-    old = "import time\nreal = time.time\ntime.time = lambda: real() + 100_000"
-    later = run_case(tmp_path, Case(DAY_2, settings={"DEDUP_MEMORY": "1d"}), setup=old)
-    assert later.dropped == {}
-    assert "forgot 3 old documents" in later.log
-
-
-def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
-    """After "ever" a crawl without the setting goes on with what is there, and says so."""
-    first = run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
-    second = run_case(tmp_path, Case(DAY_2))
-    assert first.stat("inserted") == 3
-    assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
-    assert "which was not made for one crawl" in second.log
-
-
-def test_a_crawl_that_resumes_remembers(tmp_path):
-    """With the JOBDIR of the crawl that made the store it is kept; with another one it is emptied."""
-    settings = {"JOBDIR": str(tmp_path / "job")}
-    run_case(tmp_path, Case(DAY_1, settings=settings))
-    resumed = run_case(tmp_path, Case(DAY_2, settings=settings))
-    assert set(resumed.dropped) == {"/a?sid=2", "/b?sid=2"}
-    assert "resumes, and remembers its pages" in resumed.log
-    other = run_case(tmp_path, Case(DAY_2, settings={"JOBDIR": str(tmp_path / "other")}))
-    assert other.dropped == {}
-
-
-def test_a_page_that_is_gone_makes_room_for_its_copy(tmp_path):
-    """A 404 for a known key forgets its document: the copy is kept."""
-    pages = {"/": hub("/a", "/copy"), "/a": article(1), "/copy": article(1, frame="copy")}
-    ever = {"DEDUP_MEMORY": "ever"}
-    first = run_case(tmp_path, Case(pages, settings=ever))
-    gone = pages | {"/a": Page(b"gone", status=404)}
-    keys = """
-    def links(self, response, **options):
-        options["errback"] = self.failed
-        for n, path in enumerate(("/a", "/copy")):
-            meta = {"dedup_key": path}
-            yield scrapy.Request(self.base + path, meta=meta, priority=-n, **options)
-    """
-    first = run_case(tmp_path / "keys", Case(pages, keys, ever))
-    second = run_case(tmp_path / "keys", Case(gone, keys, ever))
-    assert set(first.dropped) == {"/copy"}
-    assert second.meta("/copy")["status"] == "unique"
-
-
 # ------------------------------------------------------------------------- what it says
 
 
 def test_it_says_when_one_page_swallows_many(tmp_path):
     """At 50 drops for one original a warning names it, with examples; so does the summary."""
     copies = {f"/copy/{n}": article(1, frame=f"{n}") for n in range(60)}
-    crawl = run_case(tmp_path, Case(site({"/one": article(1)}, copies)))
+    report = tmp_path / "report.html"
+    settings = {"DEDUP_REPORT": str(report)}
+    crawl = run_case(tmp_path, Case(site({"/one": article(1)}, copies), settings=settings))
     warned = [line for line in crawl.log.splitlines() if " WARNING: " in line]
     assert len(warned) == 1
     assert f"near-duplicates of {crawl.url}/one: {crawl.url}/copy/0" in warned[0]
     assert "look at this: " in crawl.log
+    assert f"are near-duplicates of {crawl.url}/one" in report.read_text()
 
 
 def test_a_setting_that_does_not_exist_is_named(tmp_path):

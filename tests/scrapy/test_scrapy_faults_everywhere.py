@@ -42,10 +42,10 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "EmbeddedDetector.apply", "EmbeddedDetector.closed", "EmbeddedDetector.ending", "EmbeddedDetector.get",
+    "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get",
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
-    "EmbeddedDetector.withdraw", "Documents.batch", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
+    "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Documents.remove_many",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",

@@ -41,6 +41,7 @@ def test_defaults():
         service=(),
         auto=False,
         kafka=None,
+        unchanged="keep",
         wait_seconds=1.0,
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
@@ -48,6 +49,7 @@ def test_defaults():
         kinds=True,
         explore=0.0,
         report=None,
+        urls="learn",
     )
 
 
@@ -96,6 +98,7 @@ WRONG = [
     ("DEDUP_MAX_BYTES", 0, "a whole number from 1 to 2147483648"),
     ("DEDUP_MAX_BYTES", "16 MiB", "a whole number from 1 to 2147483648"),
     ("DEDUP_REPORT", 1, "the path of a file"),
+    ("DEDUP_UNCHANGED", "forget", "keep or drop"),
     ("DEDUP_EXPLORE", -0.01, SHARE),
     ("DEDUP_EXPLORE", 1.01, SHARE),
     ("DEDUP_EXPLORE", "some", SHARE),
@@ -111,6 +114,14 @@ def test_wrong_setting(name, value, allowed):
     with pytest.raises(UsageError) as raised:
         config(**{name: value})
     assert str(raised.value) == f"setting {name} is {value!r}; allowed is {allowed}"
+
+
+def test_unchanged_needs_a_memory():
+    """A crawl that begins empty cannot know what is unchanged; with an age or a service it can."""
+    with pytest.raises(UsageError, match="DEDUP_MEMORY"):
+        config(DEDUP_UNCHANGED="drop")
+    assert config(DEDUP_UNCHANGED="drop", DEDUP_MEMORY="30d").unchanged == "drop"
+    assert config(DEDUP_UNCHANGED="drop", DEDUP_SERVICE="redis://a").unchanged == "drop"
 
 
 @pytest.mark.parametrize(

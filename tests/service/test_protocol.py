@@ -51,7 +51,7 @@ class Reader:
                     text.split(maxsplit=1)[0] if text.split(maxsplit=1)[0].isupper() else "ERR"
                 )
         text = json.dumps(answer)
-        if found := re.search(r'"([0-9a-f]{16}-[0-9a-f]+)"', text):
+        if found := re.search(r'"(_[0-9a-f]{32})"', text):
             self.token = found[1]
         return text.replace(f'"{self.token}"', '"TOKEN"') if self.token else text
 

@@ -70,7 +70,9 @@ PING = command(b"PING")
     "garbage",
     [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"PING\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nDEDUP.FORGET d k\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$999999999999\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$2000000\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"*1\r\n:5\r\n",
         b"*1\r\n*1\r\n$4\r\nPING\r\n",
@@ -79,8 +81,6 @@ PING = command(b"PING")
         b"+PING\r\n",
         b":1\r\n",
         b"%1\r\n$4\r\nPING\r\n$1\r\na\r\n",
-        b"*-5\r\n",
-        b"*-1\r\n",
         b"*1\r\n$-5\r\n",
         b"*1\r\n$999999999999999999999\r\n",
         b"*1000000000\r\n",
@@ -90,7 +90,6 @@ PING = command(b"PING")
         b"*1\r\n*1000000000\r\n",
         b"(" + b"9" * 5000 + b"\r\n",
         b"\0" * 100,
-        b"\r\n" * 100,
         bytes(range(256)),
     ],
     ids=lambda garbage: repr(garbage[:24]),
@@ -193,13 +192,13 @@ def test_too_many_connections_are_told_so(serving, client):
     """Beyond the bound a connection gets an error and ends; those before it go on."""
     assert client.ping()
     with contextlib.ExitStack() as stack:
-        plains = [stack.enter_context(serving.connect()) for _ in range(60)]
         answers = []
-        for plain in plains:
+        for _ in range(60):
+            plain = stack.enter_context(serving.connect())
             with contextlib.suppress(ConnectionError):
                 plain.sendall(PING)
                 answers.append(plain.recv(100))
-        assert answers.count(b"+PONG\r\n") >= 40
+        assert 40 <= answers.count(b"+PONG\r\n") <= 50
         assert any(b"max number of clients" in answer for answer in answers)
         assert client.ping()
 
@@ -346,7 +345,8 @@ def test_hostile_bytes_by_chance(serving, client):
     assert inputs
     rng = random.Random(8)
     for i in range(300):
-        with serving.connect() as plain, contextlib.suppress(ConnectionError):
+        # it may have ended the connection by now, which shutdown() calls "not connected"
+        with serving.connect() as plain, contextlib.suppress(OSError):
             plain.sendall(fuzzing.mutated(rng.choice(inputs), rng))
             plain.shutdown(socket.SHUT_WR)
             rest(plain)

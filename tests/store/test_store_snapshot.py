@@ -38,10 +38,10 @@ def test_a_store_is_used_while_its_snapshot_is_written(tmp_path, monkeypatch):
     writing, go_on = threading.Event(), threading.Event()
     real = snapshot.replace_file
 
-    def slow(path, content):
+    def slow(path, content, *mode):
         writing.set()
         assert go_on.wait(60)
-        real(path, content)
+        real(path, content, *mode)
 
     monkeypatch.setattr(snapshot, "replace_file", slow)
     with Store.open(tmp_path) as s:

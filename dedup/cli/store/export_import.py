@@ -21,7 +21,7 @@ from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
 from dedup.store.open_folder import DOCUMENTS
 
-__all__ = ["export", "import_"]
+__all__ = ["export", "import_", "whole"]
 
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
@@ -51,7 +51,7 @@ def export(path: str, output: str) -> None:
         return {}
 
     store_folders(path)  # no output is begun where there is no store
-    with _whole(output) as file:
+    with whole(output) as file:
         _, failed = each(path, write)
         if failed and output != "-":
             raise DedupError(
@@ -124,7 +124,7 @@ def _faults(where: str) -> tuple[terminal.Faults, Callable[[int, str], None]]:
 
 
 @contextlib.contextmanager
-def _whole(output: str) -> Iterator[IO[bytes]]:
+def whole(output: str) -> Iterator[IO[bytes]]:
     """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
     target = Path(output).resolve()  # through a link, so that the link stays
     whole = output != "-" and (target.is_file() or not target.exists())

@@ -19,8 +19,10 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
+from dedup.cli.store.backup import backup
 from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each
+from dedup.cli.store.site_rules_command import rules
 from dedup.model.policy import age_seconds
 from dedup.store import Store, forget_before
 from dedup.store.database.record_format import FORMAT
@@ -176,5 +178,7 @@ def _verify(folder: Path) -> Seen:
 
 # the lab is a floor above: its command is taken by name
 store.add_command(import_module("dedup.lab.commands.store_report").report)
+store.add_command(backup)
 store.add_command(export)
+store.add_command(rules)
 store.add_command(import_)

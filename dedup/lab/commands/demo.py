@@ -14,7 +14,7 @@ from dedup.cli.common_options import json_option
 from dedup.model.errors import DedupError
 
 if TYPE_CHECKING:
-    from dedup.scrapy.settings import Mode
+    from dedup.scrapy.settings import Mode, Urls
 
 __all__ = ["demo"]
 
@@ -39,6 +39,13 @@ __all__ = ["demo"]
     help="What becomes of near-duplicates (the setting DEDUP_MODE).",
 )
 @click.option(
+    "--urls",
+    type=click.Choice(["learn", "skip", "off"]),
+    default="learn",
+    show_default=True,
+    help="What becomes of what is learned of the site's URLs (the setting DEDUP_URLS).",
+)
+@click.option(
     "--kafka",
     is_flag=True,
     help="Run two spiders, a table service and a Kafka broker, and kill some of them.",
@@ -57,6 +64,7 @@ def demo(
     pages: int,
     seed: int,
     mode: "Mode",
+    urls: "Urls",
     kafka: bool,
     install: bool,
     as_json: bool,
@@ -93,7 +101,7 @@ def demo(
     site = Site(pages, seed)
     progress = _Progress()
     try:
-        crawl = crawl_site(pages, seed, mode, progress)
+        crawl = crawl_site(pages, seed, mode, urls, progress)
     finally:
         progress.clear()
     report = judge(site, crawl)

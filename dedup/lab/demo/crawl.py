@@ -27,10 +27,10 @@ from twisted.python.failure import Failure
 
 from dedup.lab.demo.site.site_server import serve_in_child
 from dedup.model.errors import DedupError
-from dedup.scrapy import NearDuplicate
-from dedup.scrapy.settings import Mode
+from dedup.scrapy import KnownUrl, NearDuplicate
+from dedup.scrapy.settings import Mode, Urls
 
-__all__ = ["Crawl", "Mode", "Outcome", "crawl_site", "serve_site"]
+__all__ = ["Crawl", "Mode", "Outcome", "Urls", "crawl_site", "serve_site"]
 
 _PROGRESS_EVERY_PAGES = 20
 _CHILD_ENDS_WITHIN_SECONDS = 5
@@ -79,10 +79,12 @@ def crawl_site(
     pages: int = 500,
     seed: int = 1,
     mode: Mode = "drop",
+    urls: Urls = "learn",
     progress: Callable[[int, int], object] | None = None,
 ) -> Crawl:
     """Serve the demo site of that size and seed, crawl it, and return what happened.
 
+    urls      what the crawl does with what it learns of the site's URLs (DEDUP_URLS)
     progress  called now and then with the numbers of pages fetched and of near-duplicates among
               them
 
@@ -90,7 +92,7 @@ def crawl_site(
     """
     with TemporaryDirectory(prefix="dedup-demo-") as folder:
         log, result = Path(folder, _LOG), Path(folder, _RESULT)
-        with serve_site(pages, seed, log) as url, _crawler(folder, url, mode) as child:
+        with serve_site(pages, seed, log) as url, _crawler(folder, url, mode, urls) as child:
             assert child.stdout is not None
             for line in child.stdout:
                 if progress is not None:
@@ -123,12 +125,19 @@ def _requested(log: Path) -> frozenset[str]:
 
 
 @contextmanager
-def _crawler(folder: str, url: str, mode: Mode) -> Iterator["subprocess.Popen[str]"]:
+def _crawler(folder: str, url: str, mode: Mode, urls: Urls) -> Iterator["subprocess.Popen[str]"]:
     """Start the crawl in that folder; whatever ends the block early also ends the crawl."""
     # a project's settings, named by the environment, are not the demo's
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "dedup.lab.demo.crawl", f"--url={url}", f"--mode={mode}"],
+        [
+            sys.executable,
+            "-m",
+            "dedup.lab.demo.crawl",
+            f"--url={url}",
+            f"--mode={mode}",
+            f"--urls={urls}",
+        ],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -198,6 +207,8 @@ class _WatchedSpider(NewsSpider):
             yield yielded
 
     def missed(self, failure: Failure) -> None:
+        if isinstance(failure.value, KnownUrl):
+            return  # never fetched: the stats count it
         url = failure.request.url  # type: ignore[attr-defined]  # Scrapy's own addition
         if isinstance(failure.value, NearDuplicate):
             self._note(url, msgspec.structs.asdict(failure.value.verdict), parsed=False)
@@ -230,7 +241,7 @@ def _path(url: str) -> str:
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
-def _settings(mode: Mode) -> dict[str, Any]:
+def _settings(mode: Mode, urls: Urls) -> dict[str, Any]:
     """Return a project's settings: the first line is all the add-on needs."""
     settings: dict[str, Any] = {
         "ADDONS": {"dedup.scrapy.Addon": 500},
@@ -241,6 +252,8 @@ def _settings(mode: Mode) -> dict[str, Any]:
     }
     if mode != "drop":
         settings["DEDUP_MODE"] = mode
+    if urls != "learn":
+        settings["DEDUP_URLS"] = urls
     return settings
 
 
@@ -249,9 +262,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dedup.lab.demo.crawl")
     parser.add_argument("--url", required=True)
     parser.add_argument("--mode", default="drop")
+    parser.add_argument("--urls", default="learn")
     options = parser.parse_args(arguments)
 
-    process = CrawlerProcess(_settings(options.mode))
+    process = CrawlerProcess(_settings(options.mode, options.urls))
     crawler = process.create_crawler(_WatchedSpider)
     process.crawl(crawler, start_urls=[f"{options.url}/"])
     process.start()

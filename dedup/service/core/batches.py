@@ -8,7 +8,7 @@ from typing import TypeVar
 from dedup.core.numbers import Array
 from dedup.detector import EmbeddedDetector
 from dedup.model.values import Neighbour
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Commands, keys_size
 
 __all__ = ["in_slices", "probe_in_slices"]
 
@@ -34,15 +34,21 @@ async def probe_in_slices(
     values: Array,
     sketches: Sequence[bytes],
     recipe: str,
+    most: int | None = None,
 ) -> dict[int, list[Neighbour]]:
-    """Do what commands.probe_many() does, in slices. The limit on neighbours is for the whole batch."""
+    """Do what commands.probe_many() does, in slices. The limits are for the whole batch."""
     commands.check_batch(len(values))
     found: dict[int, list[Neighbour]] = {}
-    count = 0
-    async for first in in_slices(range(0, len(values), PROBES)):
-        slice_ = slice(first, first + PROBES)
-        part = commands.probe_many(detector, values[slice_], sketches[slice_], recipe, None)
-        count += sum(map(len, part.values()))
-        commands.check_neighbours(count)
-        found |= {first + i: near for i, near in part.items()}
+    count = size = 0
+    async with commands.turns:
+        async for first in in_slices(range(0, len(values), PROBES)):
+            slice_ = slice(first, first + PROBES)
+            part = commands.probe_many(
+                detector, values[slice_], sketches[slice_], recipe, None, most
+            )
+            count += sum(map(len, part.values()))
+            size += keys_size(part)
+            commands.check_neighbours(count)
+            commands.check_answer(size)
+            found |= {first + i: near for i, near in part.items()}
     return found

@@ -8,14 +8,17 @@ import time
 from collections import Counter
 
 from dedup.core.say_once import SayOnce
+from dedup.detector import TooManyReserved
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked
+from dedup.service.core.limits import TooLong
 from dedup.store import TooMany
 from dedup.wire.kafka.supervision import KafkaUnavailable
 
 __all__ = ["Refused", "code", "message"]
 
 
-AGAIN_SECONDS = 10.0
+AGAIN_SECONDS = 60.0
+MESSAGE_LENGTH = 1000  # of a message, which may quote what the client sent
 
 _once = SayOnce(again_seconds=AGAIN_SECONDS)
 _left_out: Counter[str] = Counter()
@@ -36,7 +39,7 @@ def code(error: Exception) -> str:
             return error.code
         case RecipeMismatch():
             return "RECIPE"
-        case TooMany():
+        case TooMany() | TooLong() | TooManyReserved():
             return "LIMIT"
         case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
             return "STORE"
@@ -50,13 +53,15 @@ def message(error: Exception) -> str:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
     text = str(error) if isinstance(error, DedupError) else f"internal error: {error!r}"
-    return " ".join(text.split())
+    return " ".join(text[:MESSAGE_LENGTH].split())
 
 
-def log_now_and_then(log: logging.Logger, kind: str, text: str) -> None:
-    """Log an error, at most every ten seconds for each kind; the next line counts those left out."""
+def log_now_and_then(
+    log: logging.Logger, kind: str, text: str, error: BaseException | None = None
+) -> None:
+    """Log an error, at most once a minute for each kind; the next line counts those left out."""
     if not _once.is_new(kind, time.monotonic()):
         _left_out[kind] += 1
         return
     more = _left_out.pop(kind, 0)
-    log.error("%s%s", text, f" ({more} more like it)" if more else "")
+    log.error("%s%s", text, f" ({more} more like it)" if more else "", exc_info=error)

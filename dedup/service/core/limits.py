@@ -1,6 +1,7 @@
 """How a service is started, and the bounds on what comes from outside: parsed once, then frozen.
 
-The rule kept here: a service that listens beyond loopback has a token, or does not start.
+The rules kept here: a service that listens beyond loopback has a token, or does not start. Every field
+of a command has a bound in bytes, the same over RESP and HTTP (FIELD_BYTES).
 """
 
 import ipaddress
@@ -14,7 +15,7 @@ from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
 
 __all__ = [
-    "KIND_BYTES",
+    "FIELD_BYTES",
     "LOCAL_NAMES",
     "REASON_PATTERN",
     "TOKEN_PATTERN",
@@ -23,13 +24,27 @@ __all__ = [
     "Config",
     "Limits",
     "check_config",
+    "check_field",
     "parse_address",
 ]
 
 LOCAL_NAMES = ("localhost", "localhost.")
 TOKEN_PATTERN = "[A-Za-z0-9-]{16,64}"  # noqa: S105  (of a reservation, made by the client)
-KIND_BYTES = 128  # of the text that says what a page is read for
 REASON_PATTERN = "[a-z][a-z_]{0,31}"  # why a page is exempt
+FIELD_BYTES = {"key": 8192, "domain": 256, "kind": 128, "recipe": 64, "namespace": 64, "token": 64}
+
+
+class TooLong(UsageError):
+    """A field of a command has more bytes than it may have."""
+
+
+def check_field(name: str, text: str) -> str:
+    """Return a field of a command. Raises TooLong if its UTF-8 is beyond FIELD_BYTES."""
+    most = FIELD_BYTES[name]
+    # a character has up to four bytes: most fields need not be encoded
+    if 4 * len(text) > most and len(text if text.isascii() else text.encode()) > most:
+        raise TooLong(f"{name} {text[:40]!r}... is too long: {most} bytes are allowed")
+    return text
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -57,6 +72,7 @@ class Limits(msgspec.Struct, frozen=True):
     """The bounds on what comes from outside. Times in seconds, sizes in bytes."""
 
     connections: int = 4096  # on the RESP port
+    connections_of_address: int = 2048  # of one client's address
     http_connections: int = 256
     namespaces: int = 256
     policies: int = 64  # of a namespace: distances, scopes and minimum features asked for
@@ -65,7 +81,8 @@ class Limits(msgspec.Struct, frozen=True):
     body_bytes: int = 4 << 20  # one HTTP request
     batch: int = 10_000  # values of an MPROBE, items of an HTTP request
     neighbours: int = 10_000  # documents near the values of one batch
-    key_bytes: int = 1 << 13  # a document key
+    answer_bytes: int = 4 << 20  # one answer
+    memory_bytes: int = 1 << 30  # that clients make us hold: see the shares below
     unanswered: int = 4096  # commands of one connection that wait for Kafka
     output_bytes: int = 1 << 20  # unread answers, beyond which no commands are taken
     greeting_seconds: float = 10.0  # for the TLS handshake, and for showing the token
@@ -74,6 +91,27 @@ class Limits(msgspec.Struct, frozen=True):
     idle_seconds: float = 900.0  # without a command
     request_seconds: float = 30.0  # from an HTTP request's first byte to the answer's last
     drain_seconds: float = 10.0  # for commands under way, once the service is told to stop
+
+    @property
+    def reservations_memory(self) -> int:
+        """Bytes that pages in flight may take, in all namespaces."""
+        return self.memory_bytes // 2
+
+    @property
+    def unread_memory(self) -> int:
+        """Bytes of answers that clients have not read, of all connections."""
+        return self.memory_bytes // 4
+
+    @property
+    def unread_share(self) -> int:
+        """Bytes of unread answers beyond which a connection is not answered, and counted."""
+        share = self.unread_memory // 2 // self.connections
+        return min(self.output_bytes, max(share, 1 << 14))
+
+    @property
+    def partial_memory(self) -> int:
+        """Bytes of commands and requests that are not whole, of all connections."""
+        return self.memory_bytes // 4
 
 
 USUAL_LIMITS = Limits()
@@ -89,6 +127,7 @@ class Config(msgspec.Struct, frozen=True):
     kafka                the log that the stores follow; None: the service stands alone
     partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
+    skip                 (partition, offset) of records that cannot be read: up to these they are left out
     keep_seconds         documents that are older are pruned; None: none are
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
@@ -105,6 +144,7 @@ class Config(msgspec.Struct, frozen=True):
     kafka: KafkaConfig | None = None
     partitions: str | None = None
     rebuild: bool = False
+    skip: tuple[tuple[int, int], ...] = ()
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
 
@@ -125,6 +165,7 @@ def parse_address(text: str) -> Address:
 
 def check_config(config: Config) -> Config:
     """Return the config. Raises UsageError for one that must not be run."""
+    _check_log_options(config)
     for option, address in (("--listen", config.listen), ("--http", config.http)):
         if address is not None and not address.is_loopback and config.token is None:
             raise UsageError(
@@ -135,15 +176,22 @@ def check_config(config: Config) -> Config:
         raise UsageError(
             "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
         )
-    if config.partitions is not None:
-        if config.kafka is None:
-            raise UsageError("--partitions are those of a log: give them with --kafka")
-        check_partitions(config.partitions)
-    if config.rebuild and config.kafka is None:
-        raise UsageError("--rebuild rebuilds the stores from a log: give it with --kafka")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
     for file in (config.tls_cert, config.tls_key):
         if file is not None and not os.access(file, os.R_OK):
             raise UsageError(f"{file} cannot be read: --tls-cert and --tls-key are PEM files")
     return config
+
+
+def _check_log_options(config: Config) -> None:
+    if config.kafka is None:
+        for option, given, what in (
+            ("--partitions", config.partitions is not None, "are those of a log"),
+            ("--rebuild", config.rebuild, "rebuilds the stores from a log"),
+            ("--skip", config.skip, "leaves out records of a log"),
+        ):
+            if given:
+                raise UsageError(f"{option} {what}: give it with --kafka")
+    if config.partitions is not None:
+        check_partitions(config.partitions)

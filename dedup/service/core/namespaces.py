@@ -5,6 +5,9 @@
 The rule kept here: how many namespaces and policies there are is bounded; a probe makes none.
 """
 
+import asyncio
+import secrets
+import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -13,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from dedup.detector import EmbeddedDetector, open_embedded
+from dedup.core.files import sync_folder
+from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Options, Scope
@@ -32,10 +36,11 @@ class Asked(msgspec.Struct, frozen=True):
     similarity: float | None = None
     min_features: int | None = None
     scope: Scope = "global"
-    reservation_seconds: float | None = None
 
 
 USUAL = Asked()
+
+_DROPPED = ".dropped-"  # how the name of a folder begins that is being removed
 
 
 class _Namespace:
@@ -71,7 +76,9 @@ class Namespaces:
         self._reservation_seconds = reservation_seconds
         self._limits = limits
         self._clock = clock
+        self._memory = MemoryBudget(limits.reservations_memory)
         self._open: dict[str, _Namespace] = {}
+        self._dropping: set[str] = set()
         self.closed = 0  # how many detectors were closed: callers that cache some look again
 
     def __iter__(self) -> Iterator[tuple[str, EmbeddedDetector]]:
@@ -88,6 +95,8 @@ class Namespaces:
         Raises UsageError if there are more than allowed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        for left in self.path.glob(f"{_DROPPED}*"):  # a removal that a kill cut short
+            shutil.rmtree(left)
         found = sorted(p.parent.name for p in self.path.glob("*/documents.mdb"))
         if len(found) > self._limits.namespaces:
             raise UsageError(
@@ -112,6 +121,7 @@ class Namespaces:
         """
         namespace = self._open.get(name)
         if namespace is None:
+            self._not_dropping(name)
             if recipe is None:
                 check_namespace(name)
                 return None
@@ -127,6 +137,28 @@ class Namespaces:
         else:
             namespace.asked.move_to_end(asked)
         return detector
+
+    async def drop(self, name: str) -> bool:
+        """Close a namespace and remove its folder; False if there is no such namespace.
+
+        Until that is done, its commands are refused (NOTREADY). Raises OSError.
+        """
+        namespace = self._open.pop(name, None)
+        if namespace is None:
+            self._not_dropping(name)
+            check_namespace(name)
+            return False
+        self.closed += 1
+        self._dropping.add(name)
+        try:
+            await asyncio.to_thread(_remove, self.path / name, namespace)
+        finally:
+            self._dropping.discard(name)
+        return True
+
+    def _not_dropping(self, name: str) -> None:
+        if name in self._dropping:
+            raise Refused("NOTREADY", f"the namespace {name} is being dropped")
 
     def close(self) -> None:
         """Close every namespace: flushed, with a snapshot where one is due.
@@ -159,6 +191,7 @@ class Namespaces:
 
     def _opened(self, name: str, recipe: str | None) -> _Namespace:
         widest = self._detector(name, distance=self._distance, recipe=recipe)
+        widest.share_memory(self._memory)
         greatest, usual = widest.policy.distance, widest.recipe.distance
         detector = widest
         if usual < greatest:
@@ -176,12 +209,23 @@ class Namespaces:
             similarity=asked.similarity,
             min_features=asked.min_features,
             scope=asked.scope,
-            reservation_seconds=asked.reservation_seconds or self._reservation_seconds,
         )
 
     def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
         return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
+
+
+def _remove(folder: Path, namespace: _Namespace) -> None:
+    """Close the detectors of a namespace and remove its folder, which is away at once, whole."""
+    going = folder.with_name(f"{_DROPPED}{folder.name}-{secrets.token_hex(4)}")
+    try:
+        for detector in (*namespace.asked.values(), namespace.detector):
+            detector.close()
+    finally:
+        folder.rename(going)
+        sync_folder(folder.parent)
+    shutil.rmtree(going)
 
 
 def _check_distance(asked: Asked, greatest: int) -> None:

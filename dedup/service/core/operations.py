@@ -2,13 +2,14 @@
 
     probe, probe_many -> neighbours
     reserve -> verdict -> insert | release
-    forget, document, info
+    forget, drop, document, info
 
 The rules kept here: of a reservation a client keeps the token only, the service has the rest; an
 insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and OSErrors (error_codes.py).
 """
 
-from asyncio import Future
+import re
+from asyncio import Future, Semaphore, ensure_future
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -23,15 +24,16 @@ from dedup.model.events import record_key
 from dedup.model.recipes import same_recipe
 from dedup.model.values import TRIES, Document, Neighbour, PageFingerprint, Verdict
 from dedup.service.core.error_codes import Refused
-from dedup.service.core.limits import USUAL_LIMITS, Limits
+from dedup.service.core.limits import TOKEN_PATTERN, USUAL_LIMITS, Limits, check_field
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
 from dedup.service.core.store_inserts import Inserts
 from dedup.wire.shards import partition_of
 
-__all__ = ["Commands"]
+__all__ = ["Commands", "keys_size"]
 
-TOKEN_LENGTH = 64  # the greatest, of tokens that clients make
+_CLIENT_TOKEN = re.compile(TOKEN_PATTERN)
+LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -49,6 +51,7 @@ class Commands:
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
+        self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -56,10 +59,10 @@ class Commands:
             raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
 
     def check_key(self, key: str) -> str:
-        """Return a document key. Raises Refused (LIMIT) for one that is empty or too long."""
-        if not key or len(key) > self.limits.key_bytes:
-            raise Refused("LIMIT", f"a key has 1 to {self.limits.key_bytes} bytes")
-        return key
+        """Return a document key. Raises Refused or TooLong (LIMIT) for one that is empty or too long."""
+        if not key:
+            raise Refused("LIMIT", "a key has at least one byte")
+        return check_field("key", key)
 
     def check_batch(self, count: int) -> None:
         """Raise Refused (LIMIT) for a batch of too many values."""
@@ -74,6 +77,15 @@ class Commands:
                 f"an answer holds up to {self.limits.neighbours:,} neighbours: probe fewer at once",
             )
 
+    def check_answer(self, size: int) -> None:
+        """Raise Refused (LIMIT) for an answer of too many bytes."""
+        if size > self.limits.answer_bytes:
+            raise Refused(
+                "LIMIT",
+                f"an answer has up to {self.limits.answer_bytes:,} bytes: probe fewer at once, or "
+                "ask for less with COUNT",
+            )
+
     def detector(
         self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
     ) -> EmbeddedDetector | None:
@@ -82,6 +94,7 @@ class Commands:
         Raises Refused and RecipeMismatch.
         """
         self.check_ready()
+        check_field("recipe", recipe)
         detector = self.namespaces.detector(namespace, asked, recipe if make else None)
         if detector is not None:
             same_recipe(detector.recipe.id, recipe)
@@ -103,7 +116,7 @@ class Commands:
         if detector is None:
             return []
         page = PageFingerprint(value, sketch, identity, ANY_FEATURES, recipe)
-        return detector.probe(page, domain=domain)
+        return detector.probe(page, domain=domain and check_field("domain", domain))
 
     def probe_many(
         self,
@@ -112,14 +125,23 @@ class Commands:
         sketches: Sequence[bytes],
         recipe: str,
         domain: str | None,
+        most: int | None = None,
     ) -> dict[int, list[Neighbour]]:
-        """Probe a batch; return the near-duplicates of those that have any, by index."""
+        """Probe a batch; return the near-duplicates of those that have any, by index.
+
+        most is how many of each value; None: all.
+        """
         self.check_batch(len(sketches))
         if detector is None:
             return {}
-        return detector.probe_many(
+        found = detector.probe_many(
             values, sketches, recipe, domain=domain, limit=self.limits.neighbours
         )
+        if most is not None:
+            found = {i: near[:most] for i, near in found.items()}
+        if found:
+            self.check_answer(keys_size(found))
+        return found
 
     def reserve(
         self,
@@ -135,13 +157,16 @@ class Commands:
         tries: int = TRIES,
         token: str | None = None,
         home: bool = True,
+        seconds: float | None = None,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, reserve its fingerprint.
 
         token is the reservation's, if the client has made one. home is False if another shard is the
-        home of the key (dedup.wire.shards).
+        home of the key (dedup.wire.shards). seconds is how long it may be in flight.
         """
         self.check_key(key)
+        check_field("domain", domain)
+        check_field("kind", kind)
         detector = self.detector(namespace, page.recipe, asked, make=True)
         assert detector is not None
         verdict = detector.reserve(
@@ -154,6 +179,7 @@ class Commands:
             tries=tries,
             token=token,
             home=home,
+            seconds=seconds,
         )
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
@@ -219,7 +245,7 @@ class Commands:
         if detector is None:
             return False
         if verdict is None:
-            if len(token) <= TOKEN_LENGTH:
+            if _CLIENT_TOKEN.fullmatch(token):  # none of ours can still come
                 detector.withdraw(token)
             return False
         self._same_key(verdict, key)
@@ -236,11 +262,33 @@ class Commands:
         self.counts["forget"] += 1
         return self.inserts.forget(namespace, detector, self.check_key(key))
 
+    def drop(self, namespace: str) -> "Future[bool]":
+        """Remove a namespace with all its documents; a future of whether there was one.
+
+        Raises Refused (ERR) where the documents come from a log, which would bring them back.
+        """
+        self.check_ready()
+        if self.namespaces.share is not None:
+            raise Refused(
+                "ERR",
+                "the documents of this service come from Kafka: forget their keys, or give the "
+                "crawl another namespace",
+            )
+        self.counts["drop"] += 1
+        return ensure_future(self.namespaces.drop(namespace))
+
     def document(self, namespace: str, key: str) -> Document | None:
         """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
         self._check_home(namespace, key)
         detector = self._existing(namespace)
         return None if detector is None else detector.get(key)
+
+    def documents_from(
+        self, namespace: str, first: int, most: int
+    ) -> list[tuple[int, Document]] | None:
+        """Return some documents of a namespace, by id, from an id on; None: no such namespace."""
+        detector = self._existing(namespace)
+        return None if detector is None else detector.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
         """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""
@@ -303,3 +351,8 @@ class Commands:
     def _same_key(self, verdict: Verdict, key: str) -> None:
         if verdict.key != key:
             raise UsageError(f"this token belongs to another key than {key!r}")
+
+
+def keys_size(found: dict[int, list[Neighbour]]) -> int:
+    """Return how many characters the keys of an answer have."""
+    return sum(len(neighbour.key) for near in found.values() for neighbour in near)

@@ -1,29 +1,44 @@
 """Which requests the HTTP port takes, and their bounds: checked before anything is done for them.
 
-    connection (number, times) -> Guard: Host -> token -> content type -> size -> the application
+    connection (number, times, bytes) -> Guard: Host -> token -> content type -> size -> the application
 
-The rules kept here: a request for another Host is refused, on loopback too (against DNS rebinding: a
+The rules kept here: whoever waits for its own client makes room for who comes, so that connections
+that say nothing keep no health check out. A request for another Host is refused, on loopback too (against DNS rebinding: a
 web page in a browser of this machine could ask under a name of its own); so is a body that is not
 declared as JSON (a form of a web page could send one).
 """
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
-from collections.abc import Iterable
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from time import monotonic
 
 import msgspec
+from h11 import LocalProtocolError
+from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from dedup.service.core.buffers import Buffers
+from dedup.service.core.error_codes import log_now_and_then
 from dedup.service.core.limits import LOCAL_NAMES, Limits
+from dedup.service.core.peers import address_of, file_of
 from dedup.service.http.json_types import Failed, Fault
+from dedup.service.http.prometheus import counters
 
 __all__ = ["Guard", "HttpConnections"]
+
+RESERVED_FILES = 16  # of those that may be open: for stores
+SMALL_BYTES = 1 << 14  # of a request; less is not counted
+
+log = logging.getLogger(__name__)
 
 OPEN_TO_ALL = (
     *("/", "/dashboard.css", "/dashboard.js"),  # what it shows is asked for with the token
@@ -58,12 +73,17 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            await send(message)
+            # a client whose own bytes have ended its connection was told so already
+            with contextlib.suppress(LocalProtocolError):
+                await send(message)
 
         refused = self._refused(scope)
         body = b""
         if refused is None and scope["method"] == "POST":
-            body, refused = await self._body(receive)
+            read = await self._body(receive)
+            if read is None:  # the client is gone, or was told already what is wrong with its bytes
+                return
+            body, refused = read
         if refused is not None:
             await refused(scope, receive, send_with_headers)
             return
@@ -114,7 +134,7 @@ class Guard:
             return False
         return True
 
-    async def _body(self, receive: Receive) -> tuple[bytes, Response | None]:
+    async def _body(self, receive: Receive) -> tuple[bytes, Response | None] | None:
         most = self._limits.body_bytes
         parts, length = [], 0
         while (
@@ -122,7 +142,7 @@ class Guard:
         ):  # a body that is a little too long is read to its end, so that the answer arrives
             message = await receive()
             if message["type"] == "http.disconnect":
-                return b"", _refusal(400, "ERR", "the body is cut")
+                return None
             part = message.get("body", b"")
             length += len(part)
             if length <= most:
@@ -146,12 +166,18 @@ def _refusal(status: int, word: str, text: str) -> Response:
 
 
 class HttpConnections:
-    """All connections of the port: their number, and their times."""
+    """All connections of the port: their number, their times, and the bytes that they make us hold.
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    ended   connections that the service closed, by reason
+    files   how many files may be open in this process
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, unread: Buffers, partial: Buffers) -> None:
         self.limits = limits
+        self.unread, self.partial = unread, partial
         self.state = ServerState()
-        self.refused = 0
+        self.ended: Counter[str] = Counter()
+        self.files = 1 << 30
         self._config = UvicornConfig(
             app,
             lifespan="off",
@@ -163,55 +189,141 @@ class HttpConnections:
             timeout_keep_alive=int(min(limits.idle_seconds, 60)),
         )
         self._config.load()
+        logging.getLogger("uvicorn.error").addFilter(_now_and_then)
 
     def __call__(self) -> "_HttpConnection":
         """Return the protocol of a new connection."""
         return _HttpConnection(self._config, self.state, self)
 
-    def end_overdue(self, now: float) -> None:
-        """Close the connections whose request or answer takes too long."""
+    def __iter__(self) -> Iterator["_HttpConnection"]:
         for connection in list(self.state.connections):
             assert isinstance(connection, _HttpConnection)
+            yield connection
+
+    def __len__(self) -> int:
+        return len(self.state.connections)
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield what /metrics has of them."""
+        yield GaugeMetricFamily("dedup_http_connections", "Connections on the HTTP port", len(self))
+        yield counters(
+            "dedup_http_connections_ended", "HTTP connections ended by us", "reason", self.ended
+        )
+
+    def make_room(self, new: "_HttpConnection") -> None:
+        """End a connection if a new one is one too many.
+
+        Of the address with the most connections the one that has waited for its client for longest;
+        where all are being answered, the new one. Where files are short two are ended, until there
+        are enough: they may all have been taken at once.
+        """
+        short = new.file > self.files - RESERVED_FILES
+        if len(self) <= self.limits.http_connections and not short:
+            return
+        waiting = [each for each in self if each is not new and not each.is_answered]
+        if not waiting:
+            new.abort("too_many")
+            return
+        addresses = Counter(each.address for each in waiting)
+        most = max(addresses, key=addresses.__getitem__)
+        of_it = sorted((c for c in waiting if c.address == most), key=lambda c: c.turn_since)
+        for connection in of_it[: 2 if short else 1]:
+            connection.abort("silent")
+
+    def end_overdue(self, now: float) -> None:
+        """Close the connections whose request or answer takes too long."""
+        for connection in self:
             since = connection.since
             if since is not None and now - since > self.limits.request_seconds:
-                connection.transport.abort()
+                connection.abort("slow")
 
     async def drain(self, seconds: float) -> None:
         """Let the requests under way end, within a time, and close the connections."""
-        for connection in list(self.state.connections):
+        for connection in self:
             connection.shutdown()
         if self.state.tasks:
             await asyncio.wait(list(self.state.tasks), timeout=seconds)
-        for connection in list(self.state.connections):
+        for connection in self:
             connection.transport.abort()
 
 
 class _HttpConnection(H11Protocol):
-    """One client."""
+    """One client.
+
+    since       since when a request is under way; None: there is none
+    turn_since  since when it is waited for what it is waited for now
+    """
 
     def __init__(
         self, config: UvicornConfig, state: ServerState, everyone: HttpConnections
     ) -> None:
         super().__init__(config, state, {})
         self._everyone = everyone
-        self.since: float | None = monotonic()  # since when a request is under way
+        self.since: float | None = monotonic()
+        self.turn_since = self.since
+        self.address, self.file = "", -1
+        self._taken = 0  # bytes of the request
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its request has come whole, and the answer is being made."""
+        cycle = self.cycle
+        return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, unless there are too many."""
+        """Take a connection; another one makes room for it where they are too many."""
         super().connection_made(transport)
-        if len(self.connections) > self._everyone.limits.http_connections:
-            self._everyone.refused += 1
-            transport.abort()
+        self.address, self.file = address_of(transport), file_of(transport)
+        self._everyone.make_room(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drop the connection."""
+        self._everyone.unread.note(self, 0)
+        self._everyone.partial.note(self, 0)
+        super().connection_lost(exc)
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+        self._everyone.ended[reason] += 1
+        self.connections.discard(self)
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
         if self.since is None:
-            self.since = monotonic()
+            self.since = self.turn_since = monotonic()
+        self._taken += len(data)
+        if self._taken > SMALL_BYTES:
+            self._everyone.partial.note(self, self._taken)
         super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """Note what the client does not read."""
+        self._everyone.unread.note(self, self.transport.get_write_buffer_size())
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._everyone.unread.note(self, 0)
+        super().resume_writing()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self.since = None
+        self.turn_since = monotonic()
+        if self._taken > SMALL_BYTES:
+            self._everyone.partial.note(self, 0)
+        self._taken = 0
         super().on_response_complete()
         if self.cycle is not None and not self.cycle.response_complete:
             self.since = monotonic()  # another one was behind it
+
+
+def _now_and_then(record: logging.LogRecord) -> bool:
+    """Log what uvicorn says of strangers' requests once a minute, in our words."""
+    if record.levelno < logging.ERROR:
+        log_now_and_then(log, "junk", "what came on the HTTP port is no request that it takes")
+    else:
+        error = record.exc_info[1] if record.exc_info else None
+        log_now_and_then(log, f"http {type(error)}", record.getMessage(), error)
+    return False

@@ -20,7 +20,7 @@ from dedup.model.values import (
     hex_fingerprint,
 )
 from dedup.model.verdict_forms import to_reply
-from dedup.service.core.limits import KIND_BYTES, REASON_PATTERN, TOKEN_PATTERN
+from dedup.service.core.limits import FIELD_BYTES, REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["ENDPOINTS"]
@@ -29,13 +29,20 @@ ITEMS = 10_000  # of a batch; Limits.batch is at most that
 
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="A fingerprint: 16 hex digits.")]
 Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=8192, description="A document key.")]
-Token = Annotated[str, Meta(max_length=256, description="The token that reserve answered.")]
+Key = Annotated[
+    str, Meta(min_length=1, max_length=FIELD_BYTES["key"], description="A document key.")
+]
+Domain = Annotated[str, Meta(max_length=FIELD_BYTES["domain"])]
+Token = Annotated[
+    str, Meta(max_length=FIELD_BYTES["token"], description="The token that reserve answered.")
+]
 ChosenToken = Annotated[
     str,
     Meta(pattern=f"^{TOKEN_PATTERN}$", description="The reservation's token, made by the client."),
 ]
-RecipeId = Annotated[str, Meta(max_length=64, description="The recipe of the fingerprints.")]
+RecipeId = Annotated[
+    str, Meta(max_length=FIELD_BYTES["recipe"], description="The recipe of the fingerprints.")
+]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Bits = Annotated[int, Meta(ge=0, le=64)]
 Sketch = Annotated[str, Meta(pattern="^[0-9a-f]{74}$", description="A sketch: 74 hex digits.")]
@@ -51,7 +58,7 @@ class ProbedPage(_In, frozen=True):
 
     value: Hex
     sketch: Sketch
-    domain: Annotated[str, Meta(max_length=256)] = ""
+    domain: Domain = ""
 
 
 class ProbeRequest(_In, frozen=True):
@@ -74,11 +81,12 @@ class ReservedPage(_In, frozen=True):
     sketch: Sketch
     identity: Hex
     features: Whole
-    domain: Annotated[str, Meta(max_length=256)] = ""
+    domain: Domain = ""
     exempt: Annotated[str, Meta(pattern=f"^{REASON_PATTERN}$")] | None = None
     guard: bool = True
-    kind: Annotated[str, Meta(max_length=KIND_BYTES)] = ""
+    kind: Annotated[str, Meta(max_length=FIELD_BYTES["kind"])] = ""
     tries: Whole = TRIES
+    links: Hex | None = None
     token: ChosenToken | None = None
     home: bool = True
 
@@ -227,6 +235,7 @@ def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
         int(page.identity, 16),
         page.features,
         recipe,
+        links=int(page.links or "0", 16),
     )
 
 

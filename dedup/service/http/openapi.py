@@ -69,6 +69,27 @@ def openapi(version: str) -> dict[str, Any]:
             },
         }
     }
+    lines = {"description": "A document a line.", "content": {"application/x-ndjson": {}}}
+    lines["headers"] = {
+        "x-dedup-next": {
+            "description": "The id to go on from; absent at the end.",
+            "schema": {"type": "integer"},
+        }
+    }
+    paths["/v1/export"] = {
+        "get": {
+            "summary": "Documents of a namespace from an id on, as `dedup store import` takes them.",
+            "parameters": [
+                {"name": "ns", "in": "query", "required": True, "schema": {"type": "string"}},
+                {"name": "from", "in": "query", "schema": {"type": "integer", "default": 0}},
+            ],
+            "responses": {
+                "200": lines,
+                "404": answer(Failed, "There is no such namespace."),
+                **{status: errors[status] for status in ("400", "401", "403", "503")},
+            },
+        }
+    }
     paths["/v1/overview"] = {
         "get": {
             "summary": "What the dashboard shows.",

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from dedup.service.core.operations import Commands
 from dedup.service.resp.port import BOUNDS, Port
 
-__all__ = ["Metrics"]
+__all__ = ["Metrics", "counters"]
 
 
 class Metrics(Collector):
@@ -52,11 +52,13 @@ class Metrics(Collector):
         yield gauge("dedup_start_time_seconds", "Unix time of the start", self._started)
         yield counter("dedup_cpu_seconds", "CPU time of the process", usage.user + usage.system)
         yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
-        yield _counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
+        yield gauge("dedup_unread_bytes", "Answers that clients have not read", port.unread.total)
+        yield gauge("dedup_partial_bytes", "Commands that are not whole", port.partial.total)
+        yield counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
         asked = {name.decode(): count for name, count in port.asked.items()}
-        yield _counters("dedup_commands", "RESP commands", "command", asked)
-        yield _counters("dedup_errors", "Error answers", "code", port.errors)
-        yield _counters("dedup_results", "Verdicts and changes", "result", commands.counts)
+        yield counters("dedup_commands", "RESP commands", "command", asked)
+        yield counters("dedup_errors", "Error answers", "code", port.errors)
+        yield counters("dedup_results", "Verdicts and changes", "result", commands.counts)
         yield self._durations()
         yield from self._namespaces()
         for part in self.more:
@@ -80,18 +82,25 @@ class Metrics(Collector):
             for field, text in (
                 ("documents", "Documents stored"),
                 ("in_flight", "Pages reserved"),
+                ("in_flight_bytes", "Memory of the pages reserved"),
                 ("table_bytes", "Memory of the table"),
                 ("documents_file_bytes", "Size of documents.mdb"),
             )
         }
+        cut = CounterMetricFamily(
+            "dedup_cut", "Answers and verdicts that left pages out", labels=("namespace",)
+        )
         for name, detector in self._commands.namespaces:
             info = detector.info()
+            cut.add_metric((name,), float(info["cut"]))
             for field, family in families.items():
                 family.add_metric((name,), float(info[field]))
         yield from families.values()
+        yield cut
 
 
-def _counters(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
+def counters(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
+    """Return a counter with a label."""
     family = CounterMetricFamily(name, text, labels=(label,))
     for value, count in sorted(counts.items()):
         family.add_metric((value,), float(count))

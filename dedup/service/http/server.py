@@ -23,12 +23,13 @@ from dedup.model.values import Neighbour
 from dedup.service.core.batches import in_slices, probe_in_slices
 from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Commands, keys_size
 from dedup.service.core.overview import Overview
 from dedup.service.http import json_types
 from dedup.service.http.guard import Guard
 from dedup.service.http.openapi import openapi
 from dedup.service.http.prometheus import Metrics
+from dedup.store.transfer import encode_line
 
 __all__ = ["made_app"]
 
@@ -43,6 +44,7 @@ STATUS = {
     "ELSEWHERE": 421,
     "ERR": 400,
 }
+EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
 ASSETS = {"/": "index.html", "/dashboard.css": "dashboard.css", "/dashboard.js": "dashboard.js"}
 MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
@@ -95,7 +97,7 @@ class _Endpoints:
         async def endpoint(request: Request) -> Response:
             try:
                 asked = decoder.decode(await request.body())
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 return _failure(Refused("ERR", str(error)))
             try:
                 return _json(await carry_out(asked))
@@ -112,20 +114,25 @@ class _Endpoints:
         answers: list[list[Neighbour]] = [[] for _ in pages]
         pairs = [(int(page.value, 16), bytes.fromhex(page.sketch)) for page in pages]
         if asked.scope == "site" or any(page.domain for page in pages):
-            count = 0
+            count = size = 0
             async for i, page in in_slices(enumerate(pages)):
-                answers[i] = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
+                found = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
+                answers[i] = found[: asked.count]
                 count += len(answers[i])
+                size += keys_size({i: answers[i]})
                 commands.check_neighbours(count)
+                commands.check_answer(size)
         else:
             sketches = [sketch for _, sketch in pairs]
             array = np.array([value for value, _ in pairs], np.uint64)
             for i, near in (
-                await probe_in_slices(commands, detector, array, sketches, asked.recipe)
+                await probe_in_slices(
+                    commands, detector, array, sketches, asked.recipe, asked.count
+                )
             ).items():
                 answers[i] = near
         return json_types.ProbeAnswer(
-            [[json_types.near(each) for each in found[: asked.count]] for found in answers]
+            [[json_types.near(each) for each in found] for found in answers]
         )
 
     async def _reserve(self, asked: json_types.ReserveRequest) -> json_types.ReserveAnswer:
@@ -200,6 +207,29 @@ class _Endpoints:
             )
         return _json(json_types.document(namespace, found))
 
+    async def export(self, request: Request) -> Response:
+        """Answer with documents as lines, from an id on; a header says where the next ones begin."""
+        query = request.query_params
+        try:
+            first = int(query.get("from", "0"))
+            if not 0 <= first < 1 << 63 or "ns" not in query:
+                raise ValueError
+        except ValueError:
+            return _failure(Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on"))
+        try:
+            found = self._commands.documents_from(query["ns"], first, EXPORTED)
+        except Exception as error:
+            return _failure(error)
+        if found is None:
+            return _json(
+                json_types.Failed(json_types.Fault("ERR", "there is no such namespace")), 404
+            )
+        lines = b"".join([encode_line(query["ns"], document) for _, document in found])
+        answer = Response(lines, media_type="application/x-ndjson")
+        if found:
+            answer.headers["x-dedup-next"] = str(found[-1][0] + 1)
+        return answer
+
     async def livez(self, _: Request) -> Response:
         """Say that the process works."""
         return _json(json_types.Health("ok"))
@@ -259,6 +289,7 @@ def made_app(
     ]
     routes += [
         Route("/v1/documents", do.documents),
+        Route("/v1/export", do.export),
         Route("/livez", do.livez),
         Route("/readyz", do.readyz),
         Route("/metrics", do.metrics),

@@ -11,7 +11,7 @@ store that takes no changes, or a dead-letter topic that cannot be written, is t
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dedup.core.backoff import Backoff
@@ -20,17 +20,19 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.dead_letters import Letter, bury
 from dedup.service.log.partitions import misplaced
 from dedup.service.log.sorting import Changes, Sorted, of_recipe, sorted_batch
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer, ensure_topic
-from dedup.wire.kafka.writer import Outgoing
 from dedup.wire.shards import Share
 
 __all__ = ["Applying", "Stopped"]
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
 LONGEST_RETRY_SECONDS = 10.0
-MESSAGE_BYTES = 1000  # of what a dead letter says is wrong
+MISPLACED_STEP = (
+    8  # where all partitions are held one record in so many is looked at, and counts so many
+)
 
 log = logging.getLogger(__name__)
 
@@ -99,13 +101,15 @@ class Applying:
         Raises Stopped, and StoreDamaged.
         """
         done = await asyncio.to_thread(sorted_batch, batch, self._applied_by)
-        if self.share is not None and not self.share.whole:
-            for partition, record, home in misplaced(batch, self.share.count):
-                self.counts["misplaced"] += 1
+        if self.share is not None:
+            step = MISPLACED_STEP if self.share.whole else 1
+            for partition, record, home in misplaced(batch, self.share.count, step):
+                self.counts["misplaced"] += step
                 self.say_once(
                     "misplaced",
                     "partition %d, offset %d belongs to partition %d, by murmur2 of its key: its "
-                    "producer uses another partitioner, and shards need Kafka's own",
+                    "producer uses another partitioner. Shards need Kafka's own, and two services may "
+                    "differ over a key that lies in two partitions",
                     partition,
                     record.offset,
                     home,
@@ -204,6 +208,7 @@ class Applying:
             error,
         )
         backoff = self._backoff()
+        left = [Letter(*each) for each in done.bad]
         while True:
             try:
                 if self._letters is None:
@@ -211,7 +216,7 @@ class Applying:
                         self._config, self._config.dead_letters, partitions=1, compact=False
                     )
                     self._letters = Writer(self._config)
-                await self._letters.send_many(dead_letters(self._config, done.bad))
+                left = await bury(self._letters, self._config, left)
             except KafkaUnavailable as fault:
                 self._set_trouble(f"dead letters cannot be written: {fault}")
             except DedupError as fault:  # not allowed to: the log still has them
@@ -220,7 +225,9 @@ class Applying:
                 )
                 break
             else:
-                break
+                if not left:
+                    break
+                self._set_trouble("dead letters cannot be written: Kafka does not acknowledge them")
             await self._wait(backoff)
         self._set_trouble("")
 
@@ -239,38 +246,3 @@ class Applying:
         if trouble != self.trouble:
             self.trouble = trouble
             self._changed()
-
-
-def dead_letters(
-    config: KafkaConfig, bad: Sequence[tuple[int, Any, Exception]], stage: str = "decode"
-) -> list[Outgoing]:
-    """Return (partition, record, fault) as records for the dead letters.
-
-    Headers, besides the record's own:
-
-        dedup.error.topic, dedup.error.partition, dedup.error.offset   where it was read
-        dedup.error.stage                                              decode
-        dedup.error.class, dedup.error.message                         what is wrong with it
-
-    Key and value are unchanged. Each replica writes its own copy: topic, partition and offset
-    identify copies of one record.
-    """
-    made = []
-    for partition, record, error in bad:
-        headers = {
-            "topic": config.topic,
-            "partition": str(partition),
-            "offset": str(record.offset),
-            "stage": stage,
-            "class": type(error).__name__,
-            "message": str(error),
-        }
-        added = [
-            (f"dedup.error.{name}", text.encode(errors="replace")[:MESSAGE_BYTES])
-            for name, text in headers.items()
-        ]
-        own = tuple(record.headers or ())
-        made.append(
-            Outgoing(record.key, record.value, (*own, *added), config.dead_letters, partition=0)
-        )
-    return made

@@ -8,7 +8,7 @@ further ends readiness.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -33,11 +33,17 @@ class Follower:
         *,
         partitions: str | None = None,
         rebuild: bool = False,
+        skip: Mapping[int, int] | None = None,
     ) -> None:
-        """Partitions are those of the log that this service holds, "0-3,6" say; None: all."""
+        """Partitions are those of the log that this service holds, "0-3,6" say; None: all.
+
+        skip is {partition: offset} of the last records that are left out.
+        """
         self._namespaces = namespaces
         self.writer = Writer(config)
-        self.replica = Replica(config, namespaces, path, share=partitions, rebuild=rebuild)
+        self.replica = Replica(
+            config, namespaces, path, share=partitions, rebuild=rebuild, skip=skip
+        )
         self.inserts = LogInserts(self.writer, lambda: self.replica.is_identified)
         self._task: asyncio.Task[None] | None = None
 

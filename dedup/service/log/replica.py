@@ -14,6 +14,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,14 @@ class Replica:
         rebuild: bool = False,
         partitions: int = 8,
         create: bool = True,
+        skip: Mapping[int, int] | None = None,
     ) -> None:
         """Partitions and create are for a topic that is missing: its number, and whether to make it.
 
         share says which partitions are held here, "0-3,6" say; None: all of them. rebuild empties the
-        stores of the folder and starts over from the log's beginning.
+        stores and starts over from the log's beginning. skip: see Reader.
         """
+        self._skip = skip
         self._config = config
         self._views = views
         self._path = path
@@ -145,11 +148,9 @@ class Replica:
         if reader is None:
             reason = self._progress or (away if away_seconds else "Kafka answers")
         elif not reader.alive:
-            reason = away
+            reason = reader.unreadable or away
         else:
-            reason = self._applying.trouble or (
-                f"records of the log that are not applied yet: {lag:,}"
-            )
+            reason = self._applying.trouble or f"records of the log not applied yet: {lag:,}"
         if phase is Phase.RESUMED:
             reason += "; since this start the stores are served as the last run left them"
         return reason
@@ -296,6 +297,7 @@ class Replica:
             records=SERVING_RECORDS if self.ready else CATCHING_UP_RECORDS,
             partitions=share.partitions,
             changed=self._look,
+            skip=self._skip,
         )
         await reader.start()
         self._offsets = dict(reader.positions)

@@ -24,10 +24,14 @@ FAILURES = 3  # wrong tokens before a connection is closed
 
 
 class Later(NamedTuple):
-    """An answer that is still to come, and how it will be written."""
+    """An answer that is still to come, and how it will be written.
+
+    alone  whether no other command is to be taken until it has come: it may be large
+    """
 
     future: "Future[Any]"
     encode: Callable[[Any], bytes]
+    alone: bool = False
 
 
 class Plan(NamedTuple):
@@ -54,12 +58,20 @@ class Session:
         self.closing = False
         self._token = token
         self.trusted = token is None
+        self.queued: list[list[bytes]] | None = None  # the commands of a MULTI
+        self.queued_bytes = 0
+        self.spoilt = False  # one of them was refused
         self._failures = 0
         self._batches_inserts = commands.inserts.commits
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether commands are carried out as they come."""
+        return self.trusted and self.queued is None
+
     def can_batch(self, command: Any) -> bool:
         """Whether a command can be carried out together with others that have the same options."""
-        if type(command) is not list:
+        if type(command) is not list or not command:
             return False
         if len(command) > 5:
             return bool(command[0] == PROBE)

@@ -78,8 +78,14 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
             check_arity(arguments, 3, 3)
             session.name = _checked_name(arguments[2])
             return OK
-        case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH":
+        case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"CACHING" | b"REPLY":
+            # Tracking tells a client when what it caches has changed: no answer here is to be cached,
+            # and clients that insist on it cache none of these commands.
+            if arguments[1].upper() == b"REPLY" and arguments[2:] != [b"ON"]:
+                raise UsageError("CLIENT REPLY knows ON: every command is answered")
             return OK
+        case b"GETREDIR":
+            return integer(-1)
         case b"INFO" | b"LIST":
             name = session.name.decode()
             return bulk(

@@ -1,6 +1,7 @@
 """What the connections of the RESP port share: their limits, their number, and what they did.
 
-The rule kept here: a connection beyond a time limit is closed within a second or so.
+The rules kept here: a connection beyond a time limit is closed within a second or so. Who has said
+nothing yet makes room for who comes: silent connections keep no client out.
 """
 
 import asyncio
@@ -8,11 +9,14 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Protocol
 
+from dedup.service.core.buffers import Buffers
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.resp.client_session import Plans
 
 __all__ = ["Port"]
+
+RESERVED_FILES = 48  # of those that may be open: for stores, and for the HTTP port
 
 
 BOUNDS = (
@@ -57,6 +61,9 @@ class Port:
     errors     error answers by code
     ended      connections that the service closed, by reason
     durations  of commands
+    silent     connections by their address that have not said anything that counts, the oldest first
+    unread     answers that are not read; partial: commands that are not whole
+    files      how many files may be open in this process
     """
 
     def __init__(self, commands: Commands, limits: Limits, token: str | None) -> None:
@@ -72,6 +79,57 @@ class Port:
         self.ended: Counter[str] = Counter()
         self.durations = Durations()
         self.draining = False
+        self.silent: dict[str, dict[Client, None]] = {}
+        self.unread = Buffers(limits.unread_memory)
+        self.partial = Buffers(limits.partial_memory)
+        self.files = 1 << 30
+        self._of_address: Counter[str] = Counter()
+
+    def admit(self, client: Client, address: str, file: int) -> str | None:
+        """Take a connection; return why it is one too many, or None.
+
+        file is its number as a file: the least that was free. A connection without an address comes
+        from this machine, and counts for none.
+        """
+        self.open.add(client)
+        self._of_address[address] += 1
+        if self.draining:
+            return "too_many"
+        victims, reason = None, None
+        if address and self._of_address[address] > self.limits.connections_of_address:
+            victims, reason = self.silent.get(address), "address"
+        elif len(self.open) > self.limits.connections or file > self.files - RESERVED_FILES:
+            reason = "too_many"
+            if self.silent:
+                victims = max(self.silent.values(), key=len)
+        if reason is not None:
+            if not victims:
+                return reason
+            next(iter(victims)).abort("silent")
+        self.silent.setdefault(address, {})[client] = None
+        return None
+
+    def heard(self, client: Client, address: str) -> None:
+        """Note that a connection has said something that counts."""
+        silent = self.silent.get(address)
+        if silent is not None and client in silent:
+            del silent[client]
+            if not silent:
+                del self.silent[address]
+
+    def gone(self, client: Client, address: str) -> None:
+        """Note that a connection has ended, or is about to."""
+        if client not in self.open:
+            return
+        self.open.discard(client)
+        self.heard(client, address)
+        self.unread.note(client, 0)
+        self.partial.note(client, 0)
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+        if self.draining and not self.open:
+            self.none_open.set()
 
     def end_overdue(self, now: float) -> None:
         """Close the connections that are beyond a time limit; called every second or so."""

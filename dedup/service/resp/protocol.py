@@ -17,7 +17,7 @@ import numpy as np
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
 from dedup.model.values import SKETCH_BYTES, TRIES, Neighbour, PageFingerprint
-from dedup.service.core.limits import KIND_BYTES, REASON_PATTERN, TOKEN_PATTERN
+from dedup.service.core.limits import FIELD_BYTES, REASON_PATTERN, TOKEN_PATTERN, check_field
 from dedup.service.core.namespaces import Asked
 
 __all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
@@ -28,6 +28,8 @@ UNIQUE = b"*7\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b%b"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
 LONGEST_RESERVATION_SECONDS = 86_400.0  # a client's wish is cut to it
+
+REAL_LENGTH = 32  # of a number with a point; commands are cached by their spelling
 
 _TOKEN = re.compile(TOKEN_PATTERN.encode())
 _REASON = re.compile(REASON_PATTERN.encode())
@@ -102,7 +104,9 @@ def neighbours_with_identity(found: Sequence[Neighbour]) -> bytes:
 
 
 def text(argument: bytes, name: str) -> str:
-    """Return an argument that is text."""
+    """Return an argument that is text. Raises TooLong, too."""
+    if len(argument) > FIELD_BYTES[name]:
+        check_field(name, argument.decode("utf-8", "replace"))
     try:
         return argument.decode()
     except UnicodeDecodeError as fault:
@@ -187,15 +191,17 @@ class Options(msgspec.Struct, frozen=True):
     guard: bool = True
     kind: str = ""
     tries: int = TRIES
+    links: int = 0
     identity: int | None = None
     token: str | None = None
     home: bool = True
+    seconds: float | None = None
 
 
 def _seconds(argument: bytes) -> float:
     """Return how long a page may be in flight: as the client asks, up to the longest."""
     try:
-        seconds = float(argument)
+        seconds = float(argument) if len(argument) <= REAL_LENGTH else 0.0
     except ValueError:
         seconds = 0.0
     if not seconds >= 0.001:
@@ -205,7 +211,7 @@ def _seconds(argument: bytes) -> float:
 
 def _similarity(argument: bytes) -> float:
     try:
-        similarity = float(argument)
+        similarity = float(argument) if len(argument) <= REAL_LENGTH else -1.0
     except ValueError:
         similarity = -1.0
     if not 0 <= similarity <= 1:
@@ -214,21 +220,15 @@ def _similarity(argument: bytes) -> float:
 
 
 def _scope(argument: bytes) -> str:
-    if argument not in {b"site", b"global"}:
+    if argument.lower() not in {b"site", b"global"}:
         raise UsageError(f"SCOPE {argument[:40]!r} is not allowed: site or global")
-    return argument.decode()
+    return argument.lower().decode()
 
 
 def _reason(argument: bytes) -> str:
     if not _REASON.fullmatch(argument):
         raise UsageError(f"EXEMPT {argument[:40]!r} is not a reason: [a-z_], up to 32")
     return argument.decode()
-
-
-def _kind(argument: bytes) -> str:
-    if len(argument) > KIND_BYTES:
-        raise UsageError(f"KIND {argument[:40]!r} is too long: {KIND_BYTES} bytes are allowed")
-    return text(argument, "KIND")
 
 
 def _token(argument: bytes) -> str:
@@ -251,13 +251,14 @@ _FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
     b"EXEMPT": ("exempt", _reason),
     b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
-    b"KIND": ("kind", _kind),
+    b"KIND": ("kind", lambda argument: text(argument, "kind")),
     b"TRIES": ("tries", lambda argument: number(argument, "TRIES")),
+    b"LINKS": ("links", lambda argument: fingerprint(argument, "LINKS")),
     b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
     b"TOKEN": ("token", _token),
-    b"SECONDS": ("reservation_seconds", _seconds),
+    b"SECONDS": ("seconds", _seconds),
     b"IDENTITY": ("identity", lambda argument: fingerprint(argument, "IDENTITY")),
-    b"DOMAIN": ("domain", lambda argument: text(argument, "DOMAIN")),
+    b"DOMAIN": ("domain", lambda argument: text(argument, "domain")),
 }
 
 OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
@@ -268,7 +269,7 @@ _ALLOWED: dict[str, frozenset[bytes]] = {
     "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"SIMILARITY", b"COUNT", b"IDENTITY", b"DOMAIN")),
     "MPROBE": frozenset((b"DISTANCE", b"SIMILARITY", b"COUNT")),
     "RESERVE": frozenset(
-        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD KIND TRIES TOKEN HOME".split()
+        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD KIND TRIES LINKS TOKEN HOME".split()
     ),
 }
 
@@ -300,12 +301,12 @@ def reserve_options(arguments: Sequence[bytes]) -> tuple[Options, str | None]:
     """Return a RESERVE's options without the token, and the token; equal options are parsed once."""
     at = arguments.index(b"TOKEN") if b"TOKEN" in arguments else len(arguments)
     others = (*arguments[:at], *arguments[at + 2 :])
-    given = None if at % 2 else _cached.get(others)
+    given = None if at % 2 else _cached.get(others)  # with LINKS, every page has its own
     if given is not None and at != len(arguments) - 1:
         return given, _token(arguments[at + 1]) if at < len(arguments) else None
     given = options("RESERVE", arguments)
     token, given = given.token, msgspec.structs.replace(given, token=None)
-    if at < len(arguments) or token is None:  # TOKEN was not spelled in lower case
+    if not given.links and (at < len(arguments) or token is None):  # TOKEN was not in lower case
         if len(_cached) >= OPTIONS_CACHED:
             _cached.clear()
         _cached[others] = given

@@ -6,6 +6,8 @@ Later for an answer that is still to come.
 
 import asyncio
 
+from msgspec.structs import replace
+
 from dedup.model.errors import UsageError
 from dedup.model.values import Neighbour
 from dedup.model.verdict_forms import to_reply
@@ -24,8 +26,17 @@ from dedup.service.resp.client_session import (
 )
 from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
 from dedup.service.resp.protocol import NIL, OK, bulk, integer
+from dedup.service.resp.transactions import (
+    NOT_QUEUED,
+    discard,
+    execute,
+    multi,
+    queue,
+    unwatch,
+    watch,
+)
 
-__all__ = ["INSERT", "PROBE", "probe", "run", "run_together"]
+__all__ = ["INSERT", "PROBE", "is_known", "probe", "run", "run_together"]
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
@@ -36,7 +47,14 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
         raise Refused("NOAUTH", "show the token first: AUTH default <token>")
     if command is None:
         raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+    if session.queued is not None and name not in NOT_QUEUED:
+        return name, queue(session, arguments)
     return name, command(session, arguments)
+
+
+def is_known(name: bytes) -> bool:
+    """Whether there is a command of this name."""
+    return name.upper() in _COMMANDS
 
 
 def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
@@ -45,7 +63,9 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     Raises what one of them raises: then each is to be carried out by itself.
     """
     if batch[0][0] == PROBE:
-        return b"".join(probes(session.plans, batch))
+        answers = b"".join(probes(session.plans, batch))
+        session.commands.check_answer(len(answers))  # too much at once: one by one, with pauses
+        return answers
     text = protocol.text
     pages = [
         (text(command[2], "key"), text(command[3], "token"), len(command) == 4) for command in batch
@@ -65,9 +85,15 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
         return protocol.EMPTY
     detector, recipe, domain, most, identity = plan
     found = plans.commands.probe(detector, value, sketch, recipe, domain, identity or 0)
-    if identity is not None:
-        return protocol.neighbours_with_identity(found if most is None else found[:most])
-    return _neighbours(found, most) if found else protocol.EMPTY
+    if identity is None and not found:
+        return protocol.EMPTY
+    some = found if most is None else found[:most]
+    if identity is None:
+        answer = protocol.neighbours(some)
+    else:
+        answer = protocol.neighbours_with_identity(some)
+    plans.commands.check_answer(len(answer))
+    return answer
 
 
 def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
@@ -80,14 +106,15 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     answers = [protocol.EMPTY] * len(batch)
     if plan is not None:
         detector, recipe, domain, most, _ = plan
-        found = plans.commands.probe_many(detector, values, sketches, recipe, domain)
+        found = plans.commands.probe_many(detector, values, sketches, recipe, domain, most)
         for i, near in found.items():
-            answers[i] = _neighbours(near, most)
+            answers[i] = protocol.neighbours(near)
     return answers
 
 
-def _neighbours(found: list[Neighbour], most: int | None) -> bytes:
-    return protocol.neighbours(found if most is None else found[:most])
+def _probe(session: Session, arguments: list[bytes]) -> bytes:
+    check_arity(arguments, 6)
+    return probe(session.plans, arguments)
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -110,19 +137,21 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
         answers = [protocol.EMPTY] * len(values)
         for i, near in found.items():
-            answers[i] = _neighbours(near, given.count)
+            answers[i] = protocol.neighbours(near)
         return protocol.array(answers)
 
     if len(values) > PROBES:
-        work = probe_in_slices(commands, detector, values, sketches, recipe)
-        return Later(asyncio.ensure_future(work), encoded)
-    return encoded(commands.probe_many(detector, values, sketches, recipe, None))
+        work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
+        return Later(asyncio.ensure_future(work), encoded, alone=True)
+    return encoded(commands.probe_many(detector, values, sketches, recipe, None, given.count))
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 10)
     page, domain = protocol.page(arguments[3:10])
     given, token = protocol.reserve_options(arguments[10:])
+    if given.links:
+        page = replace(page, links=given.links)
     verdict = session.commands.reserve(
         protocol.text(arguments[1], "namespace"),
         protocol.text(arguments[2], "key"),
@@ -135,6 +164,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         tries=given.tries,
         token=token,
         home=given.home,
+        seconds=given.seconds,
     )
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
@@ -196,6 +226,11 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     return integer(done) if isinstance(done, bool) else Later(done, integer)
 
 
+def _drop(session: Session, arguments: list[bytes]) -> Later:
+    check_arity(arguments, 2, 2)
+    return Later(session.commands.drop(protocol.text(arguments[1], "namespace")), integer)
+
+
 def _partitions(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 1, 1)
     held, count = session.commands.partitions()
@@ -221,14 +256,20 @@ def _command(_: Session, arguments: list[bytes]) -> bytes:
 
 
 _COMMANDS: dict[bytes, Command] = {
-    PROBE: lambda session, arguments: probe(session.plans, arguments),
+    PROBE: _probe,
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
     INSERT: _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
+    b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
     b"COMMAND": _command,
+    b"MULTI": multi,
+    b"EXEC": lambda session, arguments: execute(session, arguments, run),
+    b"DISCARD": discard,
+    b"WATCH": watch,
+    b"UNWATCH": unwatch,
     **GREETINGS,
 }

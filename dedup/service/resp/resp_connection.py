@@ -8,8 +8,8 @@ The rules kept here:
   - Probes of one read that differ only in their values go into one native call; inserts into one
     commit, where they are committed here.
   - After a few milliseconds of work it is the other connections' turn.
-  - What is not RESP closes the connection, with an error that says so. There are no inline commands:
-    no web page can make a browser send any.
+  - What is not RESP closes the connection, with an error that says so. So does an inline command that
+    is none: no web page can make a browser send one.
 """
 
 import asyncio
@@ -22,12 +22,14 @@ import hiredis
 
 from dedup.model.errors import DedupError
 from dedup.service.core.error_codes import code, log_now_and_then, message
+from dedup.service.core.peers import address_of, file_of
 from dedup.service.resp import protocol
 from dedup.service.resp.answer_queue import Answers
 from dedup.service.resp.client_session import Later, Session
 from dedup.service.resp.incoming import MISSING, Incoming, NotResp
 from dedup.service.resp.port import Port
-from dedup.service.resp.resp_commands import PROBE, probe, run, run_together
+from dedup.service.resp.rereading import Inline
+from dedup.service.resp.resp_commands import PROBE, is_known, probe, run, run_together
 
 __all__ = ["Connection"]
 
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 
 BATCH = 512  # probes in one native call, inserts in one commit
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
+SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
 SHORT_BYTES = 200  # a read of fewer bytes has no two probes
 
 
@@ -54,6 +57,9 @@ class Connection(asyncio.Protocol):
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
         self._began = self._heard = monotonic()
+        self._address = ""
+        self._has_partial = False  # much of a command that is not whole
+        self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
 
@@ -62,21 +68,19 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection, unless there are too many."""
         self._transport = self._answers.transport = transport
-        port = self._port
-        port.open.add(self)
-        if port.draining or len(port.open) > self._limits.connections:
-            port.ended["too_many"] += 1
+        port, limits = self._port, self._limits
+        self._address = address_of(transport)
+        refused = port.admit(self, self._address, file_of(transport))
+        if refused is not None:
+            port.ended[refused] += 1
             self._answers.add(protocol.error("ERR", "max number of clients reached"))
             self.finish()
             return
-        self._transport.set_write_buffer_limits(high=self._limits.output_bytes)
+        self._transport.set_write_buffer_limits(high=limits.unread_share)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Drop the connection. Its reservations stay until they are ended or expire."""
-        port = self._port
-        port.open.discard(self)
-        if port.draining and not port.open:
-            port.none_open.set()
+        self._port.gone(self, self._address)
         self._closed_since = monotonic()
         self._answers.close()
         self._singly.clear()
@@ -88,11 +92,17 @@ class Connection(asyncio.Protocol):
         """Stop taking commands: the client does not read its answers."""
         self._unread_since = monotonic()
         self._pause()
+        self._note_unread()
 
     def resume_writing(self) -> None:
         """Take commands again."""
         self._unread_since = None
+        self._port.unread.note(self, 0)
         self._schedule()
+
+    def _note_unread(self) -> None:
+        size = self._transport.get_write_buffer_size() + self._incoming.unparsed_bytes
+        self._port.unread.note(self, size)
 
     def eof_received(self) -> bool:
         """Answer what was asked, then close."""
@@ -104,42 +114,57 @@ class Connection(asyncio.Protocol):
         if self._closed_since is not None or self._finishing:
             return
         began = self._heard = monotonic()
-        incoming, trusted = self._incoming, self._session.trusted
         try:
-            is_first = incoming.feed(data, trusted)
+            is_first = self._incoming.feed(data, self._session.trusted)
         except NotResp as fault:
             self._refuse(str(fault))
             return
         if self._scheduled is not None or self._paused:
             return
-        if is_first and len(data) < SHORT_BYTES and not self._answers.waiting:
-            # one probe and nothing else, as most reads are: the short way through _work()
-            try:
-                command = incoming.next()
-            except hiredis.HiredisError:
-                command = None
-            if (
-                trusted
-                and type(command) is list
-                and len(command) > 5
-                and command[0] == PROBE
-                and not incoming.has_rest()
-            ):
-                try:
-                    answer = probe(self._session.plans, command)
-                except Exception:
-                    self._singly.append(command)
-                else:
-                    incoming.unparsed_bytes = 0
-                    self._transport.write(answer)
-                    port = self._port
-                    port.asked[PROBE] += 1
-                    port.durations.note(monotonic() - began, 1)
-                    return
-            elif command is not MISSING:
-                incoming.whole = True
-                self._singly.append(command)
+        if is_first and len(data) < SHORT_BYTES and self._short_way(began):
+            return
         self._work()
+
+    def _short_way(self, began: float) -> bool:
+        """Carry out one probe that is all there is, as in most reads; False if it is another command."""
+        incoming, session = self._incoming, self._session
+        try:
+            command = incoming.next()
+        except hiredis.HiredisError:
+            command = None
+        if type(command) is not list or not command:
+            if command is not MISSING:
+                self._reread()
+            return False
+        if (
+            command[0] == PROBE
+            and len(command) > 5
+            and session.is_plain
+            and not self._answers.waiting
+            and incoming.was_all()
+        ):
+            try:
+                answer = probe(session.plans, command)
+            except Exception:  # noqa: S110  (it is carried out again, and answered with the error)
+                pass
+            else:
+                incoming.forget()
+                self._transport.write(answer)
+                self._port.asked[PROBE] += 1
+                self._port.durations.note(monotonic() - began, 1)
+                if self._is_silent:
+                    self._speaks()
+                return True
+        self._take(command)
+        return False
+
+    def _take(self, command: list[bytes]) -> None:
+        """Have a command carried out by itself."""
+        incoming = self._incoming
+        incoming.taken += 1
+        incoming.whole = True
+        incoming.is_at_end = not incoming.has_more()
+        self._singly.append(command)
 
     # ------------------------------------------------------------------------------------ the work
 
@@ -170,22 +195,31 @@ class Connection(asyncio.Protocol):
             or self._unread_since is not None
         ):
             return False
-        if len(self._answers.waiting) < self._limits.unanswered:
+        waiting = self._answers.waiting
+        if not waiting:
+            return True
+        last = waiting[-1]
+        if len(waiting) < self._limits.unanswered and not (isinstance(last, Later) and last.alone):
             return True
         self._pause()
         return False
 
     def _next(self) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
-        incoming, next_command = self._incoming, self._incoming.next
+        incoming = self._incoming
+        next_command, has_more = incoming.next, incoming.has_more
         equal: list[list[bytes]] = []
         try:
             command = next_command()
-            if self._session.trusted and self._session.can_batch(command):
+            if self._session.is_plain and self._session.can_batch(command):
                 length, options = len(command), command[4:]
                 name, namespace = command[0], command[1]
                 while True:
                     equal.append(command)
+                    if not has_more():
+                        command = MISSING
+                        incoming.is_at_end = True
+                        break
                     command = next_command()
                     if (
                         type(command) is not list
@@ -200,21 +234,35 @@ class Connection(asyncio.Protocol):
             command = None
         if equal:
             incoming.whole = True
+            incoming.taken += len(equal)
             self._run_together(equal)
-            if self._singly and command is not MISSING:
-                self._singly.append(command)
-        if self._singly:
+        if command is not MISSING:
+            if type(command) is list and command:
+                self._take(command)
+            else:
+                self._reread()
+        if self._singly or (command is MISSING and incoming.more()):
             return True
-        if command is MISSING:
-            self._all_taken()
-            return False
-        incoming.whole = True
-        self._run_one(command)
-        return True
+        self._all_taken()
+        return False
+
+    def _reread(self) -> None:
+        """Take the commands that the parser has refused, or at least the one that it did not expect."""
+        incoming = self._incoming
+        try:
+            self._singly.extend(incoming.reread())
+        except NotResp as fault:
+            self._singly.extend((*fault.commands, fault))
+        incoming.whole |= bool(self._singly)
 
     def _all_taken(self) -> None:
         """Read on, or close where that is all that is left to do."""
-        self._incoming.check_rest(self._heard, trusted=self._session.trusted)
+        incoming = self._incoming
+        incoming.check_rest(self._heard, trusted=self._session.trusted)
+        partial = incoming.unparsed_bytes if incoming.unparsed_bytes > SMALL_BYTES else 0
+        if partial or self._has_partial:
+            self._has_partial = bool(partial)
+            self._port.partial.note(self, partial)
         if self._finishing:
             self._close_if_answered()
         elif self._paused:
@@ -233,26 +281,30 @@ class Connection(asyncio.Protocol):
         except Exception:  # one of them at fault, or too much at once: one by one
             self._singly.extend(equal)
             return
+        if self._is_silent:
+            self._speaks()
         port = self._port
         port.asked[equal[0][0]] += count
         port.durations.note(monotonic() - began, count)
 
     def _run_one(self, command: Any) -> None:
         if type(command) is not list:
-            raise NotResp("a command is an array of bulk strings")
-        if not command:
-            return
+            if not isinstance(command, Inline):
+                raise command
+            if not is_known(command[0]):
+                raise NotResp("an unknown inline command")
         began = monotonic()
         port, session = self._port, self._session
         name = command[0]
         try:
-            if name == PROBE and session.trusted:
+            if name == PROBE and len(command) > 5 and session.is_plain:
                 answer: bytes | Later = probe(session.plans, command)
             else:
                 name, answer = run(session, command)
         except Exception as fault:
             if any(type(each) is not bytes for each in command):
                 raise NotResp("a command is an array of bulk strings") from fault
+            session.spoilt = True
             answer = self.encoded_fault(fault)
             name = b"refused"
         port.asked[name] += 1
@@ -261,9 +313,16 @@ class Connection(asyncio.Protocol):
             self._answers.add(answer)
         else:
             self._answers.add_later(answer)
+        if self._is_silent and session.trusted:
+            self._speaks()
         if session.closing:
             self._answers.flush()
             self.finish()
+
+    def _speaks(self) -> None:
+        """Note that this client is one: it has said something that counts."""
+        self._is_silent = False
+        self._port.heard(self, self._address)
 
     def encoded_fault(self, fault: BaseException) -> bytes:
         """Return the answer for an error."""
@@ -271,7 +330,7 @@ class Connection(asyncio.Protocol):
         word = code(error)
         self._port.errors[word] += 1
         if not isinstance(error, DedupError | OSError):
-            log.error("a command failed: internal error", exc_info=error)
+            log_now_and_then(log, "internal", "a command failed: internal error", error)
         elif word == "STORE":
             log_now_and_then(log, word, message(error))
         return protocol.error(word, message(error))
@@ -280,6 +339,8 @@ class Connection(asyncio.Protocol):
 
     def answers_arrived(self) -> None:
         """Go on after answers that were waited for."""
+        if self._unread_since is not None:
+            self._note_unread()
         if self._paused or self._finishing:
             self._schedule()
 
@@ -333,6 +394,7 @@ class Connection(asyncio.Protocol):
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
         self._port.ended[reason] += 1
+        self._port.gone(self, self._address)
         self._closed_since = monotonic()
         self._answers.close()
         self._transport.abort()

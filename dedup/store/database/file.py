@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 import lmdb
 import msgspec
 
+from dedup.core.files import PRIVATE
 from dedup.model.errors import DedupError, StoreDamaged
 from dedup.store.database.record_format import FORMAT, State, decode_state, encode_state, wrote
 from dedup.store.database.structure import Structure, read_structure
@@ -84,6 +85,7 @@ class DocumentsFile:
                 sync=False,
                 readonly=read_only,
                 create=not read_only,
+                mode=PRIVATE,
             )
             self._documents, self._keys, self._removed, self._meta = (
                 self._env.open_db(name, create=not read_only)

@@ -64,6 +64,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     features: int
     kind: str
     paid: bool
+    links: Annotated[int, msgspec.Meta(ge=1)] = 0
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -138,7 +139,7 @@ def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> lis
             document.kind,
             document.paid,
         )
-        body = _encode(fields)
+        body = _encode((*fields, page.links) if page.links else fields)
         records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
     return records
 
@@ -149,7 +150,7 @@ def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
     Raises ValueError saying what is wrong with the bytes.
     """
     r = _decode(_body(name, record, "its"))  # msgspec.DecodeError is a ValueError
-    page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe)
+    page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe, links=r.links)
     return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid)
 
 

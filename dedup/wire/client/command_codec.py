@@ -130,6 +130,8 @@ class Commands:
             command += (b"GUARD", b"off")
         if kind:
             command += (b"KIND", kind)
+        if page.links:
+            command += (b"LINKS", hex_fingerprint(page.links))
         if tries != TRIES:
             command += (b"TRIES", tries)
         return (*command, b"TOKEN", token)

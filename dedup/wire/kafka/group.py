@@ -24,6 +24,7 @@ from aiokafka.errors import (
     KafkaError,
 )
 
+from dedup.wire.kafka.lenient_records import read_leniently
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.supervision import ended
 
@@ -67,6 +68,7 @@ class Member:
         self.epoch = 0
         self._finish = finish
         self._read = time.monotonic()
+        read_leniently()
         self._consumer = AIOKafkaConsumer(
             **config.options(),
             group_id=group,

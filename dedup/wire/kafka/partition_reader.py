@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Self
 
+from dedup.wire.kafka.lenient_records import read_leniently
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.supervision import STOP_SECONDS, LogLost, ended, started
 from dedup.wire.kafka.topics import Topic, describe_topic
@@ -60,12 +61,14 @@ class Reader:
         records: int = RECORDS,
         partitions: Collection[int] | None = None,
         changed: Callable[[], None] = lambda: None,
+        skip: Mapping[int, int] | None = None,
     ) -> None:
         """Partitions that are not in positions are read from the log's beginning.
 
         partitions are those to be read; None: all of the topic. changed() is called when `alive` has
-        changed.
+        changed. skip is {partition: offset} of the last records to be left out.
         """
+        self._skip = dict(skip or {})
         self._config = config
         self._topic = topic
         self._records = records
@@ -79,6 +82,7 @@ class Reader:
         self._watch: asyncio.Task[None] | None = None
         self._fault: LogLost | None = None
         self._blocked = False  # a partition is, by a record that cannot be read
+        self.unreadable = ""  # which one, and what to do
         self._slow: set[int] = set()  # such partitions: read one record at a time, up to it
         self._moved = 0.0
         self._identified = 0.0
@@ -187,9 +191,20 @@ class Reader:
                 self._blocked = True
                 if len(numbers) == 1:
                     self._slow |= numbers
+                    self._say_unreadable(min(numbers), error)
             await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
             return {}
         return found
+
+    def _say_unreadable(self, partition: int, error: Exception) -> None:
+        at = self.positions[partition]
+        text = (
+            f"partition {partition} cannot be read from offset {at} on ({error}): repair it, or leave "
+            f"records out with --skip {partition}:OFFSET, up to that offset"
+        )
+        if text != self.unreadable:
+            self.unreadable = text
+            log.error("reading %s: %s", self._topic.name, text)
 
     async def stop(self) -> None:
         """Disconnect, within seconds."""
@@ -220,6 +235,7 @@ class Reader:
         self._blocked = self._blocked and not self.caught_up
         if not self._blocked:
             self._slow.clear()
+            self.unreadable = ""
         self._heard = time.monotonic()
         self._set_alive(not self._blocked)
 
@@ -229,15 +245,16 @@ class Reader:
         return [TopicPartition(self._topic.name, n) for n in self._numbers]
 
     async def _watching(self) -> None:
-        """Check an idle log: does Kafka answer, is it still the same log, does the reader advance."""
+        """Check an idle log: does Kafka answer, does the reader advance. By the clock: is it the same log."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
-            if self.alive and now - self._moved < WATCH_SECONDS:
+            is_due = now - self._identified > IDENTITY_SECONDS
+            if self.alive and now - self._moved < WATCH_SECONDS and not is_due:
                 continue
             try:
                 await self.ask()
-                if not self.alive or now - self._identified > IDENTITY_SECONDS:
+                if not self.alive or is_due:
                     await self._identify()
                 if not self.alive:
                     log.info("reading %s: Kafka answers again", self._topic.name)
@@ -284,6 +301,7 @@ class Reader:
     async def _made(self) -> Any:
         from aiokafka import AIOKafkaConsumer
 
+        read_leniently()
         consumer = AIOKafkaConsumer(
             **self._config.options(),
             group_id=None,
@@ -304,6 +322,12 @@ class Reader:
             for partition in partitions:
                 number, begin, end = partition.partition, first[partition], last[partition]
                 at = self.positions.setdefault(number, begin)
+                if at <= self._skip.get(number, -1) < end:
+                    log.warning(
+                        "reading %s: offsets %d to %d of partition %d are left out, as --skip says",
+                        self._topic.name, at, self._skip[number], number,
+                    )  # fmt: skip
+                    at = self.positions[number] = self._skip[number] + 1
                 if not begin <= at <= end:
                     raise self._lost(
                         f"partition {number} goes from offset {begin} to {end}, and was read up to {at}"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.supervision import STOP_SECONDS, KafkaUnavailable, ended, started
 
-__all__ = ["Outgoing", "Writer"]
+__all__ = ["Outgoing", "TooLarge", "Writer"]
 
 BATCH_BYTES = 262_144
 LINGER_MS = 5
@@ -22,6 +22,10 @@ REQUEST_BYTES = 1_048_576
 UNACKNOWLEDGED = 20_000  # records of this writer that wait for Kafka at once
 
 log = logging.getLogger(__name__)
+
+
+class TooLarge(KafkaUnavailable):
+    """A record is larger than its topic, or this writer, takes."""
 
 
 class Outgoing(NamedTuple):
@@ -90,8 +94,8 @@ class Writer:
     async def send_many(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
         """Write records, in their order within a partition; wait for all acknowledgements.
 
-        Raises KafkaUnavailable if one was not acknowledged; which of the others are written is not
-        known then.
+        Raises KafkaUnavailable if one was not acknowledged (TooLarge if that is for its size); which of
+        the others are written is not known then.
         """
         producer = await self._working_producer()
         futures: list[asyncio.Future[Any]] = []
@@ -121,7 +125,8 @@ class Writer:
                     future.exception()  # reported with the first
             if not _is_due_to_the_record(error):
                 self._failed = producer
-            raise KafkaUnavailable(
+            kind = TooLarge if _is_due_to_the_record(error) else KafkaUnavailable
+            raise kind(
                 f"Kafka did not acknowledge a record: {type(error).__name__}: {error}"
             ) from error
         return [(each.partition, each.offset) for each in done]

@@ -17,6 +17,7 @@ _BENCHMARKS = (
     "capacity",
     "crawl",
     "crowds",
+    "directory",
     "fanout",
     "pages",
     "scan",

@@ -1,0 +1,115 @@
+"""Which pages near a value are looked at: the nearest, until enough of them are near-duplicates.
+
+    table -> the nearest CROWD -> confirmed by text -> enough? -> four times as many -> ... -> LOOKED
+
+A directory may have 100,000 pages near each other, and a verdict needs few of them. Those few must be
+confirmed near-duplicates: pages that are near by value only, however many there are, must not stand
+before one that is alike.
+
+The rule kept here: candidates are confirmed first and cut afterwards; whether some were left out is
+told.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dedup.core.matches import Nearest
+from dedup.detector.open_stores import CROWD, OpenStore
+from dedup.detector.rules import deciding_here, near_duplicates, not_other
+from dedup.model.policy import Policy
+from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
+from dedup.store import NEAR_LIMIT
+
+__all__ = ["alike_now", "answered"]
+
+LOOKED = 8192  # candidates that are looked at for one page, at most
+GROWTH = 4  # how many times as many are looked at next
+
+X = TypeVar("X")
+
+_NONE: list[Neighbour] = []
+
+
+def alike_now(
+    shared: OpenStore, asked: Verdict, policy: Policy, now: float, *, home: bool, guard: bool
+) -> tuple[list[Neighbour], list[Neighbour]]:
+    """Return the near-duplicates of a page that decide about it: the stored ones, those in flight."""
+    value, distance = asked.page.value, policy.distance
+    inserted = in_flight = _NONE
+
+    def settled(alike: list[Neighbour]) -> bool:
+        """Whether the verdict is known: a page that counts has paid, or CROWD are alike."""
+        return len(alike) >= CROWD or any(n.paid for n in (not_other(alike) if guard else alike))
+
+    if found := shared.near(value, distance):
+        inserted = _confirmed(
+            shared,
+            found,
+            CROWD,
+            lambda limit, without: shared.near(value, distance, limit, without),
+            lambda some: near_duplicates(
+                asked.page, asked.domain, asked.key, some, policy, asked.kind
+            ),
+            settled,
+        )
+    if flying := shared.reservations.near(value, distance, now, CROWD):
+        in_flight = _confirmed(
+            shared,
+            flying,
+            CROWD,
+            lambda limit, without: shared.reservations.near(value, distance, now, limit, without),
+            lambda some: near_duplicates(
+                asked.page,
+                asked.domain,
+                asked.key,
+                deciding_here(asked.key, home, some),
+                policy,
+                asked.kind,
+            ),
+            settled,
+        )
+    return inserted, in_flight
+
+
+def answered(
+    shared: OpenStore, page: PageFingerprint, domain: str, found: Nearest[Document], policy: Policy
+) -> list[Neighbour]:
+    """Return what a probe answers that found these documents, at most the nearest NEAR_LIMIT."""
+    alike = _confirmed(
+        shared,
+        found,
+        NEAR_LIMIT,
+        lambda limit, without: shared.store.near(page.value, policy.distance, limit, without),
+        lambda some: near_duplicates(page, domain, None, some, policy),
+        lambda alike: len(alike) > NEAR_LIMIT,
+    )
+    if len(alike) <= NEAR_LIMIT:
+        return alike
+    shared.cut += 1
+    return alike[:NEAR_LIMIT]
+
+
+def _confirmed(
+    shared: OpenStore,
+    found: Nearest[X],
+    limit: int,
+    more: Callable[[int, int], Nearest[X]],
+    confirm: Callable[[Nearest[X]], list[Neighbour]],
+    enough: Callable[[list[Neighbour]], bool],
+) -> list[Neighbour]:
+    """Return the near-duplicates among candidates, the most similar first.
+
+    found    the nearest `limit` candidates
+    more     returns the nearest candidates up to a limit, without so many of the first
+    confirm  returns the near-duplicates among some candidates, the most similar first
+    enough   whether these are enough, so that no more candidates need to be looked at
+    """
+    alike = confirm(found)
+    while found.cut and not enough(alike):
+        if limit >= LOOKED:
+            shared.cut += 1
+            break
+        without, limit = limit, min(limit * GROWTH, LOOKED)
+        found = more(limit, without)
+        alike = sorted(alike + confirm(found), key=lambda n: (-n.similarity, n.distance, n.key))
+    return alike

@@ -1,0 +1,375 @@
+"""What is known of one site's URLs: the evidence, the pages it is checked against, the rules that hold.
+
+    two pages with the same text -> the atoms by which their URLs differ -> evidence for these
+    FOR of it, from ORIGINALS pages -> birth: checked against every page that is remembered -> holds
+    an accepted page -> its URL under the rules -> another page there, with another text -> the rules fall
+
+A parameter's rule is learned for the whole host, and beside it for each path that its pages lie in: where
+`id` matters on one path and not on another, the first falls, and that of the path holds. Only that two hosts
+are one is learned for the site: what one host does with its URLs says nothing of another.
+
+A page that was kept because it leads to a new link is a doubt of the rule: had it been skipped, the link
+would have been missed. A rule in doubt does not come to hold and skips nothing, until all such links were
+met on pages that the rule does not touch, and that are not reached through its copies alone.
+
+The rule kept here: no rules that hold ever map two pages of other texts together while both are remembered,
+and a rule that did once is dead. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in doubt.
+What finds no room is not learned, and so skips nothing.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from typing import Literal, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from dedup.detector.url_rules.accepted_page import Page, is_same
+from dedup.detector.url_rules.rule_set import Rule, RuleSet, scopes_of
+from dedup.detector.url_rules.taken_apart import Atom, differences, take_apart
+from dedup.model.recipes import Recipe
+
+__all__ = ["FOR", "ORIGINALS", "Known", "Record", "Said", "SiteRules"]
+
+FOR = 10  # pairs that speak for a rule, from which on it holds
+ORIGINALS = 3  # pages that these are copies of, at least
+MOST_RULES = 512  # of a site, those that fell among them
+PAGES = 20_000  # of a site that are remembered, 500 bytes each
+DOUBTS = 4096  # links of a site that rules are in doubt for
+TOGETHER = 16  # accepted pages that rules may map together
+MOST_ATOMS = 6  # by which a pair may differ that still is evidence
+EXAMPLES = 3
+
+Said = Literal["", "pin", "forbid"]
+
+
+class Record(msgspec.Struct, omit_defaults=True):
+    """What is known of a rule.
+
+    pairs      that speak for it
+    originals  pages that these are copies of, by a hash; ORIGINALS at most
+    examples   of such pairs: the copy, the original
+    against    two pages of other texts that it would map together: it is dead
+    said       "pin" or "forbid" where a person decided
+    doubts     copies that were kept for links that were met nowhere else yet
+    """
+
+    pairs: int = 0
+    originals: list[int] = []
+    examples: list[tuple[str, str]] = []
+    against: tuple[str, str] | None = None
+    said: Said = ""
+    holds: bool = False
+    doubts: int = 0
+
+
+class Known(NamedTuple):
+    """What rules say of a URL that was not fetched: it is that of an accepted page."""
+
+    rules: tuple[Rule, ...]
+    original: str
+
+
+class _Conflict(NamedTuple):
+    """Two pages of other texts that rules map together."""
+
+    page: Page
+    other: Page
+    rules: frozenset[Rule]
+
+
+class _Doubt(NamedTuple):
+    """A copy that was kept for its links, and those that were met on no other page yet."""
+
+    url: str
+    seconds: float
+    rules: tuple[Rule, ...]
+    links: set[bytes]
+
+
+_Index = dict[tuple[object, ...], list[Page]]
+
+
+class SiteRules:
+    """The rules of one site (registrable domain)."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        """Know nothing yet; the recipe says which pages are the same."""
+        self.records: dict[Rule, Record] = {}
+        self.pages: OrderedDict[str, Page] = OrderedDict()
+        self.changed = False  # whether a rule came to hold, or fell, since that was set to False
+        self._recipe = recipe
+        self._held = RuleSet(())
+        self._index: _Index = {}
+        self._doubts: dict[bytes, list[_Doubt]] = {}
+
+    @property
+    def held(self) -> frozenset[Rule]:
+        """The rules that hold."""
+        return self._held.rules
+
+    # ------------------------------------------------------------------------------- evidence
+
+    def copy(self, url: str, original: str) -> None:
+        """Learn from two URLs with the same text, of which the second was accepted before."""
+        for rule in self._explaining(url, original):
+            record = self._record(rule)
+            if record is None or record.against or record.said:
+                continue
+            record.pairs += 1
+            digest = crc32(original.encode("utf-8", "surrogatepass"))
+            if len(record.originals) < ORIGINALS and digest not in record.originals:
+                record.originals.append(digest)
+            if len(record.examples) < EXAMPLES:
+                record.examples.append((url, original))
+            self._bring_up(rule, record)
+
+    def accept(self, page: Page) -> None:
+        """Learn of an accepted page."""
+        self.pages[page.key] = page
+        self.pages.move_to_end(page.key)
+        if len(self.pages) > PAGES:
+            self._unindex(self.pages.popitem(last=False)[1])
+        if self._held.rules:
+            conflict = self._enter(page, self._held, self._index)
+            if conflict is not None and self._blame(conflict):
+                self._rebuild()
+
+    def forget(self, key: str) -> None:
+        """Forget a page: nothing is skipped for its sake."""
+        page = self.pages.pop(key, None)
+        if page is not None:
+            self._unindex(page)
+
+    def known(self, url: str, kind: str = "") -> Known | None:
+        """Return of which accepted page a URL is that of, by rules that hold and are not in doubt.
+
+        kind  what the page is to be read for; "" if that does not matter
+        """
+        parts = take_apart(url) if self._index else None
+        if parts is None:
+            return None
+        form, used = self._held.normal(parts)
+        pages = self._index.get(form)
+        if pages is None or url in self.pages:
+            return None
+        for page in pages:
+            if not page.paid or (kind and page.kind and page.kind != kind):
+                continue
+            theirs = take_apart(page.key)
+            rules = {*used, *(self._held.normal(theirs).used if theirs else ())}
+            if any(self.records[rule].doubts for rule in rules):
+                return None
+            return Known(tuple(sorted(rules)), page.key) if rules else None
+        return None
+
+    def form(self, url: str) -> tuple[object, ...] | None:
+        """Return what a URL has in common with others of its page; None if no rule says so."""
+        parts = take_apart(url) if self._held.rules else None
+        if parts is None:
+            return None
+        form, used = self._held.normal(parts)
+        return None if any(self.records[rule].doubts for rule in used) else form
+
+    def doubt(
+        self, url: str, original: str, links: Iterable[bytes], seconds: float
+    ) -> frozenset[str]:
+        """Note that a copy was kept, at a time, because it leads to links that no accepted page had.
+
+        Returns the atoms of the rules that are in doubt, for met() of pages that are reached through it.
+        """
+        rules = [*filter(self._record, self._explaining(url, original, all_of_them=True))]
+        doubt = _Doubt(url, seconds, tuple(rules), set(links))
+        atoms = frozenset(str(rule.atom) for rule in rules)
+        if not rules or not doubt.links:
+            return atoms
+        for rule in rules:
+            self.records[rule].doubts += 1
+        if len(self._doubts) + len(doubt.links) > DOUBTS:
+            return atoms  # it stays
+        for link in doubt.links:
+            self._doubts.setdefault(link, []).append(doubt)
+        return atoms
+
+    def met(
+        self, url: str, links: Iterable[bytes], seconds: float, behind: Collection[str] = ()
+    ) -> None:
+        """Note the links of an accepted page: what rules were in doubt for may be among them.
+
+        seconds  when the page was asked for
+        behind   the atoms in doubt for pages through which it was reached: with those skipped it may
+                 not have been reached at all, unless it was asked for before
+        """
+        if not self._doubts:
+            return
+        for link in links:
+            for doubt in tuple(self._doubts.get(link, ())):
+                free = seconds < doubt.seconds or not any(
+                    str(rule.atom) in behind for rule in doubt.rules
+                )
+                if free and url != doubt.url and not _touched(doubt.rules, url):
+                    self._settle(link, doubt)
+
+    def _settle(self, link: bytes, doubt: _Doubt) -> None:
+        waiting = self._doubts[link]
+        waiting.remove(doubt)
+        if not waiting:
+            del self._doubts[link]
+        doubt.links.discard(link)
+        for rule in () if doubt.links else doubt.rules:
+            record = self.records[rule]
+            record.doubts -= 1
+            self._bring_up(rule, record)
+
+    def _explaining(self, url: str, original: str, *, all_of_them: bool = False) -> list[Rule]:
+        """Return the rules that may explain why two URLs have the same text, the widest first.
+
+        What rules that hold explain is left out, unless it is all there is. The rest is one atom, or
+        some parameters: where the text is the same, none of them means anything.
+        """
+        a, b = take_apart(url), take_apart(original)
+        atoms = None if a is None or b is None else differences(a, b)
+        if a is None or b is None or not atoms or len(atoms) > MOST_ATOMS:
+            return []
+        inside = self._held.scopes(a, b)
+        explained, new = [], []
+        for atom in sorted(atoms):
+            scopes = _scopes(atom, inside)
+            found = [Rule(atom, scope) for scope in scopes]
+            if atom.kind == "value":
+                found_or_more = [
+                    *found,
+                    *(Rule(Atom("drop", atom.name), scope) for scope in scopes),
+                ]
+            else:
+                found_or_more = found
+            if held := self._held.rules.intersection(found_or_more):
+                explained.append((atom, [*held]))
+            else:
+                new.append((atom, found))
+        if all_of_them or not new:
+            new += explained
+        if len(new) > 1 and any(atom.kind not in {"drop", "value"} for atom, _ in new):
+            return []
+        return [rule for _, found in new for rule in found]
+
+    def _record(self, rule: Rule) -> Record | None:
+        record = self.records.get(rule)
+        if record is None and len(self.records) < MOST_RULES:
+            record = self.records[rule] = Record()
+        return record
+
+    # ------------------------------------------------------------------- rules come and go
+
+    def say(self, rule: Rule, said: Said) -> None:
+        """Pin a rule ("pin"), forbid it ("forbid"), or leave it to the evidence again ("")."""
+        record = self.records.setdefault(rule, Record())
+        record.said, record.holds, self.changed = said, said == "pin", True
+        self._rebuild()
+
+    def take(self, records: dict[Rule, Record]) -> None:
+        """Go on with what was known before; rules that hold are checked against the pages here."""
+        for rule, record in sorted(records.items()):
+            if len(self.records) < MOST_RULES or rule in self.records:
+                self.records[rule] = record
+        self._rebuild()
+
+    def _bring_up(self, rule: Rule, record: Record) -> None:
+        """See whether a rule comes to hold."""
+        ripe = record.pairs >= FOR and len(record.originals) >= ORIGINALS
+        if not ripe or record.holds or record.against or record.said or record.doubts:
+            return
+        host, slash, path = rule.scope.partition("/")
+        if slash and any(
+            Rule(rule.atom, scope) in self._held.rules
+            for scope in scopes_of(host, slash + path)[:-1]
+        ):
+            return
+        trial, index = RuleSet(self._held.rules | {rule}), _Index()
+        for page in self.pages.values():
+            conflict = self._enter(page, trial, index)
+            if conflict is not None and rule in conflict.rules:
+                self._end(rule, conflict)
+                return
+        record.holds = self.changed = True
+        self._held, self._index = trial, index
+
+    def _enter(self, page: Page, rules: RuleSet, index: _Index) -> _Conflict | None:
+        """Enter a page in an index of URLs under rules; return why that cannot be."""
+        parts = take_apart(page.key)
+        if parts is None:
+            return None
+        form, used = rules.normal(parts)
+        others = index.setdefault(form, [])
+        others[:] = [other for other in others if other.key != page.key]
+        for other in others:
+            if len(others) >= TOGETHER or not is_same(
+                page.fingerprint, other.fingerprint, self._recipe
+            ):
+                theirs = take_apart(other.key)
+                assert theirs is not None
+                return _Conflict(page, other, frozenset((*used, *rules.normal(theirs).used)))
+        others.append(page)
+        return None
+
+    def _blame(self, conflict: _Conflict) -> bool:
+        """End the rules that map two pages of other texts together; whether there were any."""
+        a, b = take_apart(conflict.page.key), take_apart(conflict.other.key)
+        atoms = (differences(a, b) if a is not None and b is not None else None) or frozenset()
+        # what drops a parameter also says that its value means nothing
+        atoms |= {Atom("drop", atom.name) for atom in atoms if atom.kind == "value"}
+        guilty = {rule for rule in conflict.rules if rule.atom in atoms} or conflict.rules
+        ended = [rule for rule in guilty if not self.records[rule].said]
+        for rule in ended:
+            self._end(rule, conflict)
+        return bool(ended)
+
+    def _end(self, rule: Rule, conflict: _Conflict) -> None:
+        """Note that a rule is dead, and so are those of it for paths in which both pages lie."""
+        self.changed = True
+        found = [rule]
+        a, b = take_apart(conflict.page.key), take_apart(conflict.other.key)
+        if a is not None and b is not None:
+            found += [
+                Rule(rule.atom, scope) for scope in _scopes(rule.atom, self._held.scopes(a, b))
+            ]
+        for each in found:
+            record = self._record(each)
+            if record is not None and not record.said:
+                record.against, record.holds = (conflict.page.key, conflict.other.key), False
+
+    def _rebuild(self) -> None:
+        """Index the pages again under the rules that hold; those that do not fit fall."""
+        fell = True
+        while fell:  # a rule less each time
+            fell = False
+            self._held = RuleSet(rule for rule, record in self.records.items() if record.holds)
+            self._index = _Index()
+            for page in self.pages.values() if self._held.rules else ():
+                conflict = self._enter(page, self._held, self._index)
+                if conflict is not None and self._blame(conflict):
+                    fell = True
+                    break
+
+    def _unindex(self, page: Page) -> None:
+        parts = take_apart(page.key) if self._index else None
+        if parts is None:
+            return
+        form = self._held.normal(parts).form
+        left = [other for other in self._index.get(form, ()) if other.key != page.key]
+        if left:
+            self._index[form] = left
+        else:
+            self._index.pop(form, None)
+
+
+def _touched(rules: Iterable[Rule], url: str) -> bool:
+    parts = take_apart(url)
+    return parts is None or bool(RuleSet(rules).normal(parts).used)
+
+
+def _scopes(atom: Atom, inside: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the scopes of rules about an atom, of those that two URLs lie in."""
+    if atom.kind == "host":
+        return ("",)
+    return inside if atom.kind in {"drop", "value"} else inside[:1]

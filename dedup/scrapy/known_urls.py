@@ -1,0 +1,330 @@
+"""What a crawl learns of its URLs, and which requests it saves (DEDUP_URLS).
+
+    verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
+    a request -> its document key under them -> an accepted page: skipped ("skip"), or counted ("learn")
+    a page's new links -> the same: where all lead to accepted pages, it leads nowhere new
+
+Accepted pages are only put in a queue. All this is made, and takes them from there, when the first
+near-duplicate comes, or at the start where a store holds something already.
+
+The rule kept here: what is not skipped is fetched and judged as ever. Only an ordinary request is skipped,
+for a page of the same kind that brought an item; one in CHECKED is fetched all the same and judges the rule.
+A request waits for one under way DEDUP_WAIT_SECONDS at most.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+from weakref import WeakSet, WeakValueDictionary
+
+from scrapy import Request
+from scrapy.http import Response
+
+from dedup.core.backoff import Backoff
+from dedup.model.names import document_key
+from dedup.model.values import Verdict
+from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.in_flight import Accepted
+from dedup.scrapy.journal import HeldRule
+from dedup.scrapy.responses import (
+    BEHIND,
+    KIND_CHARACTERS,
+    asked_for_at,
+    callback_name,
+    is_ordinary,
+    key_of,
+)
+from dedup.scrapy.settings import Config
+
+if TYPE_CHECKING:
+    from dedup.detector.url_rules import Known, Learner
+    from dedup.scrapy.memory import Namespace
+
+__all__ = ["KnownUrls"]
+
+CHECKED = 20  # of so many requests that rules would skip one is fetched
+SAVE_SECONDS = 10.0  # between two times that rules are written while the crawl runs
+LEAST_ALIKE = 0.97  # of two texts whose pages say nothing of themselves
+MOST_LINKS = 5000  # of a page that are looked at
+
+_FIRST_WAIT_SECONDS = 0.005
+_LONGEST_WAIT_SECONDS = 0.1
+
+_HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
+
+# Spiders of one process that share a store share what is learned.
+_learners: "WeakValueDictionary[Path, Learner]" = WeakValueDictionary()
+
+
+class KnownUrls:
+    """The learners of one crawl, by namespace."""
+
+    def __init__(self, config: Config, counts: Counts, accepted: Accepted) -> None:
+        """Know nothing yet; accepted pages come by a queue."""
+        self._config = config
+        self._counts = counts
+        self._accepted = accepted
+        self._skips = config.urls == "skip" and config.mode == "drop"
+        self._learners: dict[Namespace, Learner] = {}
+        # requests under way, by what their URLs are under rules
+        self._fetched: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
+        self._under_way: WeakSet[Request] = WeakSet()  # those sent before there were rules
+        self._unsaved: set[Learner] = set()
+        self._left_alone: set[Path] = set()  # folders whose file of rules is not written
+        self.doubting = False  # whether accepted pages' links are of interest
+        self._saved = time.monotonic()
+        self._saving: asyncio.Future[None] | None = None
+
+    def open(self, namespace: "Namespace") -> None:
+        """Go on with what a store knows of its sites: its rules, its documents."""
+        self._learner(namespace)
+
+    # ----------------------------------------------------------------------- what is learned
+
+    def copy(self, namespace: "Namespace", verdict: Verdict) -> None:
+        """Learn from a near-duplicate."""
+        alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
+        if alike and verdict.of is not None:
+            learner = self._learner(namespace)
+            self._take_accepted()
+            learner.copy(verdict.key, verdict.of)
+            if learner.changed:
+                self._unsaved.add(learner)
+                for request in self._under_way:
+                    place = namespace, self._kind(request), learner.form(key_of(request))
+                    self._fetched.setdefault(place, request)
+            self._save_soon()
+
+    def doubt(
+        self, namespace: "Namespace", request: Request, verdict: Verdict, new: Iterable[bytes]
+    ) -> None:
+        """Learn from a near-duplicate that is kept for its new links."""
+        if verdict.of is not None:
+            self.doubting = True
+            learner = self._learner(namespace)
+            self._take_accepted()
+            atoms = learner.doubt(verdict.key, verdict.of, new, time.time())
+            if atoms:
+                request.meta[BEHIND] = sorted(atoms.union(request.meta.get(BEHIND, ())))
+
+    def met(self, namespace: "Namespace", request: Request, key: str, links: bytes) -> None:
+        """Note the links of a page that is kept."""
+        learner = self._learners.get(namespace)
+        if learner is not None:
+            learner.met(key, _each(links), asked_for_at(request), request.meta.get(BEHIND, ()))
+
+    def forget(self, namespace: "Namespace", key: str) -> None:
+        """Forget a page."""
+        if self._learners:
+            self._take_accepted()
+            learner = self._learners.get(namespace)
+            if learner is not None:
+                learner.forget(key)
+
+    # -------------------------------------------------------------------------- what is used
+
+    def known(
+        self, namespace: "Namespace", request: Request
+    ) -> "Known | Awaitable[Known | None] | None":
+        """Return of which accepted page a request is that of; None: it is fetched.
+
+        Where that page is fetched just now, under another URL, what comes of that is waited for.
+        """
+        learner = self._learners.get(namespace)
+        if learner is None or not is_ordinary(request):
+            return None
+        key = key_of(request)
+        if not learner.holds(key):
+            self._under_way.add(request)
+            return None
+        kind = self._kind(request)
+        self._take_accepted()
+        known = learner.known(key, kind)
+        if not self._skips:
+            if known is not None:
+                self._counts.add("url_would_skip")
+            return None
+        form = learner.form(key)
+        if form is None or _is_checked(key):
+            if known is not None:
+                self._counts.add("url_checked")
+            return None
+        if (
+            known is None
+            and self._fetched.setdefault((namespace, kind, form), request) is not request
+        ):
+            return self._later(learner, kind, key, (namespace, kind, form))
+        return self._skipped(known)
+
+    async def _later(
+        self, learner: "Learner", kind: str, key: str, place: tuple[object, ...]
+    ) -> "Known | None":
+        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
+        while waited < self._config.wait_seconds and place in self._fetched:
+            await asyncio.sleep(pause := pauses.next())
+            waited += pause
+            self._take_accepted()
+            known = learner.known(key, kind)
+            if known is not None:
+                return self._skipped(known)
+        return None
+
+    def _skipped(self, known: "Known | None") -> "Known | None":
+        if known is not None:
+            self._counts.add("url_skipped")
+        return known
+
+    def _kind(self, request: Request) -> str:
+        kind = request.meta.get("dedup_kind")
+        if kind is None:
+            spider = self._counts.crawler.spider
+            kind = callback_name(request, spider) if self._config.kinds else ""
+        return str(kind)[:KIND_CHARACTERS]
+
+    def holds(self, namespace: "Namespace", url: str) -> bool:
+        """Whether there are rules for the site of a URL."""
+        learner = self._learners.get(namespace)
+        return learner is not None and learner.holds(url)
+
+    def lead_nowhere(
+        self,
+        namespace: "Namespace",
+        kind: str,
+        new: Iterable[bytes],
+        response: Response,
+        hash_of: Callable[[str], bytes],
+    ) -> bool:
+        """Whether rules map all of a page's new links to accepted pages.
+
+        hash_of  returns what a link to a URL comes to
+        """
+        self._take_accepted()
+        learner = self._learners[namespace]
+        missing = set(new)
+        for url in _links(response.body, response.url):
+            if learner.known(document_key(url), kind) is not None:
+                missing.discard(hash_of(url))
+                if not missing:
+                    return True
+        return False
+
+    def rules(self) -> list[HeldRule]:
+        """Return the rules that hold, the strongest first."""
+        self._take_accepted()
+        found = [
+            HeldRule(
+                str(rule), record.pairs, *(record.examples[0] if record.examples else ("", ""))
+            )
+            for learner in self._learners.values()
+            for _, rule, record in learner.held()
+        ]
+        return sorted(found, key=lambda rule: (-rule.pairs, rule.rule))
+
+    def close(self) -> None:
+        """Write what was learned."""
+        try:
+            self._take_accepted()
+            for namespace, learner in self._learners.items():
+                folder = namespace.folder
+                if folder is not None and folder not in self._left_alone and learner.records():
+                    from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+
+                    save_rules(folder, encode_rules(learner.records()))
+        except Exception as error:
+            self._counts.fault(error, "what was learned of URLs may be forgotten")
+
+    # ---------------------------------------------------------------------------------------
+
+    def _learner(self, namespace: "Namespace") -> "Learner":
+        learner = self._learners.get(namespace)
+        if learner is not None:
+            return learner
+        from dedup.detector.url_rules import Learner
+
+        folder = namespace.folder
+        learner = None if folder is None else _learners.get(folder)
+        if learner is None:
+            learner = Learner(namespace.detector.recipe)
+            if folder is not None:
+                self._begin(learner, namespace, folder)
+                _learners[folder] = learner
+        self._learners[namespace] = learner
+        return learner
+
+    def _begin(self, learner: "Learner", namespace: "Namespace", folder: Path) -> None:
+        """Let a learner know what a store holds."""
+        from dedup.detector.url_rules import Page
+        from dedup.detector.url_rules.rule_file import load_rules
+
+        try:
+            for document in namespace.documents():
+                learner.accept(Page(document.key, document.page, document.kind, document.paid))
+            learner.take(load_rules(folder))
+        except Exception as error:
+            self._left_alone.add(folder)
+            self._counts.fault(error, f"what {folder} knows of URLs is not used")
+
+    def _take_accepted(self) -> None:
+        """Let the learners see the pages that were accepted meanwhile."""
+        from dedup.detector.url_rules import Page
+
+        accepted = self._accepted
+        while accepted:
+            namespace, verdict = accepted.popleft()
+            if isinstance(verdict, str):
+                for learner in self._learners.values():
+                    learner.accept(Page(verdict, None))
+            elif namespace is not None:
+                page = Page(verdict.key, verdict.page, verdict.kind, verdict.paid)
+                self._learner(namespace).accept(page)
+
+    def _save_soon(self) -> None:
+        """Write the rules in a thread, if one came to hold, or fell."""
+        if time.monotonic() < self._saved + SAVE_SECONDS or (
+            self._saving is not None and not self._saving.done()
+        ):
+            return
+        for namespace, learner in self._learners.items():
+            folder = namespace.folder
+            if folder is not None and folder not in self._left_alone and learner in self._unsaved:
+                from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+
+                self._saved = time.monotonic()
+                self._unsaved.discard(learner)
+                content = encode_rules(learner.records())
+                loop = asyncio.get_running_loop()
+                self._saving = loop.run_in_executor(None, save_rules, folder, content)
+                self._saving.add_done_callback(_tell)
+                return
+
+
+def _tell(saving: "asyncio.Future[None]") -> None:
+    if not saving.cancelled() and (error := saving.exception()) is not None:
+        logger.warning("dedup: what was learned of URLs could not be written: %s", error)
+
+
+def _is_checked(key: str) -> bool:
+    """Whether a request is fetched although rules know its page: by its key alone, for all time."""
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup urls")
+    return int.from_bytes(digest.digest(), "big") % CHECKED == 0
+
+
+def _links(body: bytes, base: str) -> Iterator[str]:
+    """Yield the URLs that a page links to, as far as a regular expression finds them."""
+    for count, found in enumerate(_HREF.finditer(body)):
+        if count >= MOST_LINKS:
+            return
+        text = (found[1] or found[2] or found[3] or b"").decode("utf-8", "replace")
+        try:
+            yield urljoin(base, text.replace("&amp;", "&").strip())
+        except ValueError:
+            continue
+
+
+def _each(links: bytes) -> Iterator[bytes]:
+    return (links[at : at + 8] for at in range(0, len(links), 8))

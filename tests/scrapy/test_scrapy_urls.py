@@ -1,0 +1,247 @@
+"""What crawls learn of their sites' URLs, and skip: real crawls of small sites, with known items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve, words
+from scrapy import FormRequest, Request
+
+from dedup.detector.url_rules import rule_of
+from dedup.detector.url_rules.rule_file import FILE, load_rules
+from dedup.scrapy.responses import is_ordinary, mark_scheduled
+
+ARTICLES = 40
+# Items are what pages say they are; a request that is not sent is noted.
+ITEMS = """
+    def parse(self, response):
+        self.note("parsed", response)
+        for number in response.css("[data-item]::attr(data-item)").getall():
+            self.note("item", item=number)
+            yield {"item": number}
+        yield from self.links(response)
+"""
+WAYS = ("off", "learn", "skip")
+
+
+def item(number: int, *links: str, title: str = "") -> Page:
+    anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
+    html = (
+        f"<!doctype html><html><head><title>{title or f'Thing {number}'}</title></head><body><main>"
+        f'<h1 data-item="{number}">thing</h1><p>{words(number)}</p>{anchors}</main></body></html>'
+    )
+    return Page(html.encode())
+
+
+def planted(forms: tuple[str, ...], count: int = ARTICLES) -> dict[str, Page]:
+    """Articles, each of which leads to its copies under other URLs, and to the next one."""
+    pages = {"/": hub(*(f"/a/{n}" for n in range(count)))}
+    for n in range(count):
+        copies = [form.format(n=n, k=7 * n) for form in forms]
+        pages |= {path: item(n, *copies) for path in (f"/a/{n}", *copies)}
+    return pages
+
+
+def crawl(
+    folder: Path,
+    pages: Mapping[str, Page],
+    settings: Mapping[str, Any] | None = None,
+    ways: tuple[str, ...] = WAYS,
+    body: str = ITEMS,
+    **options: Any,
+) -> dict[str, Crawl]:
+    """Crawl a site in each of the ways that DEDUP_URLS has."""
+    cases = {way: Case(pages, body, {"DEDUP_URLS": way} | dict(settings or {})) for way in ways}
+    return run_cases(folder, cases, in_turn=True, **options)
+
+
+def items(crawl: Crawl) -> set[str]:
+    return {event["item"] for event in crawl.of("item")}
+
+
+def rules(folder: Path, way: str) -> set[str]:
+    (known,) = load_rules(folder / "dedup" / way).values()
+    return {str(rule.atom) for rule, record in known.items() if record.holds}
+
+
+def test_copies_are_not_fetched(tmp_path):
+    """Sessions, campaigns and print versions: after ten of each they are skipped; no item is lost."""
+    forms = ("/a/{n}?sid={k}", "/a/{n}?utm_medium=x&utm_source=y{k}", "/print/a/{n}", "/a/{n}/")
+    crawls = crawl(tmp_path, planted(forms), {"DEDUP_REPORT": str(tmp_path / "report.html")})
+    for way, done in crawls.items():
+        assert items(done) == set(map(str, range(ARTICLES))), way
+        assert done.faults == {}, way
+        assert done.errors == [], way
+    assert len(crawls["off"].requested) == len(crawls["learn"].requested) == 1 + 5 * ARTICLES
+    assert not [name for name in crawls["off"].stats if "/url_" in name]
+    saved = len(crawls["learn"].requested) - len(crawls["skip"].requested)
+    assert saved == crawls["skip"].stat("url_skipped") > 0.6 * 4 * ARTICLES
+    assert crawls["learn"].stat("url_would_skip") >= saved
+    assert crawls["skip"].stat("url_checked") > 0
+    expected = {"drop:sid", "drop:utm_medium", "drop:utm_source", "part:/print", "slash"}
+    assert rules(tmp_path, "skip") == rules(tmp_path, "learn") == expected
+    assert not (tmp_path / "dedup" / "off" / FILE).exists()
+    assert "requests could be saved (DEDUP_URLS = 'skip') by 5 rules: " in crawls["learn"].log
+    assert f"{saved} requests not sent by 5 rules: " in crawls["skip"].log
+    report = (tmp_path / "report.html").read_text()
+    assert "What this site does with its URLs" in report
+    assert "the parameter sid: it may be absent" in report
+    assert "/print in the path" in report
+    skipped = [e for e in crawls["skip"].of("failed") if e["error"] == "KnownUrl"]
+    assert len(skipped) == saved
+    assert skipped[-1]["dedup"]["status"] == "skipped"
+    assert skipped[-1]["dedup"]["of"].endswith(f"/a/{ARTICLES - 1}")
+    assert skipped[-1]["dedup"]["rules"][0].endswith(f"127.0.0.1:{crawls['skip'].url[-5:]}")
+
+
+def test_a_parameter_that_matters_on_one_path(tmp_path):
+    """`id` says which page it is on /view; on /news it means nothing, and is skipped there alone."""
+    pages = {
+        "/": hub(*(f"/view?id={n}" for n in range(30)), *(f"/news/{n}?id=0" for n in range(30)))
+    }
+    pages |= {f"/view?id={n}": item(n) for n in range(30)}
+    for n in range(30):
+        copies = [f"/news/{n}?id={k}" for k in (1, 2)]
+        pages |= {path: item(100 + n, *copies) for path in (f"/news/{n}?id=0", *copies)}
+    done = crawl(tmp_path, pages, ways=("skip",))["skip"]
+    assert items(done) == {str(n) for n in (*range(30), *range(100, 130))}
+    assert done.stat("url_skipped") > 20
+    assert {path for path in done.requested if path.startswith("/view")} == {
+        f"/view?id={n}" for n in range(30)
+    }
+
+
+def test_what_says_something_is_fetched(tmp_path):
+    """Pages, languages, variants and orders of a list are fetched, however many copies there are."""
+    pages = {"/": hub(*(f"/list?cat={c}" for c in range(15)))}
+    for c in range(15):
+        views = [f"/list?cat={c}&page={p}" for p in range(2, 5)]
+        views += [f"/list?cat={c}&lang=de", f"/list?cat={c}&colour=2", f"/list?cat={c}&sort=up"]
+        views += [f"/list?cat={c}&page=1", f"/list?cat={c}&lang=en", f"/list?cat={c}&sort=down"]
+        pages[f"/list?cat={c}"] = item(100 * c, *views)
+        for k, view in enumerate(views):
+            pages[view] = item(100 * c + (k + 1 if k < 6 else 0))
+    done = crawl(tmp_path, pages)
+    assert items(done["skip"]) == items(done["off"]) == items(done["learn"])
+    # sort=up is another page than sort=down, and so on: nothing is skipped
+    assert set(done["skip"].requested) == set(done["off"].requested)
+    assert done["skip"].stat("url_skipped") == 0
+
+
+def test_pages_with_one_text_that_lead_on(tmp_path):
+    """Lists whose text is the same, page by page, lead to items that only they lead to: all are fetched."""
+    pages, start = {}, []
+    for c in range(12):
+        start.append(f"/l{c}")
+        for p in range(1, 8):
+            path = f"/l{c}" if p == 1 else f"/l{c}?page={p}"
+            following = [f"/l{c}?page={p + 1}"] if p < 7 else []
+            mine = [f"/i/{c}-{p}-{k}" for k in range(2)]
+            pages[path] = article(5000 + c, *mine, *following, title=f"List {c}")
+            for k, one in enumerate(mine):
+                pages[one] = item(20_000 + 100 * c + 10 * p + k, mine[1 - k])
+    done = crawl(tmp_path, pages | {"/": hub(*start)}, ways=("skip", "off"))
+    assert items(done["skip"]) == items(done["off"])
+    assert len(items(done["skip"])) == 12 * 7 * 2
+
+
+# Every name is this machine.
+RESOLVER = """
+from scrapy.resolver import CachingThreadedResolver
+ask = CachingThreadedResolver.getHostByName
+CachingThreadedResolver.getHostByName = lambda self, *_: ask(self, "127.0.0.1", (5,))
+"""
+
+
+def test_a_mirror_host(tmp_path):
+    """m.site.com is site.com: what is on both is fetched once."""
+    with serve({}) as site:
+        at = [f"http://{host}site.com:{site.server_port}" for host in ("", "m.")]
+        for path in (f"/a/{n}" for n in range(ARTICLES)):
+            site.pages[path] = [item(int(path[3:]))]
+        site.pages["/"] = [hub(*(f"{host}/a/{n}" for n in range(ARTICLES) for host in at))]
+        case = Case({}, ITEMS, {"DEDUP_URLS": "skip"})
+        done = Crawling(tmp_path, {"skip": (site, case)}, RESOLVER).end()["skip"]
+    assert items(done) == set(map(str, range(ARTICLES)))
+    assert done.stat("url_skipped") > 20
+    assert any(atom.startswith("host:m.site.com") for atom in rules_of(tmp_path, "site.com"))
+
+
+def rules_of(folder: Path, site: str) -> set[str]:
+    known = load_rules(folder / "dedup" / "skip")[site]
+    return {str(rule.atom) for rule, record in known.items() if record.holds}
+
+
+def test_the_next_crawl(tmp_path):
+    """With its documents a store's rules go on; without, what fell and what was said stays."""
+    pages = planted(("/a/{n}?sid={k}",))
+    case = Case(pages, ITEMS, {"DEDUP_URLS": "skip", "DEDUP_MEMORY": "ever"})
+    with serve(pages) as site:
+        first, second = (Crawling(tmp_path, {"skip": (site, case)}).end()["skip"] for _ in range(2))
+        assert items(first) == set(map(str, range(ARTICLES)))
+        assert 0 < first.stat("url_skipped") < second.stat("url_skipped")
+        assert second.faults == {}
+        empty = Case(pages, ITEMS, {"DEDUP_URLS": "skip"})
+        mine = tmp_path / "other"
+        once = Crawling(mine, {"skip": (site, empty)}).end()["skip"]
+        (known,) = load_rules(mine / "dedup" / "skip").values()
+        assert any(record.holds for record in known.values())
+        again = Crawling(mine, {"skip": (site, empty)}).end()["skip"]
+    assert again.stat("url_skipped") == once.stat("url_skipped")
+    assert items(again) == items(once)
+
+
+def test_a_damaged_file_costs_nothing(tmp_path):
+    """A file of rules that cannot be read is named; the crawl learns by itself, and leaves it."""
+    pages = planted(("/a/{n}?sid={k}",), 15)
+    folder = tmp_path / "dedup" / "skip"
+    folder.mkdir(parents=True)
+    (folder / FILE).write_text('{"v": 1, "digest": "", "sites": {"x": []}}')
+    done = crawl(tmp_path, pages, ways=("skip",))["skip"]
+    assert items(done) == set(map(str, range(15)))
+    assert done.faults == {"store_damaged": 1}
+    assert json.loads((folder / FILE).read_text())["sites"] == {"x": []}
+
+
+@pytest.mark.parametrize("mode", ["tag", "skip_links"])
+def test_other_modes_skip_nothing(tmp_path, mode):
+    """Where near-duplicates are parsed, all are fetched."""
+    crawls = crawl(tmp_path, planted(("/a/{n}?sid={k}",)), {"DEDUP_MODE": mode}, ("skip", "off"))
+    assert crawls["skip"].stat("url_skipped") == 0
+    assert sorted(crawls["skip"].requested) == sorted(crawls["off"].requested)
+
+
+def ordinary(url: str = "http://a.com/x", **arguments: Any) -> Request:
+    request = Request(url, **arguments)
+    mark_scheduled(request)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("request_", "skipped"),
+    [
+        (ordinary(), True),
+        (ordinary(method="POST"), False),
+        (ordinary(dont_filter=True), False),
+        (ordinary(meta={"dont_dedup": True}), False),
+        (ordinary(meta={"dedup_key": "x"}), False),
+        (ordinary(meta={"is_start_request": True}), False),
+        (ordinary(meta={"redirect_urls": ["http://a.com/y"]}), False),
+        (ordinary(meta={"retry_times": 1}), False),
+        (ordinary(body=b"x"), False),
+        (Request("http://a.com/x"), False),
+        (FormRequest("http://a.com/x", formdata={"a": "b"}), False),
+    ],
+)
+def test_only_ordinary_requests_are_skipped(request_, skipped):
+    """Start requests, forms, what is past the filter, and what nobody scheduled are always sent."""
+    assert is_ordinary(request_) == skipped
+
+
+def test_rules_have_a_text():
+    """The rules in meta are those that `dedup store rules` takes."""
+    assert str(rule_of("drop:sid a.com")) == "drop:sid a.com"

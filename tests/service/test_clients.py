@@ -1,0 +1,232 @@
+"""Clients as they come: what Redis' own tools and libraries send without any settings for us."""
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+import redis
+from commands import ONCE, insert, page, probe, spread
+from services import RECIPE, Serving
+from sketches import sketch
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("store")) as service:
+        yield service
+
+
+@pytest.fixture
+def client(serving):
+    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as made:
+        yield made
+
+
+def command(*words) -> bytes:
+    encoded = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in encoded)
+
+
+def said(serving, *parts: bytes) -> bytes:
+    """Return all that is answered to some bytes, sent in these parts."""
+    with serving.connect() as plain:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                plain.sendall(part)
+            plain.shutdown(socket.SHUT_WR)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while some := plain.recv(65536):
+                answer += some
+        return answer
+
+
+PROBED = command("DEDUP.PROBE", "none", "0" * 16, sketch().hex(), "RECIPE", RECIPE)
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"PING\r\n", b"+PONG\r\n"),
+        (b"PING\n", b"+PONG\r\n"),
+        (b"  ping  hello \r\n", b"$5\r\nhello\r\n"),
+        (b"\r\n\r\n\n" + command("PING"), b"+PONG\r\n"),
+        (command("PING") + b"\r\n" + command("PING"), b"+PONG\r\n+PONG\r\n"),
+        (b"*-1\r\n*0\r\n*-7\r\n" + command("PING"), b"+PONG\r\n"),
+        (PROBED * 3 + b"PING\r\n" + PROBED * 2, b"*0\r\n" * 3 + b"+PONG\r\n" + b"*0\r\n" * 2),
+        (command("ECHO", "a\r\n*1\r\n$4\r\nPING\r\n") + b"PING\r\n",
+         b"$17\r\na\r\n*1\r\n$4\r\nPING\r\n\r\n+PONG\r\n"),
+        (b"DEDUP.PARTITIONS\r\n", b"*2\r\n$1\r\n*\r\n:0\r\n"),
+        (b"NOTHING\r\nPING\r\n", b"-ERR Protocol error: an unknown inline command\r\n"),
+    ],
+)  # fmt: skip
+def test_lines_and_empty_arrays_are_read_as_redis_reads_them(serving, sent, answer):
+    """In one piece, and cut anywhere, the answers are the same."""
+    assert said(serving, sent) == answer
+    assert said(serving, *[sent[i : i + 1] for i in range(len(sent))]) == answer
+    for at in range(1, len(sent), 7):
+        assert said(serving, sent[:at], sent[at:]) == answer
+
+
+def test_a_page_cannot_make_a_browser_send_a_command(serving):
+    """The line of a request ends the connection, whatever its body holds."""
+    request = b"POST / HTTP/1.1\r\nHost: x\r\n\r\nDEDUP.FORGET d k\r\n" + command("PING")
+    assert said(serving, request) == b"-ERR Protocol error: an unknown inline command\r\n"
+
+
+def test_a_bad_length_is_an_error_at_once(serving):
+    """No client waits for 30 seconds to be told."""
+    for length in ("999999999999", "2000000", "-5", "x", "00000000000000000001"):
+        with serving.connect() as plain:
+            plain.settimeout(10)
+            plain.sendall(f"*2\r\n$4\r\nECHO\r\n${length}\r\n".encode())
+            assert plain.recv(100).startswith(b"-ERR Protocol error"), length
+
+
+def test_a_transaction_runs_in_order_at_its_end(client):
+    """redis-py's pipeline, which is one: nothing runs before EXEC, then all of it, in order."""
+    pipeline = client.pipeline()
+    pipeline.execute_command("DEDUP.RESERVE", "multi", "a", *page(), "EXEMPT", "start")
+    pipeline.execute_command("DEDUP.RESERVE", "multi", "b", *page())
+    pipeline.ping()
+    verdict, second, pong = pipeline.execute()
+    assert (verdict[0], second[0], pong) == ("exempt", "pending", True)
+    pipeline.execute_command("DEDUP.INSERT", "multi", "a", verdict[1])
+    pipeline.execute_command("DEDUP.PROBE", "multi", *page()[:2], "RECIPE", RECIPE)
+    assert pipeline.execute() == ["OK", [["a", 0, "1.0000"]]]
+
+
+def test_nothing_of_a_refused_transaction_runs(client):
+    """A command that is refused when it is queued discards all; one that fails later only itself."""
+    for bad in (["DEDUP.NOTHING"], ["DEDUP.RESERVE", "x"]):
+        pipeline = client.pipeline()
+        pipeline.execute_command("DEDUP.RESERVE", "refused", "a", *page())
+        pipeline.execute_command(*bad)
+        if bad == ["DEDUP.NOTHING"]:
+            with pytest.raises(redis.ResponseError):
+                pipeline.execute()
+            assert client.execute_command("DEDUP.INFO", "refused").startswith("documents:0")
+        else:
+            with pytest.raises(redis.ResponseError, match="wrong number"):
+                pipeline.execute()
+    pipeline = client.pipeline()
+    pipeline.execute_command("DEDUP.RESERVE", "later", "a", *page())
+    pipeline.execute_command("DEDUP.INSERT", "later", "a", "unknown")
+    pipeline.ping()
+    verdict, error, pong = pipeline.execute(raise_on_error=False)
+    assert (verdict[0], str(error)[:8], pong) == ("unique", "NOTOKEN ", True)
+
+
+def test_the_words_of_a_transaction(client):
+    """MULTI in MULTI, EXEC and DISCARD without one, WATCH: as Redis says, or plainly refused."""
+    with client.client() as one:
+        for word in ("EXEC", "DISCARD"):
+            with pytest.raises(redis.ResponseError, match="without MULTI"):
+                one.execute_command(word)
+        assert one.execute_command("MULTI")
+        with pytest.raises(redis.ResponseError, match="nested"):
+            one.execute_command("MULTI")
+        one.execute_command("DEDUP.RESERVE", "d", "k", *page())
+        assert one.execute_command("DISCARD")
+        assert one.execute_command("MULTI")
+        assert one.execute_command("EXEC") == []
+        with pytest.raises(redis.ResponseError, match="no WATCH"):
+            one.execute_command("WATCH", "k")
+
+
+def test_a_large_transaction_lets_others_through(serving, client):
+    """Thousands of commands in one transaction are answered, and bounded."""
+    pipeline = client.pipeline()
+    for i in range(3000):
+        pipeline.execute_command("DEDUP.RESERVE", "large", f"k{i}", *page(spread(i)))
+    verdicts = pipeline.execute()
+    assert [verdict[0] for verdict in verdicts] == ["unique"] * 3000
+    pipeline = client.pipeline()
+    for _ in range(10_001):
+        pipeline.ping()
+    with pytest.raises(redis.ResponseError, match="LIMIT"):
+        pipeline.execute()
+    assert client.ping()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["CLIENT", "TRACKING", "ON", "OPTIN"],
+        ["CLIENT", "TRACKING", "OFF"],
+        ["CLIENT", "CACHING", "YES"],
+        ["client", "setinfo", "LIB-NAME", "x"],
+        ["CLIENT", "NO-TOUCH", "ON"],
+        ["hello", "3", "setname", "x"],
+        ["DEDUP.PROBE", "n", "0" * 16, sketch().hex(), "recipe", RECIPE, "scope", "SITE", "x"],
+        ["dedup.mprobe", "n", "Recipe", RECIPE, "values", "0" * 16, sketch().hex()],
+    ],
+    ids=lambda words: " ".join(words[:3]),
+)
+def test_what_clients_send_is_answered(serving, words):
+    """Fixed words are read in any case, and what clients insist on is no error."""
+    with redis.Redis(port=serving.port, **ONCE) as client:
+        client.execute_command(*words)
+
+
+def test_a_hang_up_keeps_the_service(serving, client):
+    """SIGHUP ends nothing: it reads certificate and token again."""
+    assert client.ping()
+    serving.process.send_signal(signal.SIGHUP)
+    assert client.ping()
+    assert serving.process.poll() is None
+
+
+# -------------------------------------------------------------------------------------------- tools
+
+cli = pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is not installed")
+
+
+@cli
+def test_redis_cli_loads_commands_from_a_pipe(serving, client):
+    """redis-cli --pipe takes a file of commands of many reads, as RESP and as lines."""
+    insert(client, "cli", "k")
+    many = b"".join(command("ECHO", f"{i} \r\n*1\r\n".ljust(200 + i % 50)) for i in range(5000))
+    for data, count in ((many, 5000), (b"PING\r\n" * 1000, 1000)):
+        done = subprocess.run(
+            ["redis-cli", "-p", str(serving.port), "--pipe"],
+            input=data, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert f"errors: 0, replies: {count}".encode() in done.stdout, done
+
+
+@cli
+def test_redis_cli_asks(serving, client):
+    """Single commands, in both versions of the protocol, and from its prompt."""
+    insert(client, "asks", "k", value=spread(77))
+    words = ["DEDUP.PROBE", "asks", f"{spread(77):016x}", sketch().hex(), "RECIPE", RECIPE]
+    for version in ([], ["-3"]):
+        done = subprocess.run(
+            ["redis-cli", "-p", str(serving.port), *version, *words],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert done.stdout.split()[0] == "k" or '"k"' in done.stdout
+    done = subprocess.run(
+        ["redis-cli", "-p", str(serving.port)],
+        input="MULTI\nPING\nEXEC\n" + " ".join(words) + "\n",
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "QUEUED" in done.stdout
+    assert probe(client, "asks", spread(77))
+
+
+@pytest.mark.skipif(shutil.which("redis-benchmark") is None, reason="it is not installed")
+def test_redis_benchmark_runs(serving):
+    """Its default starts with lines of text; a test of our own command runs, too."""
+    for options in (["-t", "ping"], ["-P", "16", "DEDUP.PARTITIONS"]):
+        done = subprocess.run(
+            ["redis-benchmark", "-p", str(serving.port), "-n", "2000", "-c", "10", "-q", *options],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        assert "requests per second" in done.stdout, done
+        assert "rror" not in done.stdout + done.stderr.replace("WARNING", ""), done

@@ -1,0 +1,184 @@
+"""Records that a foreign producer wrote badly: none of them holds the log up, in any service."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from logs import (
+    drained,
+    following,
+    held,
+    inserts,
+    log_config,
+    reached,
+    read,
+    replayed,
+    until_drained,
+    write,
+)
+
+from dedup.service.log.lifecycle import Phase
+from dedup.wire.kafka import LogLost, Writer, ensure_topic, partition_reader
+from dedup.wire.kafka.login import KafkaConfig
+from dedup.wire.kafka.writer import Outgoing
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
+
+
+async def raw(config: KafkaConfig, records) -> None:
+    """Write records as any program may: with large values, and header names of any bytes."""
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(
+        bootstrap_servers=list(config.bootstrap), max_request_size=10 << 20, linger_ms=20
+    )
+    await producer.start()
+    try:
+        sent = [
+            await producer.send(config.topic, value, key, partition=0, headers=headers)
+            for key, value, headers in records
+        ]
+        await asyncio.gather(*sent)
+    finally:
+        await producer.stop()
+
+
+class Name(str):
+    """A header's name that is written as other bytes than UTF-8."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:  # type: ignore[override]
+        return b"n\xff\xfeme"
+
+
+def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kafka, tmp_path):
+    """It stops nothing, the letters of its batch are written once, and the log goes on."""
+    config = log_config(kafka)
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        bad = [(b"bad %d" % i, b"no event", []) for i in range(20)]
+        large = b"x" * 1_048_200  # with the headers of a letter it is over a writer's limit
+        await raw(config, [*bad[:10], (b"large", large, [("own", b"h" * 200)]), *bad[10:]])
+        await write(config, inserts(range(30)))
+        counts = await drained(config, tmp_path)
+        assert (counts["dead_letters"], counts["inserted"]) == (21, 30)
+        letters = await read(config, config.dead_letters)
+        assert sorted(letter.key for letter in letters) == sorted(
+            [b"large", *(key for key, _, _ in bad)]
+        )
+        (buried,) = [letter for letter in letters if letter.key == b"large"]
+        headers = dict(buried.headers)
+        assert buried.value is None
+        assert headers["dedup.error.value_bytes"] == b"1048200"
+        assert headers["dedup.error.offset"] == b"10"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compression, monkeypatch):
+    """Its event is applied, what is no event is buried, and what comes behind is read."""
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.producer import message_accumulator
+    from aiokafka.producer import producer as producer_module
+    from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+
+    usual = message_accumulator.DefaultRecordBatchBuilder
+    config = log_config(kafka)
+    events = inserts(range(30))
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        with monkeypatch.context() as patched:
+            builder = _DefaultRecordBatchBuilderPy
+            for module in (message_accumulator, producer_module):
+                patched.setattr(module, "DefaultRecordBatchBuilder", builder)
+            await send_badly()
+        assert message_accumulator.DefaultRecordBatchBuilder is usual
+        await write(config, inserts(range(30, 40)))
+        counts = await drained(config, tmp_path)
+        assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
+        assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
+        (letter,) = await read(config, config.dead_letters)
+        assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
+
+    async def send_badly():
+        producer = AIOKafkaProducer(
+            bootstrap_servers=list(config.bootstrap), linger_ms=50, compression_type=compression
+        )
+        await producer.start()
+        sent = []
+        for i, record in enumerate(events):
+            headers = [(Name("name"), b"1")] if i % 10 == 5 else []
+            sent.append(
+                await producer.send(config.topic, record.value, record.key, headers=headers)
+            )
+        sent.append(
+            await producer.send(config.topic, b"no event", b"bad", headers=[(Name("x"), b"2")])
+        )
+        await asyncio.gather(*sent)
+        await producer.stop()
+
+    asyncio.run(main())
+
+
+def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
+    """The log's identity is looked at by the clock: a stream of events does not put it off."""
+    monkeypatch.setattr(partition_reader, "IDENTITY_SECONDS", 0.5)
+    monkeypatch.setattr(partition_reader, "WATCH_SECONDS", 0.2)
+    config = log_config(kafka)
+
+    async def main():
+        await write(config, inserts(range(10)))
+        with pytest.raises(LogLost, match="5 partitions now"):
+            await seen(config, tmp_path)
+
+    async def seen(config, path):
+        async with following(config, path) as replica:
+            await until_drained(replica)
+            flowing = asyncio.ensure_future(flow(config))
+            await add_partitions(config, 5)
+            try:
+                await asyncio.wait_for(replica.reached(Phase.FAILED), 60)
+            finally:
+                flowing.cancel()
+
+    asyncio.run(main())
+
+
+async def flow(config: KafkaConfig) -> None:
+    async with Writer(config) as writer:
+        number = 1000
+        while True:
+            await writer.send_many([Outgoing(*each[:2]) for each in inserts([number])])
+            number += 1
+            await asyncio.sleep(0.02)
+
+
+async def add_partitions(config: KafkaConfig, count: int) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=list(config.bootstrap))
+    await admin.start()
+    try:
+        await admin.create_partitions({config.topic: NewPartitions(count)})
+    finally:
+        await admin.close()
+
+
+def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
+    """With skip the reader goes on behind an offset; what was applied before stays."""
+    config = log_config(kafka)
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        await write(config, inserts(range(10)))
+        async with following(config, tmp_path, skip={0: 6}) as replica:
+            await reached(replica, Phase.FOLLOWING)
+            await until_drained(replica)
+        assert len(held(tmp_path)["news"]) == 3
+
+    asyncio.run(main())

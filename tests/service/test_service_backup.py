@@ -1,0 +1,81 @@
+"""`dedup store backup`: the documents of a service while it serves, and the store made of them."""
+
+import threading
+
+from command_line import call
+from detecting import accept, page
+from services import Serving
+
+import dedup
+from dedup.store.transfer import decode_line
+
+BEFORE = 1200  # more than two answers hold
+
+
+def key(number: int) -> str:
+    return f"http://example.com/{number}"
+
+
+def fill(detector, numbers):
+    for number in numbers:
+        accept(detector, page(number * 0x9E3779B97F4A7C15 % 2**64), key(number), kind="parse")
+
+
+def test_promise_6_a_backup_under_load_has_every_document_of_its_beginning(tmp_path):
+    """Inserts, replacements and removals go on meanwhile; a store made of it is as good as its service."""
+    with Serving(tmp_path / "served") as serving:
+        where = f"redis://127.0.0.1:{serving.port}"
+        ended = threading.Event()
+        with dedup.open(where, namespace="news", timeout_seconds=60) as detector:
+            fill(detector, range(BEFORE))
+            accept(detector, page(5), key(0), kind="other")
+
+            def load() -> None:
+                number = BEFORE
+                while not ended.is_set():
+                    fill(detector, [number, number % BEFORE])  # a new one, and a replaced one
+                    number += 1
+
+            busy = threading.Thread(target=load)
+            busy.start()
+            try:
+                done = call(
+                    *("store", "backup", f"http://127.0.0.1:{serving.http_port}"),
+                    *("--output", str(tmp_path / "backup.jsonl")),
+                )
+            finally:
+                ended.set()
+                busy.join()
+    assert done.exit_code == 0, done.stderr
+    lines = (tmp_path / "backup.jsonl").read_bytes().splitlines()
+    written = {document.key for _, document in map(decode_line, lines)}
+    assert {key(number) for number in range(BEFORE)} <= written
+    restored = call(
+        *("store", "import", str(tmp_path / "restored"), "--input", str(tmp_path / "backup.jsonl"))
+    )
+    assert restored.exit_code == 0, restored.stderr
+    with dedup.open(tmp_path / "restored", namespace="news") as detector:
+        assert len(detector) == len(written)
+        assert detector.reserve(
+            page(7 * 0x9E3779B97F4A7C15 % 2**64), "http://example.com/x"
+        ).of == key(7)
+
+
+def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_path):
+    """No token, another namespace, no service, no URL: the file of before stays."""
+    output = tmp_path / "backup.jsonl"
+    output.write_text("of yesterday")
+
+    def fails(*arguments: str, env: dict[str, str] | None = None) -> str:
+        done = call("store", "backup", *arguments, "--output", str(output), env=env)
+        assert done.exit_code in {1, 2}
+        assert output.read_text() == "of yesterday"
+        return done.stderr
+
+    with Serving(tmp_path / "served", token="secret-token-of-this-test") as serving:
+        url = f"http://127.0.0.1:{serving.http_port}"
+        assert "DEDUP_TOKEN" in fails(url)
+        shown = {"DEDUP_TOKEN": "secret-token-of-this-test"}
+        assert "no namespace 'shops'" in fails(url, "--namespace", "shops", env=shown)
+    assert "does not answer" in fails(url)
+    assert "dedup store export" in fails(str(tmp_path / "served"))

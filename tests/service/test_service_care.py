@@ -1,0 +1,98 @@
+"""What the person who runs a service does while it serves: a namespace is dropped, snapshots are written."""
+
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import redis
+from crawling import wait_for
+from detecting import accept, page
+from services import Serving
+
+import dedup
+from dedup.service.core import snapshots
+from dedup.store.verify import verify_store
+
+
+def values(number: int) -> int:
+    return number * 0x9E3779B97F4A7C15 % 2**64
+
+
+def fill(where: str, namespace: str, numbers: range) -> None:
+    with dedup.open(where, namespace=namespace, timeout_seconds=60) as detector:
+        for number in numbers:
+            accept(detector, page(values(number)), f"http://example.com/{number}")
+
+
+def test_a_namespace_is_dropped_while_others_are_asked(tmp_path):
+    """Its documents and its folder are gone, a new one of its name is empty, the others have theirs."""
+    with Serving(tmp_path / "served") as serving:
+        where = f"redis://127.0.0.1:{serving.port}"
+        fill(where, "going", range(50))
+        fill(where, "staying", range(50))
+        client = redis.Redis(port=serving.port)
+        ended = threading.Event()
+
+        def load() -> None:
+            number = 1000
+            while not ended.is_set():
+                fill(where, "staying", range(number, number + 20))
+                number += 20
+
+        busy = threading.Thread(target=load)
+        busy.start()
+        try:
+            assert client.execute_command("DEDUP.DROP", "going") == 1
+        finally:
+            ended.set()
+            busy.join()
+        assert client.execute_command("DEDUP.DROP", "going") == 0
+        assert [each.name for each in (tmp_path / "served").iterdir()] == ["staying"]
+        assert b"documents:0" in client.execute_command("DEDUP.INFO", "going")
+        with dedup.open(where, namespace="going", timeout_seconds=60) as detector:
+            assert accept(detector, page(values(1)), "http://example.com/1").status == "unique"
+            assert detector.reserve(page(values(2)), "http://example.com/x").status == "unique"
+        with dedup.open(where, namespace="staying", timeout_seconds=60) as detector:
+            assert detector.reserve(page(values(2)), "http://example.com/x").of
+    assert verify_store(tmp_path / "served", "staying").problem_count == 0
+
+
+def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
+    """What is left of a dropped namespace is no namespace."""
+    left = tmp_path / ".dropped-news-0123"
+    left.mkdir()
+    (left / "documents.mdb").write_bytes(b"half")
+    with Serving(tmp_path) as serving:
+        assert redis.Redis(port=serving.port).ping()
+    assert not left.exists()
+
+
+def test_a_service_without_a_log_writes_snapshots_while_it_runs(tmp_path, monkeypatch):
+    """After a kill the next opening need not read every document."""
+    changes = "from dedup.service.core import snapshots\nsnapshots.DOCUMENTS = 100\n"
+    changes += "snapshots.PAUSE_SECONDS = 0.05\n"
+    (tmp_path / "sitecustomize.py").write_text(changes)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert snapshots.DOCUMENTS == 100_000
+    with Serving(tmp_path / "served") as serving:
+        fill(f"redis://127.0.0.1:{serving.port}", "news", range(150))
+        table = tmp_path / "served" / "news" / "table.ndd"
+        wait_for(table.exists)
+        serving.kill()
+    report = verify_store(tmp_path / "served", "news")
+    assert report.problem_count == 0
+    assert report.snapshot >= 100
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_a_store_is_for_its_owner_alone(tmp_path: Path):
+    """Its files hold URLs: no other user of the machine can read them."""
+    with dedup.open(tmp_path, namespace="news") as detector:
+        for number in range(1100):
+            accept(detector, page(values(number)), f"http://example.com/{number}")
+    folder = tmp_path / "news"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+    assert modes == {"documents.mdb": 0o600, "lock": 0o600, "table.ndd": 0o600}
