@@ -127,7 +127,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option(
     "--max-per-address",
     type=click.IntRange(1),
-    help="Of one address [default: half of --max-connections].",
+    help="Of one address [default: half of all].",
 )
 @click.option("--max-namespaces", type=click.IntRange(1), default=256, show_default=True)
 @click.option(
