@@ -15,6 +15,8 @@ from broker import Cluster
 from logs import inserts, log_config, murmur2, read, write
 
 from dedup.model.errors import UsageError
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.replica import Replica
 from dedup.wire.kafka import (
     KafkaUnavailable,
     Reader,
@@ -23,6 +25,7 @@ from dedup.wire.kafka import (
     describe_topic,
     ensure_topic,
     kafka_config,
+    supervision,
 )
 from dedup.wire.kafka.supervision import ended, started
 from dedup.wire.kafka.writer import Outgoing
@@ -105,6 +108,32 @@ def test_a_wrong_password_is_told_within_the_bound(one_broker):
             await describe_topic(config)
         with pytest.raises(KafkaUnavailable, match="within 2 seconds"):
             await Writer(config).start(within_seconds=2)
+
+    asyncio.run(main())
+
+
+def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monkeypatch):
+    """After a bounded time, with what the broker says; a broker that is away is waited for."""
+    monkeypatch.setattr(supervision, "LOGIN_SECONDS", 0.5)
+    config = logged_in(one_broker, password="wrong")
+
+    async def main():
+        for start in (
+            lambda: Writer(config).start(),
+            lambda: Replica(config, Namespaces(tmp_path), tmp_path).prepare(),
+        ):
+            with pytest.raises(supervision.LoginRefused, match="refuses the login of 'crawler'"):
+                await asyncio.wait_for(start(), 60)
+        away = kafka_config(
+            "127.0.0.1:1",
+            environ={
+                "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+                "DEDUP_KAFKA_SASL_USERNAME": "crawler",
+                "DEDUP_KAFKA_SASL_PASSWORD": "x",
+            },
+        )
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(Writer(away).start(), 4)
 
     asyncio.run(main())
 

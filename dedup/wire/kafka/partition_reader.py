@@ -97,7 +97,10 @@ class Reader:
     async def start(self, *, within_seconds: float | None = None) -> None:
         """Connect, with retries. Raises KafkaUnavailable after within_seconds, and LogLost."""
         self._consumer = await started(
-            self._made, f"reading {self._topic.name}", within_seconds=within_seconds
+            self._made,
+            f"reading {self._topic.name}",
+            within_seconds=within_seconds,
+            config=self._config,
         )
         self._hear()
         self._moved = self._identified = time.monotonic()
