@@ -9,6 +9,7 @@ The rule kept here: whatever was acknowledged is in the stores before they are c
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -23,6 +24,7 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.pruning import Pruning
+from dedup.service.core.snapshots import snapshots
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
@@ -79,6 +81,7 @@ class Service:
         if config.keep_seconds is not None:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
         self._pruning: asyncio.Task[None] | None = None  # once the service is ready
+        self._snapshots: asyncio.Task[None] | None = None
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
         self._following = False  # the log: from then on the follower decides about readiness
         self._failed: BaseException | None = None
@@ -137,6 +140,8 @@ class Service:
         finally:
             watch.cancel()
             opening.cancel()
+            if self._snapshots is not None:
+                self._snapshots.cancel()
             if self.pruning is not None:
                 self.pruning.stop()
             await asyncio.wait({opening, *filter(None, (self._stores, self._pruning))})
@@ -175,6 +180,8 @@ class Service:
             time.monotonic() - began,
             f". {stale}" if stale else "",
         )
+        if self.follower is None:
+            self._snapshots = asyncio.create_task(snapshots(self.namespaces))
         if self.pruning is not None:
             self._pruning = asyncio.create_task(self.pruning.run())
 
@@ -293,6 +300,7 @@ def _reload(config: Config, context: ssl.SSLContext | None) -> None:
 def run(config: Config, listening: Callable[[Address, Address | None], None]) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
+    os.umask(0o077)  # what crawlers found is for this service only
 
     async def serve() -> None:
         await Service(config).run(listening)

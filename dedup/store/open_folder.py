@@ -41,7 +41,7 @@ def open_folder(
     """
     file, snapshot = folder / DOCUMENTS, folder / SNAPSHOT
     if create:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     elif not file.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
     lock = FolderLock(folder / "lock")

@@ -20,7 +20,7 @@ from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES
 from dedup.lab.capacity.shard_size import table_bytes
 from dedup.lab.commands.bench.bench_capacity import PARTS
 from dedup.model.errors import UsageError
-from dedup.service.log import checkpoint
+from dedup.service.core import snapshots
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCALE = DOCS / "scale.md"
@@ -164,10 +164,10 @@ def test_disk_and_kafka_are_counted():
 
 def test_snapshots_come_as_often_as_the_service_takes_them():
     """They are due after as many changes as dedup/service/log/checkpoint.py says."""
-    assert model.SNAPSHOT_DOCUMENTS == checkpoint.SNAPSHOT_DOCUMENTS
-    assert model.SNAPSHOT_SHARE == checkpoint.SNAPSHOT_SHARE
+    assert model.SNAPSHOT_DOCUMENTS == snapshots.SNAPSHOT_DOCUMENTS
+    assert model.SNAPSHOT_SHARE == snapshots.SNAPSHOT_SHARE
     shard = capacity(CRAWL, MACHINE).shard
-    due = checkpoint.SNAPSHOT_SHARE * shard.documents
+    due = snapshots.SNAPSHOT_SHARE * shard.documents
     assert shard.snapshot_every_seconds * shard.inserts == pytest.approx(due)
 
 

@@ -71,6 +71,24 @@ def test_a_certificate_that_cannot_be_read_is_named():
         kafka_config("a", environ=environ).options()
 
 
+def test_a_client_key_may_be_encrypted(tmp_path):
+    """Its password is a setting; without it the start fails, and asks no terminal."""
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=x"]
+    command += ["-passout", "pass:hunter2", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    environ = {
+        "DEDUP_KAFKA_SECURITY_PROTOCOL": "SSL",
+        "DEDUP_KAFKA_SSL_CERTFILE": str(cert),
+        "DEDUP_KAFKA_SSL_KEYFILE": str(key),
+    }
+    with pytest.raises(UsageError, match=r"key\.pem"):
+        kafka_config("a", environ=environ).options()
+    config = kafka_config("a", environ=environ | {"DEDUP_KAFKA_SSL_KEY_PASSWORD": "hunter2"})
+    assert config.options()["ssl_context"]
+    assert "hunter2" not in repr(config)
+
+
 def logged_in(cluster: Cluster, user: str = "crawler", password: str = "secret"):
     environ = {
         "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",

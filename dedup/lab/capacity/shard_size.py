@@ -31,7 +31,7 @@ GROWN_FOR = 1.25  # a growing table is made for this many times the values it ha
 GROWS_AT = 2  # and rebuilt when it has this many times as many (native/src/table/table.c)
 SNAPSHOTS = 2  # on disk at once: one is written beside the other
 SNAPSHOT_DOCUMENTS = 100_000  # changed, or this share of all, make a snapshot due: as in
-SNAPSHOT_SHARE = 0.05  # dedup/service/log/checkpoint.py, which starts a service
+SNAPSHOT_SHARE = 0.05  # dedup/service/core/snapshots.py, which starts a service
 
 
 class Crawl(msgspec.Struct, frozen=True):

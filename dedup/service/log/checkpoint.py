@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dedup.core.files import FolderLock
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.snapshots import snapshot_where_due
 from dedup.service.log.applying import Applying
 from dedup.service.log.manifest import MANIFEST, Manifest, write_manifest
 from dedup.wire.kafka import Topic
@@ -21,8 +22,6 @@ from dedup.wire.kafka import Topic
 __all__ = ["Checkpoint", "empty_stores"]
 
 MANIFEST_SECONDS = 10.0
-SNAPSHOT_DOCUMENTS = 100_000  # changed since the last: more would make opening slow
-SNAPSHOT_SHARE = 0.05  # of all documents, which a snapshot writes
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +67,7 @@ class Checkpoint:
                 detector = self._views.get(name)
                 if detector is not None:
                     await asyncio.to_thread(detector.sync)
-                    least = max(SNAPSHOT_DOCUMENTS, int(SNAPSHOT_SHARE * len(detector)))
-                    await asyncio.to_thread(detector.snapshot, least)
+                    await snapshot_where_due(detector)
             if manifest != self.manifest:
                 await asyncio.to_thread(write_manifest, self._path, manifest)
                 self.manifest = manifest

@@ -82,6 +82,7 @@ class DocumentsFile:
                 max_dbs=4,
                 lock=False,
                 sync=False,
+                mode=0o600,
                 readonly=read_only,
                 create=not read_only,
             )
