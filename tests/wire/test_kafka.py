@@ -385,11 +385,16 @@ UNREADABLE = """
 
 
 def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
-    """A header whose name is no UTF-8 holds its partition up: what is before it comes, once, and
-    nothing after it; other partitions go on.
+    """What cannot be read holds its partition up: what is before it comes, once, and nothing after it;
+    other partitions go on. (A header whose name is no UTF-8, where it is not read leniently.)
     """
+    from aiokafka.consumer import fetcher
+    from aiokafka.record.memory_records import MemoryRecords
+
     from dedup.wire.kafka import partition_reader as module
 
+    monkeypatch.setattr(module, "read_leniently", lambda: None)
+    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
     config = log_config(kafka)
@@ -424,6 +429,10 @@ def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
             for number, found in offsets.items():
                 assert found == list(range(len(found))), number
                 assert (len(found) == reader.ends[number]) == (number != 0)
+            assert (
+                f"partition 0 cannot be read from offset {len(offsets[0])} on" in reader.unreadable
+            )
+            assert "--skip 0:" in reader.unreadable
             return offsets[0]
 
     assert asyncio.run(main())
