@@ -19,7 +19,7 @@ WORKDIR /home/dedup
 VOLUME /data
 EXPOSE 7700 7780
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --start-period=5m CMD ["python", "-c", \
-    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7780/livez', timeout=5)"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=5m \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:7780/livez', timeout=4)"]
 ENTRYPOINT ["dedup"]
 CMD ["serve", "--path", "/data", "--listen", "0.0.0.0:7700", "--http", "0.0.0.0:7780"]
