@@ -9,7 +9,7 @@ LABEL org.opencontainers.image.title="crawl-dedup" \
     org.opencontainers.image.description="Near-duplicate detection for web crawlers: table service, worker and tools" \
     org.opencontainers.image.licenses="Apache-2.0" \
     org.opencontainers.image.version="0.1.0" \
-    org.opencontainers.image.source="https://a-seed-ee1d7a75.example/crawl-dedup"
+    org.opencontainers.image.source="https://crawl-dedup.example/crawl-dedup"
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,worker]" && rm -r /wheels \
     && useradd --create-home --uid 1000 dedup && install -d -o dedup /data
