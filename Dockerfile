@@ -9,7 +9,7 @@ LABEL org.opencontainers.image.title="crawl-dedup" \
     org.opencontainers.image.description="Near-duplicate detection for web crawlers: table service, worker and tools" \
     org.opencontainers.image.licenses="Apache-2.0" \
     org.opencontainers.image.version="0.1.0" \
-    org.opencontainers.image.source="https://a-seed-ee1d7a75.example/crawl-dedup"
+    org.opencontainers.image.source="https://crawl-dedup.example/crawl-dedup"
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,worker]" && rm -r /wheels \
     && useradd --create-home --uid 1000 dedup && install -d -o dedup /data
@@ -19,7 +19,7 @@ WORKDIR /home/dedup
 VOLUME /data
 EXPOSE 7700 7780
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --start-period=5m CMD ["python", "-c", \
-    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7780/livez', timeout=5)"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=5m \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:7780/livez', timeout=4)"]
 ENTRYPOINT ["dedup"]
 CMD ["serve", "--path", "/data", "--listen", "0.0.0.0:7700", "--http", "0.0.0.0:7780"]

@@ -45,7 +45,7 @@ _HELP: tuple[type[Exception], ...] = tuple(
 )
 
 
-class _Commands(click.Group):
+class _Commands(terminal.Group):
     """A group that loads its commands by name, and the one place where exceptions become errors."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
@@ -62,13 +62,6 @@ class _Commands(click.Group):
         command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _COMMANDS and not ctx.resilient_parsing:
-            ctx.fail(terminal.did_you_mean("command", args[0], list(_COMMANDS)))
-        return super().resolve_command(ctx, args)
 
     def format_commands(
         self,

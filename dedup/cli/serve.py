@@ -154,7 +154,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option(
     "--max-per-address",
     type=click.IntRange(1),
-    help="Of one address [default: half of --max-connections].",
+    help="Greatest number of clients of one address. [default: half of --max-connections]",
 )
 @click.option(
     "--idle-seconds",

@@ -28,6 +28,7 @@ from dedup.model.report.texts import count
 __all__ = [
     "Bar",
     "Faults",
+    "Group",
     "Rate",
     "Said",
     "abandon_output",
@@ -35,7 +36,6 @@ __all__ = [
     "columns_of_terminal",
     "count",
     "describe",
-    "did_you_mean",
     "error",
     "out",
     "out_json",
@@ -102,11 +102,21 @@ def coloured(text: str, colour: str | None = None, *, bold: bool = False, err: b
     return click.style(text, fg=colour, bold=bold or None)
 
 
-def did_you_mean(kind: str, name: str, known: Sequence[str]) -> str:
-    """Return what to tell of a name that is not known: what is like it, and what there is."""
-    alike = difflib.get_close_matches(name, known, n=2)
-    meant = f" did you mean {' or '.join(map(repr, alike))}?" if alike else ""
-    return f"No such {kind} {name!r};{meant} known are {', '.join(known)}."
+class Group(click.Group):
+    """Commands by name; of one that is not known it says what is like it, and what there is."""
+
+    kind = "command"
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments begin with. Raises click.UsageError."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not ctx.resilient_parsing:
+            alike = difflib.get_close_matches(name, known, n=2)
+            meant = f" did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+            ctx.fail(f"No such {self.kind} {name!r};{meant} known are {', '.join(known)}.")
+        return super().resolve_command(ctx, args)
 
 
 def out(text: str) -> None:

@@ -35,13 +35,17 @@ def alike_now(
 ) -> tuple[list[Neighbour], list[Neighbour]]:
     """Return the near-duplicates of a page that decide about it: the stored ones, those in flight."""
     value, distance = asked.page.value, policy.distance
+    found = shared.near(value, distance)
+    flying = shared.reservations.near(value, distance, now, CROWD)
+    if not found and not flying:
+        return _NONE, _NONE
     inserted = in_flight = _NONE
 
     def settled(alike: list[Neighbour]) -> bool:
         """Whether the verdict is known: a page that counts has paid, or CROWD are alike."""
         return len(alike) >= CROWD or any(n.paid for n in (not_other(alike) if guard else alike))
 
-    if found := shared.near(value, distance):
+    if found:
         inserted = _confirmed(
             shared,
             found,
@@ -52,7 +56,7 @@ def alike_now(
             ),
             settled,
         )
-    if flying := shared.reservations.near(value, distance, now, CROWD):
+    if flying:
         in_flight = _confirmed(
             shared,
             flying,

@@ -37,8 +37,8 @@ class _Progress(msgspec.Struct, frozen=True):
     done: bool = False
 
 
-def check_kept(job: Job) -> None:
-    """Raise UsageError for a target that the input's formats cannot be written to."""
+def check_kept(job: Job, *, begins: bool) -> None:
+    """Raise UsageError for a target that the input cannot be written to. begins: nothing is done yet."""
     assert job.kept is not None
     target = Path(job.kept)
     if STDIN in job.inputs or job.kept == "-":
@@ -52,7 +52,7 @@ def check_kept(job: Job) -> None:
             )
         if target.exists() and target.samefile(given):
             raise UsageError(f"{job.kept} is the input, which is never changed; give another name")
-    elif not job.resume and target.exists() and not _is_empty(target):
+    elif begins and target.exists() and not _is_empty(target):
         raise UsageError(f"{job.kept} exists; give the name of a new folder")
 
 

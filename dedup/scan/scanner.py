@@ -1,7 +1,7 @@
 """A scan from its beginning, or from where it was broken off, to its end.
 
     tasks -> read_all -> Judge -> Work.commit, again and again
-    then: the store is updated -> what is kept is copied -> the report -> the verdicts move to their
+    then: what is kept is copied -> the store is updated -> the report -> the verdicts move to their
     place -> the work goes
 
 Each step of the end may be done twice and comes to the same, so a kill among them costs nothing.
@@ -76,6 +76,8 @@ def scan(
         base = stack.enter_context(_Base(job))
         folder = _folder(job, stack)
         begins = not (folder / "job.json").exists()
+        if job.kept is not None:
+            check_kept(job, begins=begins)
         total_bytes = _bytes_of(job) if begins else 0  # a wrong input leaves no work behind
         work = stack.enter_context(Work(folder, job, base.recipe, base.store))
         if work.position.phase == "scan":
@@ -91,8 +93,6 @@ def _check(job: Job) -> None:
         check_output(job.output)
     elif job.resume and (job.kept is None or job.output == STDOUT):
         raise UsageError("only a scan with an output file can be resumed; give --output FILE")
-    if job.kept is not None:
-        check_kept(job)
     if job.report is not None:
         check_report(job.report)
     if job.update and job.store is None:
@@ -293,10 +293,10 @@ def _end(
 ) -> Summary:
     summary = copy.deepcopy(work.position.summary)
     work.close()
-    if job.update:
-        summary.inserted = _update(work, base)
     if job.kept is not None:
         summary.uncopied_files = write_kept(job, work.folder, summary, progress, fault)
+    if job.update:
+        summary.inserted = _update(work, base)
     if job.report is not None and work.verdicts.exists():  # else it was written before a kill
         write_report(make_report(summary, read_rows(work.verdicts)), job.report)
     if job.output is not None and job.output != STDOUT:

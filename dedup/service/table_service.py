@@ -9,6 +9,7 @@ The rule kept here: whatever was acknowledged is in the stores before they are c
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -300,6 +301,7 @@ def _reload(config: Config, context: ssl.SSLContext | None) -> None:
 def run(config: Config, listening: Callable[[Address, Address | None], None]) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
+    os.umask(0o077)  # what crawlers found is for this service only
 
     async def serve() -> None:
         await Service(config).run(listening)

@@ -69,6 +69,7 @@ def test_an_unknown_command_gets_the_list():
     )
     assert "No such command 'zzz'; known are demo, " in call("zzz").stderr
     assert "did you mean 'tables'?" in call("bench", "tabels").stderr
+    assert "did you mean 'info'?" in call("store", "infoo").stderr
     assert "--output" in call("scan", "--ouput", "v.jsonl").stderr
 
 

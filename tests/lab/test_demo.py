@@ -440,7 +440,7 @@ def test_ctrl_c_ends_the_crawl_cleanly(tmp_path: Path) -> None:
         finally:
             process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert stdout == ""
     assert "Traceback" not in stderr
     assert list(tmp_path.iterdir()) == []

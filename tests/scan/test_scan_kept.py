@@ -261,6 +261,17 @@ def test_a_wrong_target_is_refused_before_anything_is_read(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_complete_copy_is_not_written_again(tmp_path):
+    """A supervisor that always gives --resume is told at once that the folder is there."""
+    source = tmp_path / "in"
+    source.mkdir()
+    write_lines(source / "a.jsonl", PAGES[:9])
+    scanned(tmp_path / "out", source, resume=True)
+    with pytest.raises(UsageError, match="new folder"):
+        scanned(tmp_path / "out", source, resume=True)
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_file_that_is_given_twice_is_refused(tmp_path):
     """Its two copies would have one name."""
     source = write_lines(tmp_path / "in.jsonl", PAGES[:9])

@@ -15,6 +15,8 @@ from broker import Cluster
 from logs import inserts, log_config, murmur2, read, write
 
 from dedup.model.errors import UsageError
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.log.replica import Replica
 from dedup.wire.kafka import (
     KafkaUnavailable,
     Reader,
@@ -23,6 +25,7 @@ from dedup.wire.kafka import (
     describe_topic,
     ensure_topic,
     kafka_config,
+    supervision,
 )
 from dedup.wire.kafka.supervision import ended, started
 from dedup.wire.kafka.writer import Outgoing
@@ -68,6 +71,24 @@ def test_a_certificate_that_cannot_be_read_is_named():
         kafka_config("a", environ=environ).options()
 
 
+def test_a_client_key_may_be_encrypted(tmp_path):
+    """Its password is a setting; without it the start fails, and asks no terminal."""
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=x"]
+    command += ["-passout", "pass:hunter2", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    environ = {
+        "DEDUP_KAFKA_SECURITY_PROTOCOL": "SSL",
+        "DEDUP_KAFKA_SSL_CERTFILE": str(cert),
+        "DEDUP_KAFKA_SSL_KEYFILE": str(key),
+    }
+    with pytest.raises(UsageError, match=r"key\.pem"):
+        kafka_config("a", environ=environ).options()
+    config = kafka_config("a", environ=environ | {"DEDUP_KAFKA_SSL_KEY_PASSWORD": "hunter2"})
+    assert config.options()["ssl_context"]
+    assert "hunter2" not in repr(config)
+
+
 def logged_in(cluster: Cluster, user: str = "crawler", password: str = "secret"):
     environ = {
         "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
@@ -105,6 +126,32 @@ def test_a_wrong_password_is_told_within_the_bound(one_broker):
             await describe_topic(config)
         with pytest.raises(KafkaUnavailable, match="within 2 seconds"):
             await Writer(config).start(within_seconds=2)
+
+    asyncio.run(main())
+
+
+def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monkeypatch):
+    """After a bounded time, with what the broker says; a broker that is away is waited for."""
+    monkeypatch.setattr(supervision, "LOGIN_SECONDS", 0.5)
+    config = logged_in(one_broker, password="wrong")
+
+    async def main():
+        for start in (
+            lambda: Writer(config).start(),
+            lambda: Replica(config, Namespaces(tmp_path), tmp_path).prepare(),
+        ):
+            with pytest.raises(supervision.LoginRefused, match="refuses the login of 'crawler'"):
+                await asyncio.wait_for(start(), 60)
+        away = kafka_config(
+            "127.0.0.1:1",
+            environ={
+                "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+                "DEDUP_KAFKA_SASL_USERNAME": "crawler",
+                "DEDUP_KAFKA_SASL_PASSWORD": "x",
+            },
+        )
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(Writer(away).start(), 4)
 
     asyncio.run(main())
 
@@ -338,11 +385,16 @@ UNREADABLE = """
 
 
 def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
-    """A header whose name is no UTF-8 holds its partition up: what is before it comes, once, and
-    nothing after it; other partitions go on.
+    """What cannot be read holds its partition up: what is before it comes, once, and nothing after it;
+    other partitions go on. (A header whose name is no UTF-8, where it is not read leniently.)
     """
+    from aiokafka.consumer import fetcher
+    from aiokafka.record.memory_records import MemoryRecords
+
     from dedup.wire.kafka import partition_reader as module
 
+    monkeypatch.setattr(module, "read_leniently", lambda: None)
+    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
     config = log_config(kafka)
@@ -377,6 +429,10 @@ def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
             for number, found in offsets.items():
                 assert found == list(range(len(found))), number
                 assert (len(found) == reader.ends[number]) == (number != 0)
+            assert (
+                f"partition 0 cannot be read from offset {len(offsets[0])} on" in reader.unreadable
+            )
+            assert "--skip 0:" in reader.unreadable
             return offsets[0]
 
     assert asyncio.run(main())

@@ -26,8 +26,10 @@ TIMEOUT_SECONDS = 60.0
 
 @click.command(epilog="Example: dedup store backup http://127.0.0.1:7780 --output documents.jsonl")
 @click.argument("url")
-@click.option("--namespace", metavar="NAME", help="This one only; default: all.")
-@click.option("--output", metavar="FILE", default="-", help="Default: stdout.")
+@click.option("--namespace", metavar="NAME", help="Write this namespace only. [default: all]")
+@click.option(
+    "--output", metavar="FILE", default="-", help="Write the lines to a file. [default: stdout]"
+)
 def backup(url: str, namespace: str | None, output: str) -> None:
     """Write the documents of the table service at URL, its HTTP port, as JSON lines.
 

@@ -32,7 +32,7 @@ from dedup.store.verify import verify_store
 __all__ = ["store"]
 
 
-@click.group(epilog="Example: dedup store info .scrapy/dedup")
+@click.group(cls=terminal.Group, epilog="Example: dedup store info .scrapy/dedup")
 def store() -> None:
     """Look after a store: what it holds, and whether it is sound.
 

@@ -104,6 +104,11 @@ class Follower:
         for name, text, value in (
             ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
             ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
+            (
+                "dedup_log_uncommitted_records",
+                "Records that wait for the end of a transaction",
+                self.replica.uncommitted,
+            ),
             ("dedup_log_behind_seconds", "Since it was up to date", state.behind_seconds),
             ("dedup_log_away_seconds", "Since Kafka last answered", state.away_seconds),
             ("dedup_log_manifest_age_seconds", "Since the last manifest", state.manifest_seconds),

@@ -41,7 +41,7 @@ async def find_log(
             raise ConnectionError(str(error)) from error  # which is tried again
 
     what = f"looking for the topic {config.topic}"
-    return await started(look, what, within_seconds=within_seconds)
+    return await started(look, what, within_seconds=within_seconds, config=config)
 
 
 def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:

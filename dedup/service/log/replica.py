@@ -107,6 +107,11 @@ class Replica:
         return self._reader is not None
 
     @property
+    def uncommitted(self) -> int:
+        """How many records of the log wait for the end of a transaction."""
+        return 0 if self._reader is None else self._reader.uncommitted
+
+    @property
     def counts(self) -> Counter[str]:
         """What became of the events, see State."""
         return self._applying.counts

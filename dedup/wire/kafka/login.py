@@ -47,6 +47,7 @@ class KafkaConfig(msgspec.Struct, frozen=True):
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
+    key_password: str = ""
     client_id: str = "crawl-dedup"
     request_timeout_seconds: float = 10.0
 
@@ -83,7 +84,10 @@ class KafkaConfig(msgspec.Struct, frozen=True):
         try:
             context = ssl.create_default_context(cafile=self.ca_file or None)
             if self.cert_file:
-                context.load_cert_chain(self.cert_file, self.key_file or None)
+                # without a password one would be asked for on the terminal
+                context.load_cert_chain(
+                    self.cert_file, self.key_file or None, lambda: self.key_password
+                )
         except OSError as error:  # ssl.SSLError is one
             files = ", ".join(filter(None, (self.ca_file, self.cert_file, self.key_file)))
             raise UsageError(
@@ -123,6 +127,7 @@ def kafka_config(
         setting("SSL_CAFILE"),
         setting("SSL_CERTFILE"),
         setting("SSL_KEYFILE"),
+        setting("SSL_KEY_PASSWORD"),
         client_id,
     )
     if config.protocol.startswith("SASL") and not (config.username and config.password):

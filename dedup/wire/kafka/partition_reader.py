@@ -75,6 +75,7 @@ class Reader:
         self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
         self.positions = dict(positions or {})
         self.ends: dict[int, int] = {}
+        self.uncommitted = 0  # records that wait for the end of a transaction, as last heard
         self._changed = changed
         self._alive = False
         self._heard = 0.0  # the monotonic clock when Kafka last answered
@@ -97,7 +98,10 @@ class Reader:
     async def start(self, *, within_seconds: float | None = None) -> None:
         """Connect, with retries. Raises KafkaUnavailable after within_seconds, and LogLost."""
         self._consumer = await started(
-            self._made, f"reading {self._topic.name}", within_seconds=within_seconds
+            self._made,
+            f"reading {self._topic.name}",
+            within_seconds=within_seconds,
+            config=self._config,
         )
         self._hear()
         self._moved = self._identified = time.monotonic()
@@ -222,6 +226,9 @@ class Reader:
         consumer = self._consumer
         ends = await asyncio.wait_for(consumer.end_offsets(self._partitions()), ASK_SECONDS)
         self.ends = {partition.partition: end for partition, end in ends.items()}
+        # What a transaction that is still open holds back lies between the two ends.
+        highs = {partition: consumer.highwater(partition) or end for partition, end in ends.items()}
+        self.uncommitted = sum(max(0, highs[partition] - end) for partition, end in ends.items())
         for partition, end in ends.items():
             # Markers and aborted records of transactions, which are not returned, move it too.
             with contextlib.suppress(Exception):

@@ -12,12 +12,23 @@ from typing import Any, TypeVar
 
 from dedup.core.backoff import Backoff
 from dedup.model.errors import DedupError
+from dedup.wire.kafka.login import KafkaConfig
+from dedup.wire.kafka.login_check import login_refused
 
-__all__ = ["STOP_SECONDS", "KafkaUnavailable", "LogLost", "TopicUnfit", "ended", "started"]
+__all__ = [
+    "STOP_SECONDS",
+    "KafkaUnavailable",
+    "LogLost",
+    "LoginRefused",
+    "TopicUnfit",
+    "ended",
+    "started",
+]
 
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 STOP_SECONDS = 5.0
+LOGIN_SECONDS = 15.0  # for which a refused login is tried again: users may just be made
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +37,10 @@ T = TypeVar("T")
 
 class KafkaUnavailable(DedupError):
     """Kafka does not answer, or not in time."""
+
+
+class LoginRefused(DedupError):
+    """Kafka answers, and refuses user or password."""
 
 
 class TopicUnfit(DedupError):
@@ -37,13 +52,17 @@ class LogLost(DedupError):
 
 
 async def started(
-    start: Callable[[], Awaitable[T]], what: str, *, within_seconds: float | None = None
+    start: Callable[[], Awaitable[T]],
+    what: str,
+    *,
+    within_seconds: float | None = None,
+    config: KafkaConfig | None = None,
 ) -> T:
     """Call start() until it returns, with growing pauses; return its result.
 
     start must clean up after itself when it raises. Without within_seconds it is retried until
     cancelled. Raises KafkaUnavailable when the time is over, also in the middle of a try, and
-    DedupErrors of start() at once.
+    DedupErrors of start() at once. With a config also LoginRefused, after LOGIN_SECONDS of refusals.
     """
     began, backoff = time.monotonic(), Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
     until = None if within_seconds is None else asyncio.get_running_loop().time() + within_seconds
@@ -60,7 +79,10 @@ async def started(
                     f"{what}: Kafka did not answer within {within_seconds:g} seconds "
                     f"({type(error).__name__}: {error})"
                 ) from error
-            log.warning("%s: %s; trying again in %.1f s", what, error, pause)
+            refused = None if config is None else await login_refused(config)
+            if refused and passed > LOGIN_SECONDS:
+                raise LoginRefused(refused) from error
+            log.warning("%s: %s; trying again in %.1f s", what, refused or error, pause)
         await asyncio.sleep(pause)
 
 

@@ -73,7 +73,10 @@ class Writer:
         async with self._lock:
             if self._producer is None:
                 self._producer = await started(
-                    self._made, "connecting the producer", within_seconds=within_seconds
+                    self._made,
+                    "connecting the producer",
+                    within_seconds=within_seconds,
+                    config=self._config,
                 )
 
     async def send(

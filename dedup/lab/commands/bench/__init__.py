@@ -27,7 +27,9 @@ _BENCHMARKS = (
 )
 
 
-class _Benchmarks(click.Group):
+class _Benchmarks(terminal.Group):
+    kind = "benchmark"
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
         return list(_BENCHMARKS)
 
@@ -41,13 +43,6 @@ class _Benchmarks(click.Group):
         command = getattr(import_module(f"dedup.lab.commands.bench.bench_{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _BENCHMARKS and not ctx.resilient_parsing:
-            ctx.fail(terminal.did_you_mean("benchmark", args[0], _BENCHMARKS))
-        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Benchmarks, epilog="Example: dedup bench pages")

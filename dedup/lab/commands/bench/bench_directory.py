@@ -15,7 +15,11 @@ __all__ = ["directory"]
 
 @click.command(epilog="Example: dedup bench directory --entries 100000")
 @click.option(
-    "--entries", type=click.IntRange(10), default=20_000, show_default=True, help="Pages."
+    "--entries",
+    type=click.IntRange(10),
+    default=20_000,
+    show_default=True,
+    help="Number of pages known.",
 )
 @quick_option("500 entries")
 @json_option("Print one JSON object.")
