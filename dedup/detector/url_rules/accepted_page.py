@@ -1,6 +1,6 @@
 """An accepted page, and whether two of them are the same page to their readers."""
 
-from typing import NamedTuple
+import msgspec
 
 from dedup.core.fingerprint import similarities
 from dedup.model.recipes import Recipe
@@ -9,7 +9,7 @@ from dedup.model.values import PageFingerprint, identity_of
 __all__ = ["Page", "is_same"]
 
 
-class Page(NamedTuple):
+class Page(msgspec.Struct, frozen=True, gc=False):
     """An accepted page; fingerprint None: what it says is not known, so it is like no other."""
 
     key: str
