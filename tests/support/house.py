@@ -185,10 +185,14 @@ def _add_on() -> Iterator[Measure]:
     trace = _module("house_trace")
     if trace is not None:
         closure, page = trace.closure(), trace.page_trace()
-        yield Measure("modules that a crawl with the add-on loads", closure.modules, 45, held=56)
-        yield Measure("lines of these modules", closure.lines, 7_500, held=8_250)
-        yield Measure("calls of one page, request to insert", page.calls, 100, held=140)
-        yield Measure("files of these calls", page.files, 15, held=29)
+        yield Measure(
+            "modules that a crawl with the add-on loads", closure.modules, 45, held=57
+        )  # + looking.py: a crowd hides nothing
+        yield Measure(
+            "lines of these modules", closure.lines, 7_500, held=8_500
+        )  # + bounds in bytes of what is in flight
+        yield Measure("calls of one page, request to insert", page.calls, 100, held=147)
+        yield Measure("files of these calls", page.files, 15, held=30)
 
 
 def _size() -> Measure:
@@ -199,7 +203,9 @@ def _size() -> Measure:
         room = name.split(".")[1] if "." in name else "dedup"
         rooms[room] = rooms.get(room, 0) + count
     found = tuple(f"{room}: {count:,}" for room, count in sorted(rooms.items()))
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 28_950)
+    return Measure(
+        "lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 30_500
+    )  # issue 18: bounds, rereading, letters
 
 
 def _module(name: str) -> ModuleType | None:

@@ -61,10 +61,9 @@ class Replica:
         create: bool = True,
         skip: Mapping[int, int] | None = None,
     ) -> None:
-        """Partitions and create are for a topic that is missing: its number, and whether to make it.
+        """Share says which partitions are held here, "0-3,6" say; None: all. skip is Reader's.
 
-        share says which partitions are held here, "0-3,6" say; None: all of them. rebuild empties the
-        stores and starts over from the log's beginning. skip: see Reader.
+        partitions and create are for a topic that is missing. rebuild starts over with empty stores.
         """
         self._skip = skip
         self._config = config
@@ -125,10 +124,8 @@ class Replica:
         """Return where it stands now."""
         reader, now, phase = self._reader, time.monotonic(), self.phase
         lag = 0 if reader is None else self._lag(reader)
-        if reader is not None:
-            away_seconds = reader.away_seconds
-        else:
-            away_seconds = now - self._began if self._topic is None else 0.0
+        unknown_seconds = now - self._began if self._topic is None else 0.0
+        away_seconds = unknown_seconds if reader is None else reader.away_seconds
         return State(
             STATUS[phase],
             self._reason(lag, away_seconds),
