@@ -4,9 +4,8 @@
                                         now and then: flush the stores -> manifest (checkpoint.py)
 
 The rules kept here: the log is the truth. Another log than before, or one with a gap, is refused.
-While Kafka is away the replica serves what it has applied, and state() says that this is stale; at a
-start too, if the stores had caught up when the last manifest was written. The log's identity is
-checked as soon as Kafka answers; until then the stores are not changed. lifecycle.py has the states.
+While Kafka is away the replica serves what it has applied, and state() says so; at a start too, if the
+stores had caught up. The log's identity is checked as soon as Kafka answers, before they are changed.
 """
 
 import asyncio
@@ -107,8 +106,8 @@ class Replica:
 
     @property
     def uncommitted(self) -> int:
-        """How many records of the log wait for the end of a transaction."""
-        return 0 if self._reader is None else self._reader.uncommitted
+        """Records of the log that wait for the end of a transaction."""
+        return self._reader.uncommitted if self._reader else 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -158,7 +157,7 @@ class Replica:
         return reason
 
     def _look(self) -> None:
-        """Move to where the reader and the stores are: called when either says something else."""
+        """Move to where reader and stores are: called when either says something else."""
         reading = self._reader is not None and self._reader.alive
         match self.phase:
             case Phase.CONNECTING if reading:
