@@ -178,7 +178,7 @@ class Reservations:
         self._held[number] = reservation
         self._numbers[token] = number
         self._keys.setdefault(key, set()).add(number)
-        if reservation.accepted:
+        if expires == inf:
             self._pinned[number] = None
         else:
             self._expire_in(int(expires), number)
@@ -267,7 +267,7 @@ class Reservations:
         if number is None:
             return False
         held = self._held[number]
-        if not held.accepted:
+        if number not in self._pinned:
             del self._expiring[int(held.expires)][number]
             self._held[number] = msgspec.structs.replace(held, seconds=inf, expires=inf)
             self._pinned[number] = None
@@ -287,7 +287,7 @@ class Reservations:
         same_key.discard(number)
         if not same_key:
             del self._keys[reservation.key]
-        if reservation.accepted:
+        if number in self._pinned:
             del self._pinned[number]
         else:
             del self._expiring[int(reservation.expires)][number]

@@ -185,10 +185,11 @@ def _add_on() -> Iterator[Measure]:
     trace = _module("house_trace")
     if trace is not None:
         closure, page = trace.closure(), trace.page_trace()
-        yield Measure("modules that a crawl with the add-on loads", closure.modules, 45, held=56)
-        yield Measure("lines of these modules", closure.lines, 7_500, held=8_350)
-        yield Measure("calls of one page, request to insert", page.calls, 100, held=140)
-        yield Measure("files of these calls", page.files, 15, held=29)
+        # 16 and 17: what is kept for its links, unchanged pages, URLs; 18: a crowd hides nothing
+        yield Measure("modules that a crawl with the add-on loads", closure.modules, 45, held=57)
+        yield Measure("lines of these modules", closure.lines, 7_500, held=8_950)
+        yield Measure("calls of one page, request to insert", page.calls, 100, held=147)
+        yield Measure("files of these calls", page.files, 15, held=30)
 
 
 def _size() -> Measure:
@@ -199,7 +200,8 @@ def _size() -> Measure:
         room = name.split(".")[1] if "." in name else "dedup"
         rooms[room] = rooms.get(room, 0) + count
     found = tuple(f"{room}: {count:,}" for room, count in sorted(rooms.items()))
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 29_950)
+    # 17: rules about URLs; 18: bounds in bytes, clients as they come, bad records; 20: scan --kept
+    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 33_800)
 
 
 def _module(name: str) -> ModuleType | None:

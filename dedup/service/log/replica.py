@@ -4,9 +4,8 @@
                                         now and then: flush the stores -> manifest (checkpoint.py)
 
 The rules kept here: the log is the truth. Another log than before, or one with a gap, is refused.
-While Kafka is away the replica serves what it has applied, and state() says that this is stale; at a
-start too, if the stores had caught up when the last manifest was written. The log's identity is
-checked as soon as Kafka answers; until then the stores are not changed. lifecycle.py has the states.
+While Kafka is away the replica serves what it has applied, and state() says so; at a start too, if the
+stores had caught up. The log's identity is checked as soon as Kafka answers, before they are changed.
 """
 
 import asyncio
@@ -61,10 +60,9 @@ class Replica:
         create: bool = True,
         skip: Mapping[int, int] | None = None,
     ) -> None:
-        """Partitions and create are for a topic that is missing: its number, and whether to make it.
+        """Share says which partitions are held here, "0-3,6" say; None: all. skip is Reader's.
 
-        share says which partitions are held here, "0-3,6" say; None: all of them. rebuild empties the
-        stores and starts over from the log's beginning. skip: see Reader.
+        partitions and create are for a topic that is missing. rebuild starts over with empty stores.
         """
         self._skip = skip
         self._config = config
@@ -108,8 +106,8 @@ class Replica:
 
     @property
     def uncommitted(self) -> int:
-        """How many records of the log wait for the end of a transaction."""
-        return 0 if self._reader is None else self._reader.uncommitted
+        """Records of the log that wait for the end of a transaction."""
+        return self._reader.uncommitted if self._reader else 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -125,10 +123,8 @@ class Replica:
         """Return where it stands now."""
         reader, now, phase = self._reader, time.monotonic(), self.phase
         lag = 0 if reader is None else self._lag(reader)
-        if reader is not None:
-            away_seconds = reader.away_seconds
-        else:
-            away_seconds = now - self._began if self._topic is None else 0.0
+        unknown_seconds = now - self._began if self._topic is None else 0.0
+        away_seconds = unknown_seconds if reader is None else reader.away_seconds
         return State(
             STATUS[phase],
             self._reason(lag, away_seconds),
@@ -161,7 +157,7 @@ class Replica:
         return reason
 
     def _look(self) -> None:
-        """Move to where the reader and the stores are: called when either says something else."""
+        """Move to where reader and stores are: called when either says something else."""
         reading = self._reader is not None and self._reader.alive
         match self.phase:
             case Phase.CONNECTING if reading:
