@@ -154,7 +154,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option(
     "--max-per-address",
     type=click.IntRange(1),
-    help="Greatest number of clients of one address. [default: half of --max-connections]",
+    help="Greatest number of clients of one address. [default: half of all]",
 )
 @click.option(
     "--idle-seconds",
@@ -182,7 +182,7 @@ def serve(
     Clients show the token of the environment variable DEDUP_TOKEN; without one, only this machine is
     listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
     """
-    from dedup.service.core.limits import Config, Limits, parse_address
+    from dedup.service.core.limits import Config, Limits, check_config, parse_address
     from dedup.service.table_service import run
     from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 
@@ -206,7 +206,7 @@ def serve(
         ),
         **options,
     )
-    _check_writable(config.path)
+    _check_writable(check_config(config).path)
     secure = "s" if config.tls_cert else ""
 
     def listening(resp: "Address", web: "Address | None") -> None:

@@ -3,7 +3,8 @@
     Record -> (a verdict, or an error) -> Output: the same key, value, timestamp and headers, and ours
 
 The rule kept here: key and value pass through byte for byte, and so do all headers but those whose
-names begin with "dedup.", which are ours alone. Pure values; no I/O.
+names begin with "dedup.", which are ours alone. In the name of one that is not UTF-8 stands U+FFFD for what
+cannot be read. Pure values; no I/O.
 """
 
 from collections.abc import Iterable

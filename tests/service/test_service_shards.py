@@ -144,7 +144,7 @@ def _shows_its_share(a: Serving, at: redis.Redis) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--partitions", "0-3"], "give them with --kafka"),
+        (["--partitions", "0-3"], "give it with --kafka"),
         (["--kafka", "127.0.0.1:1", "--partitions", "0-"], "'0-' are not allowed"),
         (["--kafka", "127.0.0.1:1", "--partitions", "3-1"], "'3-1' are not allowed"),
     ],
