@@ -218,24 +218,35 @@ class HttpConnections:
         are enough: they may all have been taken at once.
         """
         short = new.file > self.files - RESERVED_FILES
-        if len(self) <= self.limits.http_connections and not short:
-            return
+        if (len(self) > self.limits.http_connections or short) and not self._end_silent(
+            2 if short else 1, new
+        ):
+            new.abort("too_many")
+
+    def _end_silent(self, count: int, new: "_HttpConnection | None" = None) -> bool:
+        """End some connections that wait for their client, none of them new; False: there is none."""
         waiting = [each for each in self if each is not new and not each.is_answered]
         if not waiting:
-            new.abort("too_many")
-            return
+            return False
         addresses = Counter(each.address for each in waiting)
         most = max(addresses, key=addresses.__getitem__)
         of_it = sorted((c for c in waiting if c.address == most), key=lambda c: c.turn_since)
-        for connection in of_it[: 2 if short else 1]:
+        for connection in of_it[:count]:
             connection.abort("silent")
+        return True
 
     def end_overdue(self, now: float) -> None:
-        """Close the connections whose request or answer takes too long."""
+        """Close the connections whose request or answer takes too long, and those that take the last files.
+
+        Many that come at once have taken them before the first could be ended; then no other one is
+        even told of.
+        """
         for connection in self:
             since = connection.since
             if since is not None and now - since > self.limits.request_seconds:
                 connection.abort("slow")
+        if over := sum(each.file > self.files - RESERVED_FILES for each in self):
+            self._end_silent(over)
 
     async def drain(self, seconds: float) -> None:
         """Let the requests under way end, within a time, and close the connections."""
