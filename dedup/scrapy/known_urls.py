@@ -140,7 +140,10 @@ class KnownUrls:
             return None
         if known is not None:
             checked = _is_checked(key)
-            self._counts.add("url_checked" if checked else "url_skipped")
+            if checked:
+                self._counts.add("url_checked")
+            else:
+                self._counts.add("url_skipped")
             return None if checked else known
         form = learner.likely_form(key)
         if form is None:

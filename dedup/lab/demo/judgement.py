@@ -172,7 +172,8 @@ def judge(site: Known, crawl: Crawl) -> Report:
     }
     planted = sum(len(pairs) for pairs in found.values()) + len(misses)
     originals = {path for path, page in truth.items() if page.kind not in COPIES}
-    held = {truth[path].group for path in accepted if path in truth}  # under whatever URL
+    # under whatever URL they came
+    held = {truth[path].group for path in accepted if path in truth and path in crawl.requested}
     unreached = {p for p in originals - crawl.requested if truth[p].group not in held}
     listings = [path for path, page in truth.items() if page.kind == "listing"]
     lost = {path: sorted(unreached.intersection(site.links(path))) for path in listings}
