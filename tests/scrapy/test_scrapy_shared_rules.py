@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from crawling import HURRIED, PATIENT, Case, Crawl, Crawling, Page, hub, serve
+from item_pages import ITEMS, item
 from network import Proxy
 from services import Serving
-from test_scrapy_urls import ITEMS, item
 
 from dedup.detector.url_rules.rule_file import FILE, load_rules
 
