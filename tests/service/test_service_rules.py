@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import redis
 from detecting import accept, page
 from services import Serving
@@ -73,6 +75,9 @@ def test_rules_are_merged_and_kept(tmp_path):
         assert answer is not None
         assert answer["a.com"][SID].against
         assert Asking(serving, "other").rules() is None
+        make(serving)
+        (host,) = json.loads(serving.get("/v1/overview")[1])["hosts"]
+        assert (host["domain"], host["rules"]) == ("a.com", 1)
         assert serving.stop() == 0
         known = load_rules(tmp_path / "shop")
         known["a.com"][REF].said, known["a.com"][REF].holds = "forbid", False

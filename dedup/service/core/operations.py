@@ -52,7 +52,7 @@ class Commands:
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
-        self._rules = RulesOfUrls()
+        self.rules_of_urls = RulesOfUrls()
         self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
@@ -286,7 +286,7 @@ class Commands:
         """
         detector = self._existing(namespace)
         return ensure_future(
-            self._rules.exchange(
+            self.rules_of_urls.exchange(
                 None if detector is None else self.namespaces.path / namespace, content
             )
         )

@@ -23,9 +23,13 @@ WAITING = 64  # exchanges, of RULES_BYTES each
 
 
 class RulesOfUrls:
-    """The rules of every namespace of a service."""
+    """The rules of every namespace of a service.
+
+    held  by namespace and site, how many hold; of those that were asked for since the start
+    """
 
     def __init__(self) -> None:
+        self.held: dict[str, dict[str, int]] = {}
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -42,23 +46,27 @@ class RulesOfUrls:
         self._waiting += 1
         try:
             async with self._turn:
-                return await asyncio.to_thread(_exchange, folder, content)
+                answer, held = await asyncio.to_thread(_exchange, folder, content)
+                if folder is not None:
+                    self.held[folder.name] = held
+                return answer
         finally:
             self._waiting -= 1
 
 
-def _exchange(folder: Path | None, content: bytes | None) -> bytes | None:
+def _exchange(folder: Path | None, content: bytes | None) -> tuple[bytes | None, dict[str, int]]:
     try:
         theirs = {} if content is None else decode_rules(content)
     except ValueError as error:
         raise UsageError(f"these rules cannot be read: {error}") from error
     if folder is None:
-        return None
+        return None, {}
     mine = load_rules(folder)
     found = merged(mine, theirs)
     if not found:
-        return None
+        return None, {}
     answer = encode_within(found)
     if found != mine:
         save_rules(folder, answer)
-    return answer
+    counts = {site: sum(each.holds for each in known.values()) for site, known in found.items()}
+    return answer, {site: count for site, count in counts.items() if count}
