@@ -98,6 +98,21 @@ def test_a_learner_checks_what_it_takes():
     assert learner.known("http://a.com/x?sid=2") is None
 
 
+def test_a_rule_that_is_taken_is_used_at_once():
+    """Copies are put off before their originals came, and known once these have."""
+    learner = Learner()
+    learner.take(news({}, one(pairs=12, holds=True)))
+    copies = [f"http://a.com/x?sid={n}" for n in range(2)]
+    form = learner.likely_form(copies[0])
+    assert form is not None
+    assert form == learner.likely_form(copies[1]) == learner.likely_form("http://a.com/x")
+    assert learner.known(copies[0]) is None
+    learner.accept(Page("http://a.com/x", None))
+    known = learner.known(copies[0])
+    assert known is not None
+    assert known.original == "http://a.com/x"
+
+
 def test_rules_have_bounds():
     """The examples go first, then what is weakest; what fell is kept before what holds less."""
     url = "http://a.com/" + "x" * 200

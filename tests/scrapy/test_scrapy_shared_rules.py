@@ -118,6 +118,29 @@ def test_a_service_that_is_away_changes_nothing(tmp_path):
     assert counted[0] == counted[1]
 
 
+# The service is reached by pages, but not by the first exchange of rules.
+LATE = """
+from dedup.wire.client.services import Services
+reachable, first = Services.reachable, [True]
+async def late(self):
+    return () if first and first.pop() else await reachable(self)
+Services.reachable = late
+"""
+
+
+def test_rules_are_asked_for_until_a_service_answers(tmp_path):
+    """What did not come at the beginning comes with the next exchange, and is told then."""
+    with serve({}) as site:
+        with Serving(tmp_path / "service") as service:
+            where = f"redis://127.0.0.1:{service.port}"
+            crawl(tmp_path / "first", site, part("a", 0), where, PATIENT)
+            second = crawl(tmp_path / "second", site, part("b", 100), where, PATIENT + LATE + SOON)
+        alone = crawl(tmp_path / "alone", site, part("b", 100))
+    assert second.faults == {}
+    assert second.errors == []
+    assert first_skipped(second) < first_skipped(alone)
+
+
 # Its own connections for rules are made, and never answered.
 STALLED = """
 from dedup.scrapy import shared_rules
