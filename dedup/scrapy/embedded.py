@@ -78,6 +78,7 @@ class EmbeddedNamespace:
     def __init__(self, detector: EmbeddedDetector, folder: Path, counts: Counts) -> None:
         """Private: EmbeddedMemory.open() makes it."""
         self.folder = folder
+        self.shared_rules = None
         self.detector = AsyncEmbeddedDetector(detector)
         self._detector = detector
         self._counts = counts

@@ -81,9 +81,11 @@ class KeptPages:
         self._opened[name] = namespace
         if self._new_links:
             self.links.open(namespace, name)
-        folder = namespace.folder if self._config.urls != "off" else None
+        if self._config.urls == "off":
+            return
+        folder = namespace.folder
         try:
-            if folder is not None and ((folder / "urls.json").exists() or namespace.documents()):
+            if folder is None or (folder / "urls.json").exists() or namespace.documents():
                 self._learned().open(namespace)
         except Exception as error:
             self._counts.fault(error, f"what {folder} knows of URLs is not used")

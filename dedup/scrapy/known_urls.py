@@ -3,6 +3,7 @@
     verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
     a request -> its document key under them -> an accepted page: skipped ("skip"), or counted ("learn")
     a page's new links -> the same: where all lead to accepted pages, it leads nowhere new
+    rules -> urls.json in the store's folder; or a table service (shared_rules.py), and from there
 
 Accepted pages are only put in a queue. All this is made, and takes them from there, when the first
 near-duplicate comes, or at the start where a store holds something already.
@@ -43,6 +44,7 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.detector.url_rules import Known, Learner
+    from dedup.detector.url_rules.learner import Records
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["KnownUrls"]
@@ -71,15 +73,18 @@ class KnownUrls:
         self._learners: dict[Namespace, Learner] = {}
         # the first request under way for what may be one page
         self._under_way: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
-        self._unsaved: set[Learner] = set()
+        self._unsaved: set[Namespace] = set()
         self._left_alone: set[Path] = set()  # folders whose file of rules is not written
         self.doubting = False  # whether accepted pages' links are of interest
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
 
     def open(self, namespace: "Namespace") -> None:
-        """Go on with what a store knows of its sites: its rules, its documents."""
-        self._learner(namespace)
+        """Go on with what a store knows of its sites: its rules, its documents; or ask a service."""
+        if namespace.shared_rules is None:
+            self._learner(namespace)
+        else:
+            self._exchange(namespace)
 
     # ----------------------------------------------------------------------- what is learned
 
@@ -91,7 +96,7 @@ class KnownUrls:
             self._take_accepted()
             learner.copy(verdict.key, verdict.of)
             if learner.changed:
-                self._unsaved.add(learner)
+                self._unsaved.add(namespace)
             self._save_soon()
 
     def doubt(
@@ -211,6 +216,8 @@ class KnownUrls:
                     from dedup.detector.url_rules.rule_file import encode_rules, save_rules
 
                     save_rules(folder, encode_rules(learner.records()))
+                elif namespace.shared_rules is not None:
+                    self._exchange(namespace, ask=False)
         except Exception as error:
             self._counts.fault(error, "what was learned of URLs may be forgotten")
 
@@ -260,23 +267,56 @@ class KnownUrls:
                 self._learner(namespace).accept(page)
 
     def _save_soon(self) -> None:
-        """Write the rules in a thread, if one came to hold, or fell."""
+        """Write the rules in a thread, or tell a service, if one came to hold, or fell."""
         if time.monotonic() < self._saved + SAVE_SECONDS or (
             self._saving is not None and not self._saving.done()
         ):
             return
-        for namespace, learner in self._learners.items():
+        while self._unsaved:
+            namespace = self._unsaved.pop()
             folder = namespace.folder
-            if folder is not None and folder not in self._left_alone and learner in self._unsaved:
-                from dedup.detector.url_rules.rule_file import encode_rules, save_rules
-
-                self._saved = time.monotonic()
-                self._unsaved.discard(learner)
-                content = encode_rules(learner.records())
-                loop = asyncio.get_running_loop()
-                self._saving = loop.run_in_executor(None, save_rules, folder, content)
-                self._saving.add_done_callback(_tell)
+            if folder is not None and folder in self._left_alone:
+                continue
+            self._saved = time.monotonic()
+            if folder is None:
+                self._exchange(namespace)
                 return
+            from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+
+            content = encode_rules(self._learners[namespace].records())
+            loop = asyncio.get_running_loop()
+            self._saving = loop.run_in_executor(None, save_rules, folder, content)
+            self._saving.add_done_callback(_tell)
+            return
+
+    def _exchange(self, namespace: "Namespace", *, ask: bool = True) -> None:
+        """Tell a service what was learned, in the background, and take what it knows; or only tell."""
+        shared, learner = namespace.shared_rules, self._learners.get(namespace)
+        if shared is None:
+            return
+        content = b""
+        if learner is not None:
+            from dedup.detector.url_rules.merged_rules import encode_within, told
+
+            if records := told(learner.records()):
+                content = encode_within(records)
+        if ask or content:
+            shared.exchange(content, lambda found: self._take_shared(namespace, found))
+
+    def _take_shared(self, namespace: "Namespace", found: "list[Records] | None") -> None:
+        """Go on with what services know; None: they did not answer, and are asked again later."""
+        if found is None:
+            self._unsaved.add(namespace)
+            return
+        from dedup.detector.url_rules.merged_rules import news
+
+        with self._counts.meter:
+            for records in found:
+                learner = self._learners.get(namespace)
+                if new := news({} if learner is None else learner.records(), records):
+                    learner = self._learner(namespace)
+                    self._take_accepted()
+                    learner.take(new)
 
 
 def _tell(saving: "asyncio.Future[None]") -> None:

@@ -7,10 +7,13 @@ once or later; no fault of it reaches the crawl.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dedup.detector import AsyncDetector
 from dedup.model.values import Document, Verdict
+
+if TYPE_CHECKING:
+    from dedup.scrapy.shared_rules import SharedRules
 
 __all__ = ["Memory", "Namespace"]
 
@@ -25,6 +28,10 @@ class Namespace(Protocol):
     @property
     def folder(self) -> Path | None:
         """The folder of its store; None if that is not in this process."""
+
+    @property
+    def shared_rules(self) -> "SharedRules | None":
+        """Where its rules about URLs are shared with other processes, if there is no folder."""
 
     def documents(self) -> Iterable[Document]:
         """Return the last documents that the store held when it was opened, some thousands at most."""

@@ -24,6 +24,7 @@ from dedup.model.values import Document, PageFingerprint, Verdict, accepted_docu
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.pending_updates import PendingUpdates
 from dedup.scrapy.settings import Config
+from dedup.scrapy.shared_rules import SharedRules
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import is_unjudged
 from dedup.wire.client.services import Services
@@ -54,7 +55,8 @@ class ServiceMemory:
         """Return a namespace; whether a service is there shows with each page."""
         options = msgspec.structs.replace(self._config.options, namespace=namespace)
         detector = CrawlDetector(self._services, options, self._publisher, self._counts)
-        opened = ServiceNamespace(namespace, detector, self._publisher, self._counts)
+        rules = SharedRules(self._services, options.timeout_seconds, namespace)
+        opened = ServiceNamespace(namespace, detector, rules, self._publisher, self._counts)
         self._namespaces.append(opened)
         return opened
 
@@ -65,6 +67,7 @@ class ServiceMemory:
             await self._publisher.close()
         for namespace in self._namespaces:
             await namespace.updates.close()
+            await namespace.shared_rules.close()
         try:
             documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
@@ -110,6 +113,7 @@ class ServiceNamespace:
         self,
         namespace: str,
         detector: CrawlDetector,
+        shared_rules: SharedRules,
         publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
@@ -117,6 +121,7 @@ class ServiceNamespace:
         self._namespace = namespace
         self._publisher = publisher
         self.detector = detector
+        self.shared_rules = shared_rules
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
         self.folder: Path | None = None  # the service's store is not here

@@ -218,6 +218,7 @@ class Service:
             self.commands.tally,
             dict(self.commands.counts),
             [(name, detector.info()) for name, detector in self.namespaces],
+            self.commands.rules_of_urls.held,
             self.commands.held(),
             self.commands.version,
             health.status,

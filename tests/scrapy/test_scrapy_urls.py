@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve, words
+from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve
+from item_pages import ITEMS, item
 from scrapy import FormRequest, Request
 
 from dedup.detector.url_rules import rule_of
@@ -16,25 +17,7 @@ from dedup.detector.url_rules.rule_file import FILE, load_rules
 from dedup.scrapy.responses import is_ordinary, mark_scheduled
 
 ARTICLES = 40
-# Items are what pages say they are; a request that is not sent is noted.
-ITEMS = """
-    def parse(self, response):
-        self.note("parsed", response)
-        for number in response.css("[data-item]::attr(data-item)").getall():
-            self.note("item", item=number)
-            yield {"item": number}
-        yield from self.links(response)
-"""
 WAYS = ("off", "learn", "skip")
-
-
-def item(number: int, *links: str, title: str = "") -> Page:
-    anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
-    html = (
-        f"<!doctype html><html><head><title>{title or f'Thing {number}'}</title></head><body><main>"
-        f'<h1 data-item="{number}">thing</h1><p>{words(number)}</p>{anchors}</main></body></html>'
-    )
-    return Page(html.encode())
 
 
 def planted(forms: tuple[str, ...], count: int = ARTICLES) -> dict[str, Page]:

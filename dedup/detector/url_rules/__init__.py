@@ -6,6 +6,7 @@ accepted_page.py whether two pages are the same
 site_rules.py   the evidence of one site, the pages that it is checked against, which rules hold
 learner.py      all sites of a crawl, bounded
 rule_file.py    rules on disk, beside the documents
+merged_rules.py what several crawls learned, in one
 plugin_rules.py the same as duplicate-url-discarder reads them
 """
 

@@ -124,11 +124,12 @@ class Learner:
             site.say(rule, said)
 
     def take(self, records: Records) -> None:
-        """Go on with what was known before."""
+        """Go on with what was known before, or elsewhere; no site goes to make room for it."""
         for name, known in records.items():
-            site = self._site(name)
-            if site is not None:
-                site.take(known)
+            if name in self._sites or len(self._sites) < MOST_SITES:
+                site = self._site(name)
+                if site is not None:
+                    site.take(known)
 
     def _site_of_both(self, url: str, original: str) -> SiteRules | None:
         name = registrable_domain(url)

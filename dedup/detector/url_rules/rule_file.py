@@ -43,15 +43,15 @@ class _Content(msgspec.Struct):
     sites: dict[str, list[_Line]]
 
 
-def encode_rules(records: Records) -> bytes:
-    """Return the file that holds these rules."""
+def encode_rules(records: Records, most: int = MOST_RECORDS) -> bytes:
+    """Return the file that holds these rules, the first ones at most."""
     found = [
         (not (record.holds or record.against or record.said), -record.pairs, site, rule, record)
         for site, known in records.items()
         for rule, record in known.items()
     ]
     sites: dict[str, list[_Line]] = {}
-    for *_, site, rule, record in sorted(found, key=lambda each: each[:4])[:MOST_RECORDS]:
+    for *_, site, rule, record in sorted(found, key=lambda each: each[:4])[:most]:
         fields = {name: getattr(record, name) for name in Record.__struct_fields__}
         sites.setdefault(site, []).append(_Line(**fields, rule=str(rule)))
     content = {"v": VERSION, "digest": _digest(sites), "sites": sites}
@@ -65,7 +65,7 @@ def decode_rules(content: bytes) -> Records:
         if version != VERSION:
             raise ValueError(f"its version is {version!r}, this release reads {VERSION}")
         read = msgspec.json.decode(content, type=_Content)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if _digest(read.sites) != read.digest:
         raise ValueError("its digest does not fit what it holds")

@@ -201,6 +201,7 @@ class SiteRules:
             return atoms
         for rule in rules:
             self.records[rule].doubts += 1
+            self.changed |= self.records[rule].holds
         if len(self._doubts) + len(doubt.links) > DOUBTS:
             return atoms  # it stays
         for link in doubt.links:
@@ -288,6 +289,7 @@ class SiteRules:
         for rule, record in sorted(records.items()):
             if len(self.records) < MOST_RULES or rule in self.records:
                 self.records[rule] = record
+        self._note_likely()
         self._rebuild()
 
     def _bring_up(self, rule: Rule, record: Record) -> None:

@@ -27,6 +27,7 @@ from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import TOKEN_PATTERN, USUAL_LIMITS, Limits, check_field
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
+from dedup.service.core.rules_of_urls import RulesOfUrls
 from dedup.service.core.store_inserts import Inserts
 from dedup.wire.shards import partition_of
 
@@ -51,6 +52,7 @@ class Commands:
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
+        self.rules_of_urls = RulesOfUrls()
         self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
@@ -276,6 +278,18 @@ class Commands:
             )
         self.counts["drop"] += 1
         return ensure_future(self.namespaces.drop(namespace))
+
+    def rules(self, namespace: str, content: bytes | None = None) -> "Future[bytes | None]":
+        """Merge rules about URLs into a namespace's, if some come; a future of all it has, or None.
+
+        None: the namespace has none, or is not there. Raises Refused (LIMIT).
+        """
+        detector = self._existing(namespace)
+        return ensure_future(
+            self.rules_of_urls.exchange(
+                None if detector is None else self.namespaces.path / namespace, content
+            )
+        )
 
     def document(self, namespace: str, key: str) -> Document | None:
         """Return a stored document, or None. Raises Refused (ELSEWHERE)."""

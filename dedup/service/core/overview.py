@@ -10,6 +10,7 @@ frequent ones stay, and the count of one that was dropped before is too low.
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,11 +52,12 @@ class NamespaceView(msgspec.Struct, frozen=True):
 
 
 class HostView(msgspec.Struct, frozen=True):
-    """A host's registrable domain: pages judged and near-duplicates since the start."""
+    """A host's registrable domain: pages judged and near-duplicates since the start; rules that hold."""
 
     domain: str
     judged: int
     near_duplicates: int
+    rules: int
 
 
 class HotView(msgspec.Struct, frozen=True):
@@ -170,9 +172,12 @@ class Tally:
         columns = [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(6)]
         return History([seconds for seconds, _ in samples[1:]], *columns)
 
-    def hosts(self) -> list[HostView]:
-        """Return the busiest hosts."""
-        return [HostView(name, *counts) for name, counts in self._hosts.top()]
+    def hosts(self, rules: Mapping[str, Mapping[str, int]]) -> list[HostView]:
+        """Return the busiest hosts; rules are how many hold, by namespace and host."""
+        return [
+            HostView(name, judged, copies, sum(each.get(name, 0) for each in rules.values()))
+            for name, (judged, copies) in self._hosts.top()
+        ]
 
     def hot(self) -> list[HotView]:
         """Return the documents that most pages resembled."""
@@ -183,6 +188,7 @@ def overview(
     tally: Tally,
     verdicts: dict[str, int],
     namespaces: list[tuple[str, dict[str, Any]]],
+    rules: Mapping[str, Mapping[str, int]],
     partitions: tuple[str, int],
     version: str,
     state: str,
@@ -191,7 +197,7 @@ def overview(
 ) -> Overview:
     """Return all of it; namespaces are their names and what Detector.info() says.
 
-    partitions are what Commands.held() says.
+    rules are how many hold about URLs, by namespace and host. partitions are what Commands.held() says.
     """
     most = max((d for d, n in enumerate(tally.distances) if n), default=0)
     views = [
@@ -217,7 +223,7 @@ def overview(
         verdicts,
         tally.distances[: max(most, 8) + 1],
         views,
-        tally.hosts(),
+        tally.hosts(rules),
         tally.hot(),
         tally.history(),
         *partitions,

@@ -231,6 +231,17 @@ def _drop(session: Session, arguments: list[bytes]) -> Later:
     return Later(session.commands.drop(protocol.text(arguments[1], "namespace")), integer)
 
 
+def _rules(session: Session, arguments: list[bytes]) -> Later:
+    check_arity(arguments, 2, 3)
+    nil = NIL[session.protocol_version]
+    content = arguments[2] if len(arguments) == 3 else None
+    return Later(
+        session.commands.rules(protocol.text(arguments[1], "namespace"), content),
+        lambda rules: nil if rules is None else bulk(rules),
+        alone=True,
+    )
+
+
 def _partitions(session: Session, arguments: list[bytes]) -> bytes:
     check_arity(arguments, 1, 1)
     held, count = session.commands.partitions()
@@ -265,6 +276,7 @@ _COMMANDS: dict[bytes, Command] = {
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
+    b"DEDUP.RULES": _rules,
     b"COMMAND": _command,
     b"MULTI": multi,
     b"EXEC": lambda session, arguments: execute(session, arguments, run),

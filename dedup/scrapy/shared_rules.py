@@ -1,0 +1,86 @@
+"""What a crawl's table services know of URLs: asked for at the begin, told what was learned (DEDUP.RULES).
+
+The rule kept here: no page waits for it, and nothing of it counts as a fault. It has connections of its own,
+for as long as an exchange takes: on those of the pages every answer behind it would wait, and what it fails
+by says nothing of the pages. A service that is known to be away is not asked; one that does not know the
+command is not asked again.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from dedup.detector.url_rules.learner import Records
+from dedup.detector.url_rules.rule_file import decode_rules
+from dedup.model.errors import UsageError
+from dedup.scrapy.counts import logger
+from dedup.scrapy.pending_updates import CLOSE_SECONDS
+from dedup.wire.client.command_codec import Command
+from dedup.wire.client.request import Request
+from dedup.wire.client.services import Services
+
+__all__ = ["SharedRules"]
+
+Take = Callable[[list[Records] | None], None]
+
+
+class SharedRules:
+    """The rules of one namespace at table services."""
+
+    def __init__(self, services: Services, timeout_seconds: float, namespace: str) -> None:
+        """Ask nothing yet; services are those that judge the pages."""
+        self._services = services
+        self._timeout = timeout_seconds
+        self._namespace = namespace
+        self._known = True  # whether the services know the command
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def exchange(self, content: bytes, take: Take) -> None:
+        """Tell rules (b"": none), soon, and hand over those that the services have.
+
+        take gets None if no service has answered.
+        """
+        task = asyncio.get_running_loop().create_task(self._exchange(content, take))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for what is under way, no longer than CLOSE_SECONDS."""
+        if tasks := tuple(self._tasks):
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)  # their connections are closed
+
+    async def _exchange(self, content: bytes, take: Take) -> None:
+        async with self._turn:
+            if not self._known:
+                return
+            try:
+                replies = await self._asked(content)
+                found = [
+                    await asyncio.to_thread(decode_rules, reply)
+                    for reply in replies
+                    if isinstance(reply, bytes)
+                ]
+                self._known = not replies or not all(isinstance(e, UsageError) for e in replies)
+                take(found if replies else None)
+            except Exception as error:
+                self._known = False
+                logger.warning("dedup: rules about URLs are not shared with a service: %s", error)
+
+    async def _asked(self, content: bytes) -> list[object]:
+        """Return what services reply; none: none did."""
+        reachable = await self._services.reachable()
+        if not reachable:
+            return []
+        command: Command = (b"DEDUP.RULES", self._namespace)
+        request = Request(
+            (*command, content) if content else command, self._namespace, None, to_all=True
+        )
+        services = Services(reachable, self._timeout)
+        try:
+            await services.execute((request,))
+        finally:
+            await services.close()
+        return list(request.replies.values())
