@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import RUNNER
 from crawling import article
 from needing import lacking
 
@@ -29,9 +29,9 @@ A = "http://a.com"
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    done = CliRunner().invoke(main, ["store", "rules", *arguments])
+    done = RUNNER.invoke(main, ["store", "rules", *arguments])
     assert done.exit_code == code, done.output
-    return done.output
+    return done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_person_decides(store):
 def test_a_store_that_is_in_use_is_not_changed(store):
     """A crawl holds its rules: what is said meanwhile would be lost, and is refused."""
     with dedup.open(store, namespace="news"):
-        done = CliRunner().invoke(main, ["store", "rules", str(store), "--pin", "drop:ref a.com"])
+        done = RUNNER.invoke(main, ["store", "rules", str(store), "--pin", "drop:ref a.com"])
         assert done.exception is not None
         assert "drop:sid" in run(str(store))
 
@@ -117,6 +117,9 @@ def test_what_a_file_holds_is_read_back():
     assert decode_rules(encode_rules(learner.records())) == learner.records()
 
 
+@pytest.mark.filterwarnings(
+    "ignore::scrapy.exceptions.ScrapyDeprecationWarning"
+)  # the plugin's own
 def test_the_plugin_reads_its_file(store, tmp_path):
     """duplicate-url-discarder takes for one what the rules take for one, and nothing else."""
     if find_spec("duplicate_url_discarder") is None:
@@ -125,7 +128,7 @@ def test_the_plugin_reads_its_file(store, tmp_path):
 
     run(str(store), "--pin", "drop:id a.com/news", "--pin", "host:www.b.com=b.com")
     run(str(store), "--pin", "slash b.com", "--pin", "value:x a.com")
-    output = CliRunner().invoke(
+    output = RUNNER.invoke(
         main, ["store", "rules", str(store), "--format", "duplicate-url-discarder"]
     )
     assert "value:x a.com" in output.stderr
