@@ -15,18 +15,18 @@ from typing import IO
 
 from dedup.model.errors import StoreLocked
 
-__all__ = ["PRIVATE", "FolderLock", "replace_file", "replacing", "sync_folder"]
+__all__ = ["PRIVATE", "PRIVATE_FOLDER", "FolderLock", "replace_file", "replacing", "sync_folder"]
 
-PRIVATE = (
-    0o600  # the mode of a store's files: they hold the URLs that were crawled, maybe with tokens
-)
+# The mode of a store's files, which hold URLs that were crawled, maybe with tokens; and of its folder.
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Give a file to write; at the end of the block it is on the disk, at this path, in one step.
 
-    It is made with this mode, less what the process's umask takes. Raises OSError; then, and when the block raises, the path holds what it held before.
+    It is made with this mode, less what the process's umask takes. Raises OSError; then, and when the
+    block raises, the path holds what it held before.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

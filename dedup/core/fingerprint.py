@@ -39,8 +39,8 @@ class PageReading(NamedTuple):
     JSON; words the visible words, without those of navigation, and words_read those of them that are
     behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
-    none to the page itself (native/src/reader/links.c); address is the hash that such a link would have. They are no part of
-    the fingerprint.
+    none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
+    They are no part of the fingerprint.
     """
 
     fingerprint: PageFingerprint

@@ -13,7 +13,7 @@ import secrets
 from pathlib import Path
 from shlex import quote
 
-from dedup.core.files import PRIVATE, FolderLock, replace_file
+from dedup.core.files import PRIVATE, PRIVATE_FOLDER, FolderLock, replace_file
 from dedup.detector.open_stores import is_open
 from dedup.model.errors import StoreLocked
 from dedup.scrapy.counts import logger
@@ -34,7 +34,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         logger.info("dedup: %r shares the memory of another crawl of this process", name)
         return _read(folder / FOR_ONE_CRAWL)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(PRIVATE | 0o100, exist_ok=True)
+    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
     job = None if job_folder is None else Path(job_folder) / "dedup-crawl" / name
     lock = FolderLock(folder / "lock")
     try:

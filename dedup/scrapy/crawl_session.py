@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "forget"]
 
 GONE = frozenset((404, 410))  # statuses of pages that are not there any more
-UNREAD = frozenset(
-    ("non_html", "too_large", "data_page")
-)  # what pages say that are kept for it is not known
+UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons for which no text is known
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 

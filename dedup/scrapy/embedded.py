@@ -66,10 +66,9 @@ class EmbeddedMemory:
                     documents += len(detector)
             except Exception as error:
                 self._counts.fault(error, "the store may not hold the last pages of this crawl")
-        one = (
-            self._namespaces[0] if len(self._namespaces) == 1 else ""
-        )  # else where all of them lie
-        return f"{count(documents, 'document')} in {self._config.path / one}"
+        only_one = len(self._namespaces) == 1
+        where = self._config.path / (self._namespaces[0] if only_one else "")
+        return f"{count(documents, 'document')} in {where}"
 
 
 class EmbeddedNamespace:

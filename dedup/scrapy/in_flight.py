@@ -52,13 +52,8 @@ class _Flight:
 class PagesInFlight:
     """The pages of one crawl that are not inserted yet, by token."""
 
-    def __init__(
-        self,
-        counts: Counts,
-        links: CrawlLinks,
-        accepted: "Accepted",
-    ) -> None:
-        """Hold none; what becomes of each page, its links are told, too; `accepted` takes its verdict."""
+    def __init__(self, counts: Counts, links: CrawlLinks, accepted: Accepted) -> None:
+        """Hold none. links are told what becomes of each page, accepted takes the verdicts of those."""
         self._counts = counts
         self._accepted = accepted
         self._links = links

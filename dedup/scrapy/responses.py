@@ -139,12 +139,13 @@ def is_ordinary(request: Request) -> bool:
     """Whether a request is one that only a page's URL speaks for: it may be that of a known page.
 
     Not a start request, a form, one past the filter of seen requests, or one for who waits for it; none
-    that was sent before (redirected, tried again), and none with a key or an exemption of its own.
+    that was sent before (redirected, tried again), and none with a key, an exemption or cookies of its own.
     """
     meta = request.meta
     return (
         request.method == "GET"
         and not request.body
+        and not request.cookies
         and (not request.dont_filter or bool(meta.get(PUT_OFF)))
         and meta.get(_SCHEDULED) == request.url
         and not is_start(request)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dedup.core.files import PRIVATE, FolderLock
+from dedup.core.files import PRIVATE_FOLDER, FolderLock
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.store.database.documents import Documents
@@ -50,7 +50,7 @@ def open_folder(
     file, snapshot = folder / DOCUMENTS, folder / SNAPSHOT
     if create:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(PRIVATE | 0o100, exist_ok=True)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
     elif not file.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
     lock = FolderLock(folder / "lock")

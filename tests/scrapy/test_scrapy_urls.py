@@ -219,6 +219,7 @@ def ordinary(url: str = "http://a.com/x", **arguments: Any) -> Request:
         (ordinary(meta={"redirect_urls": ["http://a.com/y"]}), False),
         (ordinary(meta={"retry_times": 1}), False),
         (ordinary(body=b"x"), False),
+        (ordinary(cookies={"language": "fr"}), False),
         (Request("http://a.com/x"), False),
         (FormRequest("http://a.com/x", formdata={"a": "b"}), False),
     ],

@@ -9,20 +9,8 @@ import subprocess
 import pytest
 import redis
 from commands import ONCE, insert, page, probe, spread
-from services import RECIPE, Serving
+from services import RECIPE
 from sketches import sketch
-
-
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory):
-    with Serving(tmp_path_factory.mktemp("store")) as service:
-        yield service
-
-
-@pytest.fixture
-def client(serving):
-    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as made:
-        yield made
 
 
 def command(*words) -> bytes:

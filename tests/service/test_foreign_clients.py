@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from commands import page
-from services import Serving
 
 SOURCES = Path(__file__).parents[1] / "support" / "foreign_clients"
 BUILT = Path(__file__).parents[2] / "build" / "foreign_clients"
@@ -40,12 +39,6 @@ CLIENTS = {
         ["jedis ok", "lettuce ok"],
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory):
-    with Serving(tmp_path_factory.mktemp("store")) as service:
-        yield service
 
 
 @pytest.mark.long

@@ -19,18 +19,6 @@ SKETCH = sketch().hex()
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory):
-    with Serving(tmp_path_factory.mktemp("store")) as service:
-        yield service
-
-
-@pytest.fixture
-def client(serving):
-    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as made:
-        yield made
-
-
 def post(serving, path, body):
     connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
     with contextlib.closing(connection):

@@ -15,12 +15,6 @@ from dedup import Table
 VALUE, SKETCH = "0123456789abcdef", sketch().hex()
 
 
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory):
-    with Serving(tmp_path_factory.mktemp("store")) as service:
-        yield service
-
-
 @pytest.fixture(params=[2, 3], ids=["protocol 2", "protocol 3"])
 def client(serving, request):
     with redis.Redis(port=serving.port, protocol=request.param, decode_responses=True) as made:

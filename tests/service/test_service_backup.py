@@ -79,3 +79,20 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_pat
         assert "no namespace 'shops'" in fails(url, "--namespace", "shops", env=shown)
     assert "does not answer" in fails(url)
     assert "dedup store export" in fails(str(tmp_path / "served"))
+
+
+def test_an_answer_of_long_keys_is_cut_and_goes_on(tmp_path):
+    """An answer has about a megabyte at most; the header says where the next documents begin."""
+    keys = [f"http://example.com/{number}/".ljust(8000, "x") for number in range(300)]
+    with Serving(tmp_path / "served") as serving:
+        where = f"redis://127.0.0.1:{serving.port}"
+        with dedup.open(where, namespace="news", timeout_seconds=60) as detector:
+            for number, long in enumerate(keys):
+                accept(detector, page(number * 0x9E3779B97F4A7C15 % 2**64), long)
+        status, first = serving.get("/v1/export?ns=news")
+        assert status == 200
+        assert 1 << 20 < len(first) < 1.1 * (1 << 20)
+        assert serving.get("/v1/export?ns=news&from=x")[0] == 400
+        assert serving.get("/v1/export?ns=none")[0] == 404
+        done = call("store", "backup", f"http://127.0.0.1:{serving.http_port}")
+    assert [decode_line(line)[1].key for line in done.stdout_bytes.splitlines()] == keys

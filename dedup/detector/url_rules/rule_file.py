@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.core.files import replace_file
+from dedup.core.files import PRIVATE, replace_file
 from dedup.detector.url_rules.learner import Records
 from dedup.detector.url_rules.rule_set import Rule, rule_of
 from dedup.detector.url_rules.site_rules import Record
@@ -102,7 +102,7 @@ def load_rules(folder: Path) -> Records:
 
 def save_rules(folder: Path, content: bytes) -> None:
     """Write what encode_rules() made. Raises OSError."""
-    replace_file(folder / FILE, content)
+    replace_file(folder / FILE, content, PRIVATE)
 
 
 def begin_again(folder: Path) -> None:

@@ -11,6 +11,7 @@ The rules kept here:
 
 import os
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from typing import IO, Any
 
@@ -45,7 +46,7 @@ def begins(path: str, offset: int) -> bool:
         return _begins(file, _packing(file, path), offset)
 
 
-class WarcRecords:
+class WarcRecords(ABC):
     """The records of a WARC, torn ones passed over; a subclass says what each comes to.
 
     The records have the same numbers however often they are read: HTTP is parsed after a record
@@ -61,9 +62,9 @@ class WarcRecords:
         self._torn = False  # it was named as broken
         self._gap: Broken | None = None  # what is wrong after it, until it is known where
 
+    @abstractmethod
     def result(self, record: Any) -> Read | None:
         """Return what a record comes to; None for nothing."""
-        raise NotImplementedError
 
     def read(self, offset: int = 0, number: int = 0) -> Iterator[Read]:
         """Yield what the records come to; with an offset, those after the record there."""

@@ -51,6 +51,16 @@ class _Namespace:
         self.greatest = greatest  # the greatest distance that its store finds
         self.asked: OrderedDict[Asked, EmbeddedDetector] = OrderedDict()
 
+    def close(self) -> list[Exception]:
+        """Close all detectors, even after an error; return the errors."""
+        errors: list[Exception] = []
+        for detector in (*self.asked.values(), self.detector):
+            try:
+                detector.close()
+            except Exception as error:
+                errors.append(error)
+        return errors
+
 
 class Namespaces:
     """The open namespaces of a folder. For the event loop's thread, open_all() aside."""
@@ -165,13 +175,7 @@ class Namespaces:
 
         All are closed, even after an error; then the first error is raised.
         """
-        errors: list[Exception] = []
-        for namespace in self._open.values():
-            for detector in (*namespace.asked.values(), namespace.detector):
-                try:
-                    detector.close()
-                except Exception as error:
-                    errors.append(error)
+        errors = [error for namespace in self._open.values() for error in namespace.close()]
         self._open.clear()
         if errors:
             raise errors[0]
@@ -218,13 +222,10 @@ class Namespaces:
 
 def _remove(folder: Path, namespace: _Namespace) -> None:
     """Close the detectors of a namespace and remove its folder, which is away at once, whole."""
+    namespace.close()  # what could not be written is not wanted any more
     going = folder.with_name(f"{_DROPPED}{folder.name}-{secrets.token_hex(4)}")
-    try:
-        for detector in (*namespace.asked.values(), namespace.detector):
-            detector.close()
-    finally:
-        folder.rename(going)
-        sync_folder(folder.parent)
+    folder.rename(going)
+    sync_folder(folder.parent)
     shutil.rmtree(going)
 
 

@@ -277,6 +277,7 @@ class Commands:
                 "crawl another namespace",
             )
         self.counts["drop"] += 1
+        self.rules_of_urls.held.pop(namespace, None)
         return ensure_future(self.namespaces.drop(namespace))
 
     def rules(self, namespace: str, content: bytes | None = None) -> "Future[bytes | None]":

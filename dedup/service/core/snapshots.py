@@ -39,6 +39,8 @@ class Snapshots:
         """Look every PAUSE_SECONDS; it ends after the one under way, so that stores can be closed."""
         while not self._stop.is_set():
             for name, detector in self._namespaces:
+                if self._stop.is_set():
+                    return
                 try:
                     await asyncio.to_thread(write_where_due, detector)
                 except Exception as error:

@@ -1,0 +1,18 @@
+"""A service for the tests of a file, and a client of it; files that need other bounds have their own."""
+
+import pytest
+import redis
+from commands import ONCE
+from services import Serving
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("store")) as service:
+        yield service
+
+
+@pytest.fixture
+def client(serving):
+    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as made:
+        yield made
