@@ -127,6 +127,11 @@ class Table:
         insert = self._insert if len(value_array) <= INSERT_STEP else self._insert_in_steps
         return insert(*pointers, len(value_array))
 
+    def reserve(self, values: int) -> None:
+        """Make room for `values` distinct values in one step: until then it does not grow."""
+        with self._lock.writing:
+            check(lib.ndd_table_reserve(self._handle, number(values, "values")), "reserving room")
+
     def _insert_in_steps(self, values: Any, documents: Any, count: int) -> int:
         with self._lock.writing:
             lib.ndd_table_expect(self._handle, count)

@@ -18,7 +18,7 @@ from dedup.detector.open_stores import is_open
 from dedup.model.errors import StoreLocked
 from dedup.scrapy.counts import logger
 from dedup.scrapy.settings import Config
-from dedup.store import FOR_ONE_CRAWL
+from dedup.store import FOR_ONE_CRAWL, empty
 
 __all__ = ["advice", "begin", "keep", "mark"]
 
@@ -52,9 +52,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         if holds_documents and job is not None and held == _read(job):
             logger.info("dedup: %r resumes, and remembers its pages", name)
             return held
-        # the snapshot first: it is refused without the documents that it stands for
-        for file in (folder / "table.ndd", documents):
-            file.unlink(missing_ok=True)
+        empty(folder)
         if (folder / "urls.json").exists():
             from dedup.detector.url_rules.rule_file import begin_again
 

@@ -1,6 +1,7 @@
 """Opening a store's folder: locked, checked and named, before anything is searched in it."""
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,17 +10,18 @@ from dedup.core.files import PRIVATE_FOLDER, FolderLock
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.store.database.documents import Documents
+from dedup.store.index import KEYS, VALUES
 
 __all__ = [
     "DOCUMENTS",
     "FOR_ONE_CRAWL",
-    "SNAPSHOT",
     "agreed_recipe",
+    "empty",
     "locked_documents",
     "open_folder",
 ]
 
-DOCUMENTS, SNAPSHOT = "documents.mdb", "table.ndd"
+DOCUMENTS = "documents.mdb"
 FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
 
 
@@ -47,7 +49,7 @@ def open_folder(
 
     Raises what Store.open() raises.
     """
-    file, snapshot = folder / DOCUMENTS, folder / SNAPSHOT
+    file = folder / DOCUMENTS
     if create:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
@@ -56,12 +58,10 @@ def open_folder(
     lock = FolderLock(folder / "lock")
     documents: Documents | None = None
     try:
-        for left in folder.glob(f".{SNAPSHOT}.*.tmp"):  # a snapshot that a kill cut short
-            left.unlink(missing_ok=True)
-        if snapshot.exists() and not (file.exists() and file.stat().st_size):
+        if (folder / VALUES).exists() and not (file.exists() and file.stat().st_size):
             raise StoreDamaged(
-                f"{file} is missing or empty, but {snapshot} is there: restore it from a copy, or "
-                "move the folder away to start with an empty store"
+                f"{file} is missing or empty, but {folder / VALUES} is there: restore it from a copy, "
+                "or move the folder away to start with an empty store"
             )
         documents = Documents(file)
         if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
@@ -80,6 +80,15 @@ def open_folder(
             documents.close()
         lock.close()
         raise
+
+
+def empty(folder: Path) -> None:
+    """Remove the documents of a store, and its index, under its lock. Raises OSError."""
+    # the index first: it is refused without the documents that it stands for
+    for name in (VALUES, KEYS):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)
+    (folder / DOCUMENTS).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,12 +1,10 @@
 """The search of a store: a value's neighbours, as documents.
 
-    value -> table (ids within k) -> documents -> those that stay
+    value -> index (ids within k) -> documents -> those that stay
 
-The rule kept here: what the table finds and the documents say must agree; a snapshot that does not
-fit its documents is named and refused, and answers nothing.
+The rule kept here: what the index finds and the documents say must agree; else nothing is answered.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +12,12 @@ import numpy.typing as npt
 
 from dedup.core.matches import Nearest
 from dedup.core.numbers import Array
-from dedup.core.table import Match, Table
+from dedup.core.table import Match
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
 from dedup.store.changes import GivenUp
 from dedup.store.database.documents import Documents
+from dedup.store.index import Index
 
 __all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
 
@@ -33,19 +32,15 @@ class TooMany(UsageError):
 
 
 class Searched(NamedTuple):
-    """What is searched: the table, its documents, those given up, and the snapshot."""
+    """What is searched: the index, its documents, and those given up."""
 
-    table: Table
+    index: Index
     documents: Documents
     given_up: GivenUp | None
-    snapshot: Path
 
     def mismatch(self) -> StoreDamaged:
-        """Return the error of a table that does not agree with the documents."""
-        return StoreDamaged(
-            f"{self.snapshot} does not fit the documents: close the store and remove "
-            "this file, it is rebuilt from them"
-        )
+        """Return the error of an index that does not agree with the documents."""
+        return self.documents.damaged("the index does not fit it")
 
 
 def near(
@@ -55,13 +50,13 @@ def near(
 
     Raises StoreDamaged.
     """
-    probed = searched.table.probe(value, limit=NEAR_LIMIT if limit is None else limit)
+    probed = searched.index.near(value, NEAR_LIMIT if limit is None else limit)
     answer: Near = Nearest()
     if not probed:
         return answer
     answer.cut = probed.cut and probed[-1].distance <= k
     matches: list[Match] = probed[without:] if without else probed
-    if k < searched.table.k:
+    if k < searched.index.k:
         matches = [m for m in matches if m.distance <= k]
     given_up = searched.given_up
     found = searched.documents.read([m.document for m in matches])
@@ -75,7 +70,7 @@ def near(
 
 def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> dict[int, Near]:
     """Return near() of each value that has any, by its index. Raises StoreDamaged and TooMany."""
-    probed = searched.table.probe_many(values, limit=NEAR_LIMIT)
+    probed = searched.index.near_many(values, NEAR_LIMIT)
     offsets, ids, distances = probed
     answers: dict[int, Near] = {}
     if not len(ids):
@@ -86,7 +81,7 @@ def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> d
             f"{limit:,} that one answer may hold: probe fewer at once"
         )
     cut = frozenset(np.flatnonzero(probed.cut).tolist())
-    if k < searched.table.k:
+    if k < searched.index.k:
         cut = frozenset(i for i in cut if distances[int(offsets[i + 1]) - 1] <= k)
         offsets, ids, distances = _within(k, offsets, ids, distances)
     given = ids.tolist()

@@ -1,6 +1,6 @@
-"""The embedded store: the documents of one namespace, and the table that finds them.
+"""The embedded store: the documents of one namespace, and the index that finds them.
 
-    insert -> documents.mdb (committed) -> table (in memory) -> table.ndd (a snapshot, now and then)
+    insert -> documents.mdb (committed) -> index (in memory) -> segments (on disk, now and then)
 
 The rule kept here: insert() and forget() return when the change is committed, and what is committed
 survives kill -9. It is flushed to disk within a second and at close: a power cut may lose the last
@@ -9,15 +9,12 @@ docs/store-format.md describes the files.
 """
 
 import contextlib
-import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
 
 from dedup.core.files import FolderLock
 from dedup.core.numbers import Array
@@ -28,19 +25,18 @@ from dedup.model.values import Document
 from dedup.store.changes import Applied, GivenUp, Progress, Removed
 from dedup.store.database.documents import Documents
 from dedup.store.database.file import Flusher
-from dedup.store.database.record_format import FORMAT, Pair
-from dedup.store.open_folder import SNAPSHOT, open_folder
+from dedup.store.database.record_format import FORMAT, Removal, key_digest
+from dedup.store.index import Index
+from dedup.store.open_folder import open_folder
 from dedup.store.search import Near, Searched, near, near_many
-from dedup.store.snapshot import load_table, save_table
 
 if TYPE_CHECKING:
     from dedup.store.verify import Report
 
 __all__ = ["Store"]
 
-TAIL_AT_CLOSE = 1000  # documents in the tail that are worth a snapshot when the store is closed
-
-log = logging.getLogger(__name__)
+TAIL_AT_CLOSE = 1000  # documents in the tail that are worth writing when the store is closed
+MERGED_AT_CLOSE = 1 << 20  # documents of the largest segment that is made then: about a second
 
 _opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
@@ -57,18 +53,13 @@ class Store:
         self.path = folder
         self.namespace = documents.namespace
         self.recipe = documents.recipe
-        self._k = k
         self._documents = documents
         self._folder_lock = lock
         self._lock = threading.RLock()
-        self._saving = threading.Lock()  # taken before the other one: one snapshot at a time
         self._closed = False
         self._given_up: GivenUp | None = None  # documents that are not found any more
-        self._table_fits = True
-        self._snapshot = folder / SNAPSHOT
-        self._table, due = load_table(self._snapshot, documents, k)
-        if due:
-            self._save()
+        self._fits = True  # whether the index has what is committed
+        self._index = Index(folder, documents, k, self._lock)
         _opened.add(self)
         self._flusher = Flusher(folder, documents)
 
@@ -119,31 +110,35 @@ class Store:
         with self._lock:
             if self._closed:
                 self._check_open()
-            if not isinstance(key, str) or (found := self._documents.id_of(key)) is None:
+            if not isinstance(key, str):
                 return False
-            return self._given_up is None or not self._given_up.has(found, key)
+            found = self._searched().index.find(key)
+            return found is not None and self._is_found(found[0], key)
 
     @property
     def k(self) -> int:
         """The greatest distance near() finds, in bits."""
-        return self._k
+        return self._index.k
 
     def widen(self, k: int) -> None:
         """Find documents up to distance k from now on, if that is more than so far."""
         with self._lock:
             self._check_open()
-            if k > self._k or not self._table_fits:
-                k = max(k, self._k)
-                self._table, _ = load_table(self._snapshot, self._documents, k)
-                self._k, self._table_fits = k, True
+            if k > self.k or not self._fits:
+                self._index.end()
+                self._check_open()
+                self._index = Index(self.path, self._documents, max(k, self.k), self._lock)
+                self._fits = True
 
     def get(self, key: str) -> Document | None:
         """Return the document with this key, or None. Raises StoreDamaged."""
         with self._lock:
             self._check_open()
-            if self._given_up is not None and key not in self:
-                return None
-            return self._documents.get(key)
+            found = self._searched().index.find(key)
+            return found[1] if found is not None and self._is_found(found[0], key) else None
+
+    def _is_found(self, document_id: int, key: str) -> bool:
+        return self._given_up is None or not self._given_up.has(document_id, key)
 
     def near(
         self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
@@ -155,7 +150,7 @@ class Store:
         `without` of them are left out of it. Raises StoreDamaged.
         """
         with self._lock:
-            bound = self._k if k is None else min(k, self._k)
+            bound = self.k if k is None else min(k, self.k)
             return near(self._searched(), value, bound, limit, without)
 
     def near_many(
@@ -166,14 +161,14 @@ class Store:
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         with self._lock:
-            bound = self._k if k is None else min(k, self._k)
+            bound = self.k if k is None else min(k, self.k)
             return near_many(self._searched(), values, bound, limit)
 
     def _searched(self) -> Searched:
         """Return what is searched. Called with the lock held."""
-        if self._closed or not self._table_fits:
-            self.widen(self._k)
-        return Searched(self._table, self._documents, self._given_up, self._snapshot)
+        if self._closed or not self._fits:
+            self.widen(self.k)
+        return Searched(self._index, self._documents, self._given_up)
 
     def insert(self, document: Document) -> None:
         """Store a document; one with the same key is replaced. Committed on return.
@@ -212,29 +207,27 @@ class Store:
         """Store documents, no key twice, and remove others; return the keys that were there before."""
         with self._lock:
             self._check_writable()
-            first, known, removed = self._documents.change(documents, forgotten, offsets)
-            self._committed(removed, documents, first)
-        return known
+            index = self._searched().index
+            known = index.find_many([*(document.key for document in documents), *forgotten])
+            self._commit(documents, known, offsets)
+        return {document.key for _, document in known}
 
-    def _committed(
-        self, removed: Sequence[Pair], documents: Sequence[Document] = (), first: int = 0
+    def _commit(
+        self,
+        documents: Sequence[Document],
+        known: Sequence[tuple[int, Document]],
+        offsets: Mapping[int, int],
     ) -> None:
-        """Have the table follow what was committed; if that fails, it is rebuilt before its next use.
-
-        first is the id of the first of the documents that are new; the others' follow.
-        """
+        """Store documents and remove known ones; the index follows, or is made again before its next use."""
+        removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
+        first = self._documents.change(documents, removed, offsets)
         self._flusher.wake()
         try:
-            for document_id, value in removed:
-                self._table.remove(value, document_id)
-            if len(documents) == 1:
-                self._table.insert(documents[0].page.value, first)
-            elif documents:
-                ids = np.arange(first, first + len(documents), dtype=np.uint64)
-                values = [document.page.value for document in documents]
-                self._table.insert_many(np.array(values, np.uint64), ids)
+            if removed:
+                self._index.remove(removed)
+            self._index.append(first, documents)
         except BaseException:
-            self._table_fits = False
+            self._fits = False
             raise
 
     def offsets(self) -> dict[int, int]:
@@ -282,7 +275,7 @@ class Store:
                 return None
             going = [each for each in batch if of(*each)]
             if going:
-                self._committed(self._documents.remove_many(going))
+                self._commit([], going, {})
             return Removed(batch[-1][0], len(batch), len(going))
 
     def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
@@ -299,10 +292,7 @@ class Store:
         """
         with self._lock:
             self._check_writable()
-            if self._documents.id_of(key) is None:
-                return False
-            self._change([], [key], {})
-            return True
+            return bool(self._change([], [key], {}))
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""
@@ -314,18 +304,17 @@ class Store:
         """Return what the store is and holds; sizes in bytes."""
         with self._lock:
             self._check_open()
-            stats = self._table.stats()
             return {
                 "path": str(self.path),
                 "namespace": self.namespace,
                 "recipe": self.recipe,
                 "format": FORMAT,
-                "distance": self._k,
+                "distance": self.k,
                 "documents": len(self._documents),
-                "values": stats.values,
-                "table_bytes": stats.bytes,
+                "table_bytes": self._index.memory_bytes,
+                "index_file_bytes": self._index.file_bytes,
                 "documents_file_bytes": self._documents.file_bytes,
-                "tail_documents": self._documents.tail,
+                "tail_documents": self._documents.unindexed,
             }
 
     def verify(self, progress: Progress | None = None) -> "Report":
@@ -334,38 +323,38 @@ class Store:
             from dedup.store.verify import verify_documents
 
             self._check_open()
-            return verify_documents(self._documents, self.path, progress)
+            return verify_documents(self._documents, self._searched().index, self.path, progress)
 
     def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
-        """Write a snapshot if `least` documents or more changed since the last, as close() does.
+        """Write the index if `least` documents or more changed since the last time, as close() does.
 
-        The store stays in use while the file is written.
+        The store stays in use while files are written.
         """
-        with self._saving:
-            with self._lock:
-                self._check_open()
-                due = self._table_fits and self._documents.tail >= least
-            if due:
-                self._save()
+        with self._lock:
+            self._check_open()
+            due, index = self._fits and self._documents.unindexed >= least, self._index
+        if due:
+            index.write()
 
     def close(self) -> None:
-        """Flush, write a snapshot if 1000 documents or more changed since the last, and close.
+        """Flush, write the index if 1000 documents or more changed since the last time, and close.
 
-        Raises OSError if the flush fails; the store is closed all the same. A snapshot that cannot
+        Raises OSError if the flush fails; the store is closed all the same. An index that cannot
         be written is a warning in the log. Closing twice does nothing.
         """
         with self._lock:
             if self._closed:
                 return
         self._flusher.end()
-        with self._saving, self._lock, contextlib.ExitStack() as stack:
+        with self._lock, contextlib.ExitStack() as stack:
             if self._closed:
                 return
             self._closed = True
             stack.callback(self._folder_lock.close)
             stack.callback(self._documents.close)
-            if self._table_fits and self._documents.tail >= TAIL_AT_CLOSE:
-                self._save()
+            if self._fits and self._documents.unindexed >= TAIL_AT_CLOSE:
+                self._index.write(MERGED_AT_CLOSE)
+            self._index.end()
             self._documents.sync()
 
     def _check_open(self) -> None:
@@ -379,15 +368,9 @@ class Store:
 
     def close_after_fork(self) -> None:
         """Be closed in a forked process: the store is its parent's, as are the locks held there."""
-        self._lock, self._saving = threading.RLock(), threading.Lock()
+        self._lock = threading.RLock()
         self._closed = True
         self._folder_lock.close()  # the parent has it still
-
-    def _save(self) -> None:
-        try:
-            save_table(self._table, self._snapshot, self._documents, self._lock)
-        except Exception as error:  # whatever it is, the documents are there
-            log.warning("%s was not written (%s); nothing is lost", self._snapshot, error)
 
 
 def _close_after_fork() -> None:

@@ -197,10 +197,10 @@ def count_known(
 ) -> dict[str, tuple[int, int]]:
     """Return what import_lines() would, and write nothing. A folder without a store is an empty one.
 
-    Keeps 16 bytes of every key in memory. Raises StoreLocked, StoreDamaged and OSError.
+    Keeps a digest of every key in memory. Raises StoreLocked, StoreDamaged and OSError.
     """
     total: Counter[str] = Counter()
-    keys: dict[str, set[bytes]] = {namespace: set() for namespace in folders}
+    keys: dict[str, set[int]] = {namespace: set() for namespace in folders}
     replaced: Counter[str] = Counter()
     for _, _, namespace, document in _documents(file, found):
         total[namespace] += 1

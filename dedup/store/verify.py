@@ -5,16 +5,20 @@ hide the second.
 """
 
 import errno
+import threading
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from dedup.model.errors import StoreDamaged
 from dedup.model.names import check_namespace
+from dedup.model.recipes import recipe_of
 from dedup.store.changes import Progress
 from dedup.store.database.documents import Documents
-from dedup.store.open_folder import DOCUMENTS, SNAPSHOT, locked_documents
-from dedup.store.snapshot import read_snapshot
+from dedup.store.database.record_format import Removal, key_digest
+from dedup.store.index import Index, IndexUnusable
+from dedup.store.open_folder import DOCUMENTS, locked_documents
 
 __all__ = ["Report", "verify_documents", "verify_store"]
 
@@ -27,7 +31,7 @@ class Report(msgspec.Struct, frozen=True):
 
     path, namespace, recipe  which store
     documents                documents in it
-    snapshot                 documents that its snapshot covers; 0 without a usable one
+    indexed                  documents that its index on disk covers; 0 without a usable one
     problems                 the first hundred, each in one sentence; empty in a sound store
     problem_count            how many there are
     """
@@ -36,7 +40,7 @@ class Report(msgspec.Struct, frozen=True):
     namespace: str
     recipe: str
     documents: int
-    snapshot: int
+    indexed: int
     problems: list[str]
     problem_count: int
 
@@ -54,13 +58,13 @@ def verify_store(
     if not (folder / DOCUMENTS).exists():
         raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
     with locked_documents(folder) as documents:
-        return verify_documents(documents, folder, progress)
+        return verify_documents(documents, None, folder, progress)
 
 
 def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
-    documents: Documents, folder: Path, progress: Progress | None = None
+    documents: Documents, index: Index | None, folder: Path, progress: Progress | None = None
 ) -> Report:
-    """Verify open documents and the snapshot beside them."""
+    """Verify open documents and their index; None: the one that lies beside them."""
     problems: list[str] = []
     count = 0
 
@@ -70,37 +74,44 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
         if count <= LISTED:
             problems.append(text)
 
-    try:
-        table = read_snapshot(folder / SNAPSHOT, documents, k=0)
-    except StoreDamaged as error:
-        problem(f"{error}; harmless, it is rebuilt when the store is opened")
-        table = None
-    note = 0 if table is None else table.note
-    covered = 0 if table is None else len(table)
-    unreadable = 0  # of those that the snapshot covers
+    if index is None:
+        try:
+            k = recipe_of(documents.recipe or None).distance
+            index = Index(folder, documents, k, threading.RLock(), read_only=True)
+        except IndexUnusable as error:
+            problem(f"{error}; harmless, the index is made again when the store is opened")
+        except StoreDamaged:
+            pass  # a document, which is met again below
     total, done, last = len(documents), 0, -1
+    batch: list[Removal] = []
+
+    def indexed() -> None:
+        if index is None or not batch:
+            return
+        ids, values, digests = (np.array(each, np.uint64) for each in zip(*batch, strict=True))
+        for missing in ids[~index.has(values, digests, ids)].tolist():
+            problem(f"document {missing} is missing in the index")
+        batch.clear()
+
     try:
         for document_id, document in documents.scan():
             done, last = done + 1, document_id
             if isinstance(document, ValueError):
                 problem(f"document {document_id}: {document}")
-                unreadable += document_id < note
                 continue
-            if documents.id_of(document.key) != document_id:
-                problem(f"document {document_id} is not found under its key {document.key!r}")
-            value = document.page.value
-            if document_id < note and table is not None and not table.remove(value, document_id):
-                problem(f"document {document_id} is missing in the snapshot")
-            if progress and done % STEP == 0:
-                progress(done, total)
-        if done != total or documents.key_count != total:
-            problem(f"{done} documents and {documents.key_count} keys where {total} belong")
+            batch.append((document_id, document.page.value, key_digest(document.key)))
+            if done % STEP == 0:
+                indexed()
+                if progress:
+                    progress(done, total)
+        indexed()
+        if done != total:
+            problem(f"{done} documents where {total} belong")
         if last >= documents.next_id:
             problem(f"the next id, {documents.next_id}, is taken")
     except StoreDamaged as error:
         problem(str(error))
-    if table is not None and (left := len(table)) > unreadable:
-        problem(f"the snapshot holds {left - unreadable} documents that are not there")
+    covered = 0 if index is None else index.covered
     if progress:
         progress(done, total)
     return Report(

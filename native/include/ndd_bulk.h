@@ -62,6 +62,11 @@ void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const u
                      size_t n, uint8_t *found);
 void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
 
+/* The documents of one value in n segments, those of each segment ascending: the first `most` of them into
+ * an array; returns how many there are. */
+uint64_t ndd_segments_documents(const ndd_segment *const *segments, size_t n, uint64_t value,
+                                uint64_t *documents, uint64_t most);
+
 /* ------------------------------------------------------------------------------- all pairs */
 
 /* Pairs of fingerprints, 2 numbers each. */

@@ -187,6 +187,30 @@ static void test_every_processor_finds_the_same(void) {
     drop_pairs(&pairs);
 }
 
+static void test_segments_tell_the_documents_of_a_value(void) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct pairs pairs = make_pairs(kind, 2000);
+        uint64_t size, documents[8];
+        uint8_t *bytes = write_segment(&pairs, 0, 0, &size);
+        ndd_segment *segment = open_segment(bytes, size);
+        const ndd_segment *twice[2] = {segment, segment};
+        for (size_t i = 0; i < pairs.n; i += 7) {
+            uint64_t value = i % 2 ? flipped(pairs.values[i], 1) : pairs.values[i], held = 0, first = 0;
+            for (size_t j = 0; j < pairs.n; j++) {
+                if (pairs.values[j] == value && held++ == 0) first = j;
+            }
+            CHECK(ndd_segments_documents(twice, 2, value, documents, 8) == 2 * held);
+            for (uint64_t j = 0; j < held && j < 8; j++) CHECK(documents[j] == pairs.documents[first + j]);
+            if (held < 8 && held > 0) CHECK(documents[held] == pairs.documents[first]);
+            CHECK(ndd_segments_documents(twice, 2, value, NULL, 0) == 2 * held);
+        }
+        CHECK(ndd_segments_documents(NULL, 0, 1, NULL, 0) == 0);
+        ndd_segment_close(segment);
+        free(bytes);
+        drop_pairs(&pairs);
+    }
+}
+
 static void test_a_segment_tells_what_it_holds(void) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pairs pairs = make_pairs(kind, 3000);
@@ -234,6 +258,7 @@ int main(void) {
     test_the_centre_of_a_shell_costs_next_to_nothing();
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
+    test_segments_tell_the_documents_of_a_value();
     test_a_segment_tells_what_it_holds();
     return 0;
 }

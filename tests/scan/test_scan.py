@@ -454,6 +454,7 @@ def test_a_quoted_charset_counts(tmp_path):
 def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys):
     """How far it is, how fast, and how long it takes yet; nothing of it where nobody looks."""
     from dedup.cli import scan as command
+    from dedup.cli import terminal
     from dedup.scan import Progress
 
     assert command._progress() is None
@@ -466,6 +467,7 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
     show(Progress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
     line = capsys.readouterr().err.split("\r")[-1]
     assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
+    terminal.status.clear()
 
 
 @pytest.mark.long

@@ -251,11 +251,11 @@ def test_info_says_what_a_store_holds(tmp_path):
         "path": str(tmp_path / "n"),
         "namespace": "n",
         "recipe": RECIPE,
-        "format": 2,
+        "format": 3,
         "distance": 4,
         "documents": 2,
-        "values": 1,
         "table_bytes": 0,
+        "index_file_bytes": 0,
         "documents_file_bytes": 0,
         "tail_documents": 2,
     }

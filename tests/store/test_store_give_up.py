@@ -10,7 +10,6 @@ from stores import document, spread
 
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.store import Store, changes, give_up, give_up_more
-from dedup.store.database.record_format import key_digest
 from dedup.store.verify import verify_store
 
 COUNT = 4
@@ -158,13 +157,19 @@ def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
         assert not verify_store(place).problem_count
 
 
-def test_a_document_that_is_not_filed_is_damage_and_its_batch_stays(folder):
-    """What cannot be taken out whole is named, and nothing of its transaction goes."""
+def test_a_batch_that_cannot_be_removed_whole_stays(folder):
+    """What fails in the middle of a batch is named, and nothing of its transaction goes."""
     with Store.open(folder) as store:
-        first = next(key for key in DOCUMENTS if partition_of(key) == 1)
-        with store._documents._env.begin(write=True) as txn:
-            txn.delete(key_digest(first), db=store._documents._keys)
-        with pytest.raises(StoreDamaged, match="not filed under its key"):
+        real = store._documents._remove
+        calls = iter(range(10))
+
+        def fails(txn, removal):
+            if next(calls) == 3:
+                raise ValueError("document 77 is missing")
+            return real(txn, removal)
+
+        store._documents._remove = fails
+        with pytest.raises(StoreDamaged, match="document 77 is missing"):
             given_up(store, {0, 2})
         assert held_by(store) == DOCUMENTS
 

@@ -1,6 +1,6 @@
 """A store with single bytes damaged: what it answers, each time in a process that may die of it.
 
-    folder = small_store(path)                   documents, removed ones, long keys, a snapshot
+    folder = small_store(path)                   documents, removed ones, long keys, an index
     harms = [Harm("documents.mdb", 4096, 0x10)]  which byte of which file, and what is flipped in it
     outcomes(folder, harms)                      "refused", "harmless", or what went wrong, in order
 
@@ -30,7 +30,13 @@ from dedup.store.verify import verify_store
 
 NAMESPACE = "harmed"
 DOCUMENTS = 50
-FILES = ("documents.mdb", "table.ndd", "lock")
+DATABASE = "documents.mdb"
+
+
+def files(folder: Path) -> list[str]:
+    """Return the names of all files of a store: the database first, then its lock, then its index."""
+    index = (path for name in ("keys", "values") for path in (folder / name).iterdir())
+    return [DATABASE, "lock", *sorted(str(path.relative_to(folder)) for path in index)]
 
 
 class Harm(NamedTuple):
@@ -63,7 +69,7 @@ def small_store(path: Path) -> Path:
             made.forget(document(n).key)
         with patch.object(store, "TAIL_AT_CLOSE", 1):
             made.close()
-    with Store.open(path, NAMESPACE) as made:  # the tail behind the snapshot
+    with Store.open(path, NAMESPACE) as made:  # the tail behind the index
         for n in range(DOCUMENTS * 3 // 4, DOCUMENTS):
             made.insert(document(n))
         for n in range(0, DOCUMENTS, 9):
@@ -76,21 +82,27 @@ def small_store(path: Path) -> Path:
 def sampled(folder: Path, seed: int, count: int) -> list[Harm]:
     """Return count bytes of all files, chosen by the seed, a single bit or all bits of each."""
     chance = random.Random(seed)
-    sizes = {name: (folder / name).stat().st_size for name in FILES}
+    sizes = {name: (folder / name).stat().st_size for name in files(folder)}
     chosen = []
     for _ in range(count):
-        (name,) = chance.choices([*sizes], [10, 3, 1])
+        (name,) = chance.choices([*sizes], [10, 1, *[1] * (len(sizes) - 2)])
         bits = 1 << chance.randrange(8) if chance.random() < 0.7 else chance.randrange(1, 256)
         chosen.append(Harm(name, chance.randrange(sizes[name]), bits))
     return chosen
 
 
 def heads(folder: Path, bits: Sequence[int]) -> list[Harm]:
-    """Return the bytes that steer: both meta pages, the head of every page, that of the snapshot."""
+    """Return the bytes that steer: both meta pages, the head of every page, those of the index."""
     pages = (folder / "documents.mdb").stat().st_size // 4096
     places = [page * 4096 + i for page in range(pages) for i in range(160 if page < 2 else 16)]
     harms = [Harm("documents.mdb", place, bit) for place in places for bit in bits]
-    return harms + [Harm("table.ndd", place, bit) for place in range(128) for bit in bits]
+    index = [(name, (folder / name).stat().st_size) for name in files(folder)[2:]]
+    return harms + [
+        Harm(name, place, bit)
+        for name, size in index
+        for place in range(min(size, 64))
+        for bit in bits
+    ]
 
 
 def outcomes(folder: Path, harms: Sequence[Harm]) -> list[str]:
@@ -98,11 +110,10 @@ def outcomes(folder: Path, harms: Sequence[Harm]) -> list[str]:
 
     A process that dies of one is named with its exit code, and the next ones get a new process.
     """
-    sound = {name: (folder / name).read_bytes() for name in FILES}
+    sound = {name: (folder / name).read_bytes() for name in files(folder)}
     found: list[str] = []
     while len(found) < len(harms):
-        for name, data in sound.items():
-            (folder / name).write_bytes(data)
+        _restore(folder, sound)
         left = harms[len(found) :]
         done = subprocess.run(
             [sys.executable, "-m", "damage", str(folder)],
@@ -116,8 +127,7 @@ def outcomes(folder: Path, harms: Sequence[Harm]) -> list[str]:
         found += answers
         if done.returncode or len(answers) < len(left):
             found.append(f"the process ended with {done.returncode}: {done.stderr[-300:]}")
-    for name, data in sound.items():
-        (folder / name).write_bytes(data)
+    _restore(folder, sound)
     return found[: len(harms)]
 
 
@@ -137,22 +147,27 @@ def counted(found: Sequence[str]) -> dict[str, int]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    sound = {name: (folder / name).read_bytes() for name in FILES}
+    sound = {name: (folder / name).read_bytes() for name in files(folder)}
     Documents.sync = lambda _self: None  # nobody cuts the power here
     for name, place, bits in json.load(sys.stdin):
-        for other, data in sound.items():
-            _rewrite(folder / other, data)
+        _restore(folder, sound)
         with (folder / name).open("r+b") as file:
             file.seek(place)
             file.write(bytes([sound[name][place] ^ bits]))
         print(json.dumps(_outcome(folder, folder / name)), flush=True)
 
 
-def _rewrite(path: Path, data: bytes) -> None:
-    """Make a file hold data; emptying it first, as write_bytes() does, is slow."""
-    with path.open("r+b" if path.exists() else "wb") as file:
-        file.write(data)
-        file.truncate()
+def _restore(folder: Path, sound: dict[str, bytes]) -> None:
+    """Make a folder what it was; emptying a file first, as write_bytes() does, is slow."""
+    for name in ("keys", "values"):
+        (folder / name).mkdir(exist_ok=True)
+        for path in (folder / name).iterdir():
+            if str(path.relative_to(folder)) not in sound:
+                path.unlink()
+    for name, data in sound.items():
+        with (folder / name).open("r+b" if (folder / name).exists() else "wb") as file:
+            file.write(data)
+            file.truncate()
 
 
 def _outcome(folder: Path, harmed: Path) -> str:
@@ -181,9 +196,7 @@ def _wrongs(folder: Path) -> Iterator[str]:
             opened.forget(document(n).key)
     with Store.open(folder.parent, NAMESPACE) as opened:
         yield from _differences(opened, held)
-    # a snapshot that is damaged is rebuilt, but not before 1000 documents are worth it
-    problems = verify_store(folder.parent, NAMESPACE).problems
-    yield from (p for p in problems if "harmless, it is rebuilt" not in p)
+    yield from verify_store(folder.parent, NAMESPACE).problems
 
 
 def _differences(opened: Store, held: dict[int, Document | None]) -> Iterator[str]:

@@ -50,12 +50,12 @@ FUNCTIONS = {
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.database.documents": (
-        "encode_records decode_record key_digest sum_of_records sum_of_keys pack_number unpack_number"
+        "encode_records decode_record key_digest sum_of_records pack_number unpack_number"
     ),
     "dedup.store.database.file": "read_structure encode_state decode_state wrote",
-    "dedup.store.snapshot": "read_snapshot",
+    "dedup.store.index": "key_digest",
     "dedup.store.open_folder": "agreed_recipe",
-    "dedup.store.store": "load_table save_table same_recipe check_namespace",
+    "dedup.store.store": "same_recipe check_namespace key_digest",
 }
 CLASSES = {
     "dedup.detector.detector": "EmbeddedDetector",
@@ -64,6 +64,8 @@ CLASSES = {
     "dedup.store.database.file": "DocumentsFile",
     "dedup.core.files": "FolderLock",
     "dedup.store.store": "Store",
+    "dedup.store.index": "Index",
+    "dedup.core.bulk.segments.segmented_table": "SegmentedTable",
     "dedup.core.table": "Table",
 }
 SPECIAL = {"__init__", "__len__", "__contains__"}

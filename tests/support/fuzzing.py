@@ -68,18 +68,19 @@ class Base:
                 for each in few[::5]:
                     store.forget(each.key)
             if number % 2:
-                with Store.open(name) as store:  # a snapshot, and changes after it
+                with Store.open(name) as store:  # an index, and changes after it
+                    store.snapshot(0)
                     store.insert_many([document(i) for i in range(1000, 1020)])
                     store.forget(document(1).key)
-            self.files = [
-                (folder / name).read_bytes() for name in FILES if (folder / name).exists()
-            ]
+            index = (path for name in ("keys", "values") for path in (folder / name).glob("*"))
+            self.names = [DATABASE, *sorted(str(path.relative_to(folder)) for path in index)]
+            self.files = [(folder / name).read_bytes() for name in self.names]
             self.states: list[Content] = [content(folder)]
-            (folder / FILES[0]).write_bytes(before_last_transaction(self.files[0]))
+            (folder / DATABASE).write_bytes(before_last_transaction(self.files[0]))
             self.states.append(content(folder))
 
 
-FILES = ("documents.mdb", "table.ndd")
+DATABASE = "documents.mdb"
 
 
 def before_last_transaction(file: bytes) -> bytes:
@@ -108,7 +109,7 @@ def workplace() -> Path:
 
 def content(folder: Path) -> Content:
     """Return every document of a store. Raises StoreDamaged if one is not readable."""
-    documents = Documents(folder / FILES[0], read_only=True)
+    documents = Documents(folder / DATABASE, read_only=True)
     try:
         return dict(documents.batch(0, 10_000))
     finally:
@@ -129,7 +130,7 @@ def changed(files: list[bytes], patches: bytes) -> list[bytearray]:
             int.from_bytes(head[2:4], "little"),
             head[4],
         )
-        data = made[operation >> 7 & (len(made) > 1)]
+        data = made[page % len(made) if operation >> 7 else 0]
         new = stream.read(length)
         if not data:
             continue
@@ -169,17 +170,18 @@ def documents(data: bytes) -> None:
     folder = workplace() / "default"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for name, file in zip(FILES, changed(store.files, data[1:]), strict=False):
+    for name, file in zip(store.names, changed(store.files, data[1:]), strict=True):
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(file)
     try:
-        opened = Documents(folder / FILES[0], read_only=True)
+        opened = Documents(folder / DATABASE, read_only=True)
     except DedupError:
         return
     except OSError:  # an empty file is no store, and is not made one by reading
-        assert not (folder / FILES[0]).stat().st_size
+        assert not (folder / DATABASE).stat().st_size
         return
     try:
-        report = verify.verify_documents(opened, folder)
+        report = verify.verify_documents(opened, None, folder)
         sound = {i: d for i, d in opened.scan() if isinstance(d, Document)}
     except StoreDamaged:
         return

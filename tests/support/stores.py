@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 from sketches import sketch
 
@@ -26,8 +27,9 @@ def spread(i: int) -> int:
 
 def fill(path, count: int, first: int = 0) -> None:
     with Store.open(path) as s:
-        for i in range(first, first + count):
-            s.insert(document(f"http://example.com/{i}", spread(i)))
+        s.insert_many(
+            [document(f"http://example.com/{i}", spread(i)) for i in range(first, first + count)]
+        )
 
 
 def run(code: str, *args: object) -> subprocess.CompletedProcess:
@@ -58,5 +60,9 @@ def is_sound(path, count: int) -> bool:
     return True
 
 
-def table_file(tmp_path):
-    return tmp_path / "default" / "table.ndd"
+def index_files(tmp_path) -> list[Path]:
+    """The files of a store's index: first the manifests, then what they list."""
+    folder = tmp_path / "default"
+    manifests = [folder / name / "manifest.json" for name in ("values", "keys")]
+    parts = sorted(file for name in ("values", "keys") for file in (folder / name).glob("*.ndd"))
+    return [file for file in manifests if file.exists()] + parts

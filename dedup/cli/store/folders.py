@@ -9,9 +9,10 @@ from typing import Any
 
 from dedup.cli import terminal
 from dedup.model.errors import DedupError, StoreDamaged
-from dedup.store.open_folder import DOCUMENTS, SNAPSHOT
+from dedup.store.index import KEYS, VALUES
+from dedup.store.open_folder import DOCUMENTS
 
-__all__ = ["Seen", "check_documents", "each", "is_store", "store_folders"]
+__all__ = ["Seen", "check_documents", "each", "index_bytes", "is_store", "store_folders"]
 
 Seen = dict[str, Any]
 
@@ -47,11 +48,17 @@ def each(path: str, look: Callable[[Path], Seen]) -> tuple[list[Seen], bool]:
 
 def is_store(folder: Path) -> bool:
     """Tell whether a folder holds a file of a store."""
-    return (folder / DOCUMENTS).is_file() or (folder / SNAPSHOT).is_file()
+    return (folder / DOCUMENTS).is_file() or (folder / VALUES).is_dir()
+
+
+def index_bytes(folder: Path) -> int:
+    """Return the size of the index of a store."""
+    files = (file for name in (VALUES, KEYS) for file in (folder / name).glob("*"))
+    return sum(file.stat().st_size for file in files)
 
 
 def check_documents(folder: Path) -> Path:
-    """Return the file of documents. Raises StoreDamaged if a snapshot stands without it."""
+    """Return the file of documents. Raises StoreDamaged if an index stands without it."""
     file = folder / DOCUMENTS
     if not file.is_file() or not file.stat().st_size:
         raise StoreDamaged(

@@ -21,12 +21,13 @@ from dedup.cli import terminal
 from dedup.cli.common_options import json_option
 from dedup.cli.store.backup import backup
 from dedup.cli.store.export_import import export, import_
-from dedup.cli.store.folders import Seen, check_documents, each
+from dedup.cli.store.folders import Seen, check_documents, each, index_bytes
 from dedup.cli.store.site_rules_command import rules
 from dedup.model.policy import age_seconds
 from dedup.store import Store, forget_before
 from dedup.store.database.record_format import FORMAT
-from dedup.store.open_folder import SNAPSHOT, locked_documents
+from dedup.store.index import KEYS, VALUES
+from dedup.store.open_folder import locked_documents
 from dedup.store.verify import verify_store
 
 __all__ = ["store"]
@@ -51,13 +52,13 @@ def info(path: str, as_json: bool) -> None:
     elif sound := [s for s in stores if "error" not in s]:
         terminal.out(
             terminal.table(
-                ("namespace", "documents", "recipe", "bytes", "since snapshot", "path"),
+                ("namespace", "documents", "recipe", "bytes", "not indexed on disk", "path"),
                 [
                     (
                         s["namespace"],
                         s["documents"],
                         s["recipe"],
-                        s["documents_file_bytes"] + s["snapshot_file_bytes"],
+                        s["documents_file_bytes"] + s["index_file_bytes"],
                         s["tail_documents"],
                         s["path"],
                     )
@@ -82,16 +83,16 @@ def verify(path: str, as_json: bool) -> None:
         if "error" not in s and not as_json:
             documents = terminal.count(s["documents"], "document")
             state = "sound" if s["sound"] else terminal.count(s["problem_count"], "problem")
-            terminal.out(f"{s['path']}: {documents}, {s['snapshot']:,} in the snapshot: {state}")
+            terminal.out(f"{s['path']}: {documents}, {s['indexed']:,} indexed on disk: {state}")
             for problem in s["problems"]:
                 terminal.out(f"  {problem}")
             if (more := s["problem_count"] - len(s["problems"])) > 0:
                 terminal.out(f"  and {more:,} more")
         if s.get("problems"):
             terminal.error(
-                f"{s['path']} is damaged; if only {SNAPSHOT} (the snapshot) is named, remove that "
-                "file and it is rebuilt, else restore the folder from a copy, or move it away "
-                "to start with an empty store"
+                f"{s['path']} is damaged; if only its index ({VALUES} or {KEYS}) is named, the next "
+                "opening makes it again; else restore the folder from a copy, or move it away to "
+                "start with an empty store"
             )
     if failed or unsound:
         click.get_current_context().exit(1)
@@ -156,7 +157,7 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
 
 
 def _info(folder: Path) -> Seen:
-    file, snapshot = check_documents(folder), folder / SNAPSHOT
+    file = check_documents(folder)
     with locked_documents(folder) as documents:
         return {
             "path": str(folder),
@@ -165,8 +166,8 @@ def _info(folder: Path) -> Seen:
             "format": FORMAT,
             "documents": len(documents),
             "documents_file_bytes": file.stat().st_size,
-            "snapshot_file_bytes": snapshot.stat().st_size if snapshot.is_file() else 0,
-            "tail_documents": documents.tail,
+            "index_file_bytes": index_bytes(folder),
+            "tail_documents": documents.unindexed,
         }
 
 

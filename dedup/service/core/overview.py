@@ -27,7 +27,6 @@ SAMPLES = 450  # fifteen minutes
 HOSTS = 2000  # hosts that are counted
 HOT = 2000  # documents whose near-duplicates are counted
 SHOWN = 12  # of each, on the page
-SNAPSHOT = "table.ndd"  # in the folder of a store
 
 Series = Annotated[list[int], Meta(description="One number for each sample, the oldest first.")]
 
@@ -35,7 +34,7 @@ Series = Annotated[list[int], Meta(description="One number for each sample, the 
 class NamespaceView(msgspec.Struct, frozen=True):
     """A namespace: what it holds and what was judged in it since the start. Sizes in bytes.
 
-    snapshot_age_seconds  since the table was last written to disk; None: never
+    snapshot_age_seconds  since the index was last written to disk; None: never
     tail_documents        changed since then: they are read one by one at the next start
     """
 
@@ -234,7 +233,7 @@ def overview(
 
 def _snapshot_age_seconds(folder: str) -> float | None:
     try:
-        return max(0.0, time.time() - (Path(folder) / SNAPSHOT).stat().st_mtime)
+        return max(0.0, time.time() - (Path(folder) / "values" / "manifest.json").stat().st_mtime)
     except OSError:
         return None
 

@@ -17,6 +17,7 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.snapshots import write_where_due
 from dedup.service.log.applying import Applying
 from dedup.service.log.manifest import MANIFEST, Manifest, write_manifest
+from dedup.store import empty
 from dedup.wire.kafka import Topic
 
 __all__ = ["Checkpoint", "empty_stores"]
@@ -86,8 +87,7 @@ def empty_stores(path: Path) -> None:
     for file in sorted(path.glob("*/documents.mdb")):
         lock = FolderLock(file.parent / "lock")
         try:
-            file.unlink()
-            (file.parent / "table.ndd").unlink(missing_ok=True)
+            empty(file.parent)
         finally:
             lock.close()
         log.warning("%s was emptied, to be rebuilt from the log", file.parent)

@@ -1,13 +1,12 @@
 """The documents of a store: put in, read back, taken out. The truth of a store.
 
-The rule kept here: whatever is read back is checked, and the sums in the state follow every change.
+The rule kept here: whatever is read back is checked, and the sum in the state follows every change.
 file.py says how the file is laid out, and what a transaction is.
 """
 
 import contextlib
 import itertools
 from collections.abc import Generator, Mapping, Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ import msgspec
 from dedup.model.values import Document
 from dedup.store.database.file import DocumentsFile
 from dedup.store.database.record_format import (
-    WORD,
-    Pair,
+    Removal,
     State,
     decode_offsets,
     decode_record,
@@ -26,9 +24,10 @@ from dedup.store.database.record_format import (
     encode_records,
     key_digest,
     pack_number,
-    sum_of_keys,
+    pack_removal,
     sum_of_records,
     unpack_number,
+    unpack_removal,
 )
 
 __all__ = ["Documents"]
@@ -44,26 +43,6 @@ class Documents(DocumentsFile):
         """Open the file, or make it. Raises what DocumentsFile raises."""
         super().__init__(path, read_only=read_only)
         self._recent: dict[int, Document] = {}
-
-    def id_of(self, key: str) -> int | None:
-        """Return the id of the document with this key, or None."""
-        digest = key_digest(key)
-        try:  # as _read() does, without its calls: this is asked for every page
-            with self._env.begin(self._keys) as txn:
-                found = txn.get(digest)
-            return None if found is None else unpack_number(found)
-        except (lmdb.Error, ValueError) as error:
-            raise self._error(error) from error
-
-    def get(self, key: str) -> Document | None:
-        """Return the document with this key, or None. Raises StoreDamaged."""
-        digest = key_digest(key)
-
-        def read(txn: Any) -> Document | None:
-            name = txn.get(digest, db=self._keys)
-            return None if name is None else self._document(txn, name, key)
-
-        return self._read(read)
 
     def read(self, ids: list[int]) -> list[Document]:
         """Return the documents with these ids, in their order.
@@ -113,65 +92,53 @@ class Documents(DocumentsFile):
                 found.append((document_id, document))
         return found
 
-    def removed(self) -> list[Pair]:
-        """Return (id, value) of each document removed since the last snapshot."""
+    def tail(self, first: int, count: int) -> list[Removal]:
+        """Return (id, value, key digest) of the next `count` documents with id >= first.
 
-        def read(txn: Any) -> list[Pair]:
-            pairs = txn.cursor(self._removed)
-            return [(unpack_number(name), unpack_number(value)) for name, value in pairs]
+        Raises StoreDamaged if one is not readable.
+        """
+        return [
+            (document_id, document.page.value, key_digest(document.key))
+            for document_id, document in self.batch(first, count)
+        ]
+
+    def removed(self) -> list[Removal]:
+        """Return (id, value, key digest) of each document removed since the index was last written."""
+
+        def read(txn: Any) -> list[Removal]:
+            return [unpack_removal(*each) for each in txn.cursor(self._removed)]
 
         return self._read(read)
 
     def change(
         self,
         documents: Sequence[Document],
-        forgotten: Sequence[str],
+        removed: Sequence[Removal],
         offsets: Mapping[int, int],
-    ) -> tuple[int, set[str], list[Pair]]:
+    ) -> int:
         """Store documents, remove others and note how far a log is applied: all or nothing.
 
-        No key may occur twice. Offsets take the place of those noted for the same partitions.
-        Returns the first document's id (the others' follow), the keys that were there before, and
-        (id, value) of each document that went.
+        Offsets take the place of those noted for the same partitions. Returns the id of the first of
+        the documents; the others' follow.
         """
         first = self._state.next
-        keys = [document.key for document in documents]
-        digests = [*map(key_digest, keys)]
         names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records = encode_records(names, documents)
-        filed = dict(zip(digests, keys, strict=True))
-        for key in forgotten:
-            filed[key_digest(key)] = key
-        keys_sum = sum_of_keys(digests, names)
         records_sum = sum_of_records(records)
 
-        def write(txn: Any, state: State) -> tuple[tuple[int, set[str], list[Pair]], State]:
-            known = set()
-            removed: list[Pair] = []
-            found = txn.cursor(self._keys).getmulti(filed)
-            if found:
-                names_before = {bytes(digest): bytes(name) for digest, name in found}
-                for digest, name in names_before.items():
-                    document = self._document(txn, name, filed[digest])
-                    known.add(document.key)
-                    removed.append((unpack_number(name), document.page.value))
-                state = self._remove(txn, state, names_before, removed)
+        def write(txn: Any, state: State) -> tuple[int, State]:
+            gone = [self._remove(txn, removal) for removal in removed]
             into = txn.cursor(self._documents)
             _, added = into.putmulti(zip(names, records, strict=True), append=True, overwrite=False)
             if added != len(records):
                 raise ValueError(f"an id from {first} on is taken")
-            # sorted: the order of the tree's pages
-            txn.cursor(self._keys).putmulti(
-                sorted(zip(digests, names, strict=True), key=itemgetter(0))
-            )
             if offsets:
                 noted = self._noted(txn) | dict(offsets)
                 txn.put(b"offsets", encode_offsets(noted), db=self._meta)
-            return (first, known, removed), _replace(
+            return first, _replace(
                 state,
                 next=first + len(records),
-                keys_sum=(state.keys_sum + keys_sum) & WORD,
-                records_sum=state.records_sum ^ records_sum,
+                records_sum=state.records_sum ^ records_sum ^ sum_of_records(gone),
             )
 
         return self._write(write)
@@ -193,14 +160,8 @@ class Documents(DocumentsFile):
         record = txn.get(b"offsets", db=self._meta)
         return {} if record is None else decode_offsets(record)
 
-    def remove_many(self, found: Sequence[tuple[int, Document]]) -> list[Pair]:
-        """Remove documents as batch() has just returned them, all or none; return (id, value) of each."""
-        pairs = [(document_id, document.page.value) for document_id, document in found]
-        names = {key_digest(document.key): pack_number(i) for i, document in found}
-        return self._write(lambda txn, state: (pairs, self._remove(txn, state, names, pairs)))
-
-    def snapshot_taken(self, note: int, removed: Sequence[int]) -> None:
-        """Note that a snapshot of all documents with id < note lies safely on disk.
+    def index_written(self, note: int, removed: Sequence[int]) -> None:
+        """Note that an index of all documents with id < note lies safely on disk.
 
         removed are the ids of the removals that were known before it was begun.
         """
@@ -208,40 +169,25 @@ class Documents(DocumentsFile):
         def write(txn: Any, state: State) -> tuple[None, State]:
             for name in removed:
                 txn.delete(pack_number(name), db=self._removed)
-            return None, _replace(state, snapshot=note)
+            return None, _replace(state, indexed=note)
 
         self._write(write)
 
-    def _document(self, txn: Any, name: bytes, key: str | None = None) -> Document:
-        """Return the document of a packed id, which must have this key if one is given."""
+    def _document(self, txn: Any, name: bytes) -> Document:
+        """Return the document of a packed id."""
         record = txn.get(name, db=self._documents)
         if record is None:
             raise ValueError(f"document {unpack_number(name)} is missing")
         try:
-            document = decode_record(name, record, self.recipe)
+            return decode_record(name, record, self.recipe)
         except ValueError as error:
             raise ValueError(f"document {unpack_number(name)}: {error}") from error
-        if key is not None and document.key != key:
-            raise ValueError(
-                f"document {unpack_number(name)} is filed under another key than its own"
-            )
-        return document
 
-    def _remove(
-        self, txn: Any, state: State, names: Mapping[bytes, bytes], pairs: Sequence[Pair]
-    ) -> State:
-        """Remove documents: names has the packed id under the digest of each key."""
-        for digest in sorted(names):  # the order of the tree's pages
-            if txn.pop(digest, db=self._keys) != names[digest]:
-                number = unpack_number(names[digest])
-                raise ValueError(f"document {number} is not filed under its key")
-        records = []
-        for document_id, value in pairs:
-            name = pack_number(document_id)
-            records.append(txn.pop(name, db=self._documents))
-            txn.put(name, pack_number(value), db=self._removed)
-        return _replace(
-            state,
-            keys_sum=(state.keys_sum - sum_of_keys([*names], [*names.values()])) & WORD,
-            records_sum=state.records_sum ^ sum_of_records(records),
-        )
+    def _remove(self, txn: Any, removal: Removal) -> bytes:
+        """Remove a document and note that; return its record."""
+        name, noted = pack_removal(removal)
+        record = txn.pop(name, db=self._documents)
+        if record is None:
+            raise ValueError(f"document {removal[0]} is missing")
+        txn.put(name, noted, db=self._removed)
+        return bytes(record)

@@ -1,9 +1,8 @@
 """documents.mdb as a file: looked over when it is opened, changed by whole transactions.
 
     documents  id -> record     ids rise from 0 and are never used twice
-    keys       digest of a document key -> id
-    removed    id -> value      documents that went since the last snapshot of the table
-    meta       "state" -> state: what the store is, the next id, and sums of keys and records
+    removed    id -> value and key digest of a document that went since the index was last written
+    meta       "state" -> state: what the store is, the next id, and the sum of records
                "offsets" -> how far a log was applied, in a store that follows one
 
 The rule kept here: every change is one LMDB transaction, which the state in memory follows once it is
@@ -80,16 +79,16 @@ class DocumentsFile:
                 str(path),
                 subdir=False,
                 map_size=MAP_BYTES,
-                max_dbs=4,
+                max_dbs=3,
                 lock=False,
                 sync=False,
                 readonly=read_only,
                 create=not read_only,
                 mode=PRIVATE,
             )
-            self._documents, self._keys, self._removed, self._meta = (
+            self._documents, self._removed, self._meta = (
                 self._env.open_db(name, create=not read_only)
-                for name in (b"documents", b"keys", b"removed", b"meta")
+                for name in (b"documents", b"removed", b"meta")
             )
             self._read_state(found)
         except BaseException as error:
@@ -102,7 +101,7 @@ class DocumentsFile:
         with self._env.begin(self._meta) as txn:
             record = txn.get(b"state")
         if record is None:
-            if len(self) or self.key_count:
+            if len(self):
                 raise ValueError("its state is missing")
             return
         try:
@@ -111,8 +110,8 @@ class DocumentsFile:
             raise DedupError(f"{self._path} has {error}") from error
         if found is None:
             return
-        if found[:4] != (len(self), len(self), state.keys_sum, state.records_sum):
-            raise ValueError("its keys and records do not add up")
+        if found[:2] != (len(self), state.records_sum):
+            raise ValueError("its records do not add up")
         for transaction, older in found.states:
             if not wrote(older, transaction):
                 raise ValueError("a meta page bears another number than its transaction's")
@@ -137,28 +136,23 @@ class DocumentsFile:
         return self._state.next
 
     @property
-    def snapshot_note(self) -> int:
-        """The id up to which the last snapshot covers documents; 0: there was none."""
-        return self._state.snapshot
+    def indexed(self) -> int:
+        """The id up to which the index on disk covers documents; 0: there is none."""
+        return self._state.indexed
 
     def __len__(self) -> int:
         """Return the number of documents."""
         return self._entries(self._documents)
 
     @property
-    def key_count(self) -> int:
-        """The number of filed keys: the number of documents, in a sound file."""
-        return self._entries(self._keys)
-
-    @property
     def removed_count(self) -> int:
-        """The number of documents removed since the last snapshot."""
+        """The number of documents removed since the index was last written."""
         return self._entries(self._removed)
 
     @property
-    def tail(self) -> int:
-        """The number of documents added or removed since the last snapshot."""
-        return self.next_id - self.snapshot_note + self.removed_count
+    def unindexed(self) -> int:
+        """The number of documents added or removed since the index was last written."""
+        return self.next_id - self.indexed + self.removed_count
 
     @property
     def file_bytes(self) -> int:

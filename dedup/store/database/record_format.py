@@ -8,14 +8,12 @@ The rule kept here: bytes that are not exactly what was written in this place ar
 docs/store-format.md specifies the fields and their order.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from operator import index
 from typing import Annotated
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
@@ -23,7 +21,7 @@ from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 __all__ = [
     "FORMAT",
     "WORD",
-    "Pair",
+    "Removal",
     "State",
     "decode_offsets",
     "decode_record",
@@ -32,23 +30,22 @@ __all__ = [
     "encode_records",
     "encode_state",
     "key_digest",
-    "key_sums",
     "pack_number",
-    "sum_of_keys",
+    "pack_removal",
     "sum_of_records",
     "unpack_number",
+    "unpack_removal",
     "wrote",
 ]
 
-FORMAT = 2  # 1 held check and links in place of sketch and identity, of recipes that are retired
+FORMAT = 3  # 2 held a tree of key digests; 1 the fingerprints of recipes that are retired
 
-Numbers = npt.NDArray[np.uint64]
-Pair = tuple[int, int]  # (document id, value): what a table holds of a document
+Removal = tuple[
+    int, int, int
+]  # (document id, value, key digest): what the index holds of a document
 
 CHECKSUM_BYTES = 8
 WORD = 2**64 - 1
-KEY_FACTOR, ID_FACTOR, SUM_FACTOR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xBF58476D1CE4E5B9
-VECTOR = 32  # keys from which on numpy adds them up faster
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _Sketch = Annotated[bytes, msgspec.Meta(min_length=SKETCH_BYTES, max_length=SKETCH_BYTES)]
@@ -71,8 +68,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """What a store is, and the sums of what it holds.
 
     next         the id that the next document gets
-    snapshot     the id up to which the last snapshot covers documents; 0: there was none
-    keys_sum     sum of key_sums() over all keys, modulo 2^64
+    indexed      the id up to which the index on disk covers documents; 0: there is none
     records_sum  XOR of all records' checksums
     transaction  the number of the LMDB transaction that wrote it; 0: not noted
     """
@@ -81,8 +77,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     namespace: str
     recipe: str
     next: int = 0
-    snapshot: int = 0
-    keys_sum: int = 0
+    indexed: int = 0
     records_sum: int = 0
     transaction: int = 0
 
@@ -109,15 +104,26 @@ def unpack_number(data: bytes) -> int:
     return int.from_bytes(data, "big")
 
 
-def key_digest(key: str) -> bytes:
-    """Return the 16 bytes under which a document key is filed (a URL may be too long for LMDB).
+def key_digest(key: str) -> int:
+    """Return the 64-bit digest under which a document key is indexed; two keys may share one.
 
     Raises UsageError for a key that is no text, or not valid Unicode.
     """
     try:
-        return blake2b(key.encode(), digest_size=16).digest()
+        return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
     except (UnicodeEncodeError, AttributeError) as error:
         raise UsageError(f"document key {key!r} is not valid Unicode text") from error
+
+
+def pack_removal(removal: Removal) -> tuple[bytes, bytes]:
+    """Return the name and the record of a removed document."""
+    document_id, value, digest = removal
+    return pack_number(document_id), pack_number(value) + pack_number(digest)
+
+
+def unpack_removal(name: bytes, record: bytes) -> Removal:
+    """Return what pack_removal() wrote. Raises ValueError for another length."""
+    return unpack_number(name), unpack_number(record[:8]), unpack_number(record[8:])
 
 
 def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> list[bytes]:
@@ -162,26 +168,6 @@ def sum_of_records(records: Iterable[bytes]) -> int:
     return checksums
 
 
-def sum_of_keys(digests: Sequence[bytes], names: Sequence[bytes]) -> int:
-    """Return what filed keys add to keys_sum: their digests, and the packed ids they stand for."""
-    if len(digests) >= VECTOR:
-        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
-        ids = np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
-        return int(key_sums(halves[::2], halves[1::2], ids))
-    total = 0
-    for digest, name in zip(digests, names, strict=True):
-        a, b = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
-        mixed = (a * KEY_FACTOR + b ^ int.from_bytes(name, "big") * ID_FACTOR) & WORD
-        total += (mixed ^ mixed >> 29) * SUM_FACTOR
-    return total & WORD
-
-
-def key_sums(a: Numbers, b: Numbers, ids: Numbers) -> np.uint64:
-    """Do what sum_of_keys() does for the halves of digests, and ids."""
-    mixed = (a * np.uint64(KEY_FACTOR) + b) ^ ids * np.uint64(ID_FACTOR)
-    return np.sum((mixed ^ mixed >> 29) * np.uint64(SUM_FACTOR), dtype=np.uint64)
-
-
 def encode_state(state: State) -> bytes:
     """Return the state as a record."""
     return _signed(STATE_NAME, _encode(state))
@@ -199,11 +185,10 @@ def decode_state(record: bytes) -> State:
     version = fields[0]
     if version != FORMAT:
         # Opening never rewrites a store of another format.
-        newer = isinstance(version, int) and version > FORMAT
         advice = (
-            "upgrade crawl-dedup; or migrate it as text, with `dedup store export` of the release "
-            "that wrote it and `dedup store import` of this one"
-            if newer
+            "migrate it as text, with `dedup store export` of the release that wrote it and `dedup "
+            "store import` of this one, or upgrade crawl-dedup if that release is newer"
+            if isinstance(version, int) and version > 1
             else "its fingerprints are of a retired recipe and cannot be converted; use a new path "
             "or namespace; the old store stays as it is, for the release that made it"
         )

@@ -2,7 +2,7 @@
 
 LMDB trusts its file: a cut or altered one can end the process (SIGBUS, a failed assertion) or give
 wrong answers without a word. So each opening walks the file's trees first, by numpy, a level at a
-time, and adds up what the keys and records say; the store compares the sums with those it wrote.
+time, and adds up what the records say; the store compares the sum with the one it wrote.
 
 The rule kept here: only bytes of the file decide; nothing is followed before it is known to lie
 inside. Every page is reached once and bears its own number, and no free page is in a tree; every
@@ -22,8 +22,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dedup.store.database.record_format import WORD, Numbers, key_sums
-
 __all__ = ["Structure", "read_structure"]
 
 HEADER = 16  # bytes before the node pointers of a page
@@ -36,17 +34,17 @@ FREE = 8  # flag of the tree of free pages: its keys are integers
 CHUNK = 8192  # leaf pages looked at together
 NO_PAGE = 2**64 - 1
 
+Numbers = npt.NDArray[np.uint64]
+
 
 class Structure(NamedTuple):
-    """What a sound file holds: numbers of entries, and sums modulo 2^64 (XOR for records).
+    """What a sound file holds: the number of documents, and the XOR of the checksums of their records.
 
     states  the number of each meta page's transaction, and the state record in force after it;
             an older one only where it still can be read
     """
 
     documents: int
-    keys: int
-    keys_sum: int
     records_sum: int
     states: tuple[tuple[int, bytes], ...]
 
@@ -102,29 +100,25 @@ class _Walk:
         free, main, last_page = self._tree(newest.at, FREE), self._tree(newest.at + 48), newest.last
         freed = self._freed(free, last_page, newest.number)
         trees = self._names(main)
-        keys_sum = records_sum = 0
-        for nodes in self._leaves(trees["keys"], "keys", words=2):
-            self._require(nodes.size == 8, "keys: an id of another length than 8")
-            keys_sum += int(key_sums(*(self._words(nodes.at + 8 * i) for i in range(3))))
-        for nodes in self._leaves(trees["documents"], "documents", words=1):
+        records_sum = 0
+        for nodes in self._leaves(trees["documents"], "documents"):
             self._require(nodes.size > 8, "documents: a record is too short")
             starts = self._starts(nodes)
             records_sum ^= int(np.bitwise_xor.reduce(self._words(starts)))
         for name in ("removed", "meta"):
-            for nodes in self._leaves(trees[name], name, words=1 if name == "removed" else 0):
+            for nodes in self._leaves(trees[name], name, numbers=name == "removed"):
                 self._starts(nodes)
         self._account(freed, last_page)
-        documents, keys = trees["documents"].entries, trees["keys"].entries
         states = tuple((meta.number, _Walk(self._data).state(meta)) for meta in metas)
         known = tuple((number, state) for number, state in states if state is not None)
-        return Structure(documents, keys, keys_sum & WORD, records_sum, known)
+        return Structure(trees["documents"].entries, records_sum, known)
 
     def state(self, meta: "_Meta") -> bytes | None:
         """Return the state record under a meta page, or None where it is not there to be read."""
         try:
             self._metas()
             tree = self._names(self._tree(meta.at + 48))["meta"]
-            for nodes in self._leaves(tree, "meta", words=0):
+            for nodes in self._leaves(tree, "meta", numbers=False):
                 begins = nodes.at + nodes.key
                 for at, begin, size in zip(nodes.at, begins, nodes.size, strict=True):
                     if self._data[at:begin].tobytes() == b"state":
@@ -166,18 +160,18 @@ class _Walk:
 
     def _names(self, main: _Tree) -> dict[str, _Tree]:
         trees = {}
-        for nodes in self._leaves(main, "names", words=0):
+        for nodes in self._leaves(main, "names", numbers=False):
             for at, key, size, flags in zip(*(n.tolist() for n in nodes), strict=True):
                 if not flags & SUB or size != 48:
                     raise ValueError("names: an entry is not a tree")
                 trees[self._data[at : at + key].tobytes().decode("latin-1")] = self._tree(at + key)
-        if missing := {"documents", "keys", "removed", "meta"} - trees.keys():
+        if missing := {"documents", "removed", "meta"} - trees.keys():
             raise ValueError(f"names: {', '.join(sorted(missing))} missing")
         return trees
 
     def _freed(self, tree: _Tree, last_page: int, newest: int) -> Numbers:
         lists = [np.empty(0, np.uint64)]
-        for nodes in self._leaves(tree, "free pages", words=1, big_endian=False):
+        for nodes in self._leaves(tree, "free pages", big_endian=False):
             freeing = self._words(nodes.at, big_endian=False)
             self._require(freeing <= newest, "free pages: a transaction's number is too high")
             for at, size in zip(self._starts(nodes).tolist(), nodes.size.tolist(), strict=True):
@@ -204,50 +198,50 @@ class _Walk:
             raise ValueError("a page is used twice")
 
     def _leaves(
-        self, tree: _Tree, name: str, words: int, *, big_endian: bool = True
+        self, tree: _Tree, name: str, *, numbers: bool = True, big_endian: bool = True
     ) -> Iterator[_Nodes]:
         """Yield the nodes of a tree's leaf pages, in order, after testing all that leads there.
 
-        words is the length of every key, in 8-byte words; 0: keys vary and are not compared.
+        numbers: every key is a number of 8 bytes; else keys vary and are not compared.
         """
         if tree.root == NO_PAGE:
             if tree.entries:
                 raise ValueError(f"{name}: the root is missing")
             return
         pages = np.array([tree.root], np.uint64)
-        lows = [np.zeros(1, np.uint64)] * words  # the least key that may stand on each page
+        low = np.zeros(1, np.uint64)  # the least key that may stand on each page
         branches = 0
         for _ in range(tree.depth - 1):
             branches += len(pages)
             nodes, owners, firsts = self._nodes(pages, BRANCH, name)
-            keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
-            if words:
-                self._require(firsts | (nodes.key == 8 * words), f"{name}: a key's length")
-            # The first key of a branch page is not written: the page's own bound holds.
-            lows = [np.where(firsts, low[owners], k) for low, k in zip(lows, keys, strict=True)]
+            if numbers:
+                self._require(firsts | (nodes.key == 8), f"{name}: a key's length")
+                keys = self._words(nodes.at, big_endian=big_endian)
+                # The first key of a branch page is not written: the page's own bound holds.
+                low = np.where(firsts, low[owners], keys)
             pages = nodes.size
         if tree.depth < 1 or branches != tree.branches or len(pages) != tree.leaves:
             raise ValueError(f"{name}: the numbers of pages do not fit")
         entries = overflows = 0
-        last: list[Numbers] | None = None
+        last = None
         for begin in range(0, len(pages), CHUNK):
             part = slice(begin, begin + CHUNK)
             nodes, owners, firsts = self._nodes(pages[part], LEAF, name)
             entries += len(nodes.at)
             overflows -= self._visits
-            if words:
-                self._require(nodes.key == 8 * words, f"{name}: a key's length")
-                keys = [self._words(nodes.at + 8 * i, big_endian=big_endian) for i in range(words)]
-                bound = [low[part][owners] for low in lows]
-                self._require(~_less(keys, bound), f"{name}: a key stands on a wrong page")
-                before = last or [k[:1] ^ k[:1] for k in keys]
-                shifted = [np.concatenate([b, k[:-1]]) for b, k in zip(before, keys, strict=True)]
-                rising = _less(shifted, keys)
-                below = ~firsts | _less(shifted, bound)
+            if numbers:
+                self._require(nodes.key == 8, f"{name}: a key's length")
+                keys = self._words(nodes.at, big_endian=big_endian)
+                bound = low[part][owners]
+                self._require(keys >= bound, f"{name}: a key stands on a wrong page")
+                before = keys[:1] if last is None else last
+                shifted = np.concatenate([before, keys[:-1]])
+                rising = shifted < keys
+                below = ~firsts | (shifted < bound)
                 if last is None:
                     rising[0] = below[0] = True
                 self._require(rising & below, f"{name}: the keys do not rise")
-                last = [k[-1:] for k in keys]
+                last = keys[-1:]
             yield nodes
             overflows += self._visits
         if entries != tree.entries or overflows != tree.overflows:
@@ -326,11 +320,3 @@ class _Walk:
     def _require(held: npt.NDArray[np.bool_], reason: str) -> None:
         if not held.all():
             raise ValueError(reason)
-
-
-def _less(a: list[Numbers], b: list[Numbers]) -> npt.NDArray[np.bool_]:
-    """Compare keys of one or two words."""
-    less: npt.NDArray[np.bool_] = a[0] < b[0]
-    if len(a) == 2:
-        less |= (a[0] == b[0]) & (a[1] < b[1])
-    return less

@@ -23,7 +23,7 @@ from dedup.wire.shards import merged
 __all__ = ["Request", "facts_of_all", "neighbours_of_all", "new_token", "packed", "verdict_of_all"]
 
 SUMMED = frozenset(
-    ("documents", "values", "table_bytes", "documents_file_bytes", "tail_documents")
+    ("documents", "table_bytes", "documents_file_bytes", "index_file_bytes", "tail_documents")
 )  # of what INFO says of a namespace
 
 

@@ -14,7 +14,9 @@
 #define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
 #define OTHER_BYTES 8.0 /* what else a value takes, at least */
 
-#define SEGMENT_WEIGHT 6.0
+#define SEGMENT_WEIGHT 6.0 /* of memory, as memory_weight() has it */
+#define SMALL_SEGMENT 4000000 /* values; of a store's segments these are few bytes, and as many probes */
+#define SMALL_SEGMENT_WEIGHT 3.0
 
 static double subsets_up_to(uint32_t n, uint32_t k) {
     double ways = 0;
@@ -185,7 +187,8 @@ ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX
     struct options *options = malloc(sizeof *options);
     if (options == NULL) return NDD_NO_MEMORY;
     struct cut cuts[MAX_DISTANCE + 1];
-    *count = best_probe_cut(options, values, k, SEGMENT_WEIGHT, IN_SEGMENT, cuts);
+    double weight = values < SMALL_SEGMENT ? SMALL_SEGMENT_WEIGHT : SEGMENT_WEIGHT;
+    *count = best_probe_cut(options, values, k, weight, IN_SEGMENT, cuts);
     for (uint32_t i = 0; i < *count; i++) {
         struct option option = options->of[cuts[i].width][cuts[i].threshold];
         parts[i] = (struct part){(uint8_t)cuts[i].width, (uint8_t)cuts[i].threshold,

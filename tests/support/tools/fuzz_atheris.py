@@ -14,7 +14,7 @@ import dedup.store.database.documents
 import dedup.store.database.file
 import dedup.store.database.record_format
 import dedup.store.database.structure
-import dedup.store.snapshot
+import dedup.store.index
 import dedup.store.transfer
 import dedup.store.verify
 import dedup.worker.adapters

@@ -6,16 +6,18 @@
 The rules kept here:
   - Files are on disk and in place before the manifest lists them, and deleted after it has ceased to:
     a process that ends in between leaves the old table or the new one.
-  - No number is used for two files, though one came to nothing.
-  - One process at a time has a folder open.
+  - No name is used for two files: names are random.
+  - Nothing is in the folder before the first commit. One process uses it at a time: the lock is its
+    caller's.
 """
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from dedup.core.bulk.segments.segment import Segment, write_segment
+from dedup.core.bulk.segments.segment import Segment, write_pairs
 from dedup.core.bulk.segments.segment_manifest import (
     Listed,
     Manifest,
@@ -25,14 +27,12 @@ from dedup.core.bulk.segments.segment_manifest import (
     write_manifest,
 )
 from dedup.core.bulk.segments.value_pairs import NONE, Pairs, held, table_of
-from dedup.core.files import FolderLock
+from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
 from dedup.core.numbers import Array
 from dedup.core.table import Table
-from dedup.model.errors import StoreDamaged, UsageError
+from dedup.model.errors import StoreDamaged
 
 __all__ = ["Folder"]
-
-DEFAULT_DISTANCE = 3
 
 
 class Folder:
@@ -44,48 +44,26 @@ class Folder:
     removed   pairs that are in a segment, and no longer in the table
     """
 
-    def __init__(self, path: Path, k: int | None) -> None:
-        """Open a folder, or make one, for distances up to k; None: its own, or 3.
+    def __init__(self, path: Path, k: int, *, read_only: bool = False) -> None:
+        """Open a folder for distances up to k, or begin one there.
 
-        Raises StoreLocked, StoreDamaged, naming the file, UsageError for a k beyond its own, OSError.
+        Raises StoreDamaged, naming the file, and OSError.
         """
         self.path = path
-        path.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(path / "lock")
-        try:
-            self.manifest = self._read(k)
-            self.segments = tuple(self._load(listed) for listed in self.manifest.segments)
-            self.removed = self._load_removed(self.manifest.removed)
-            for part in self._parts():
-                if part.name not in self.manifest.files():
-                    part.unlink()
-        except BaseException:
-            self._lock.close()
-            raise
-        self._next = self.manifest.next
-
-    def close(self) -> None:
-        """Release the folder's lock."""
-        self._lock.close()
-
-    def _parts(self) -> list[Path]:
-        return [path for path in self.path.iterdir() if is_part(path)]
-
-    # ------------------------------------------------------------------------------------- opened
-
-    def _read(self, k: int | None) -> Manifest:
-        manifest = read_manifest(self.path)
-        if manifest is None:
-            if any(part.suffix == ".ndd" for part in self._parts()):
-                raise StoreDamaged(f"{self.path}: there are segments, but no manifest.json")
-            manifest = Manifest(k=DEFAULT_DISTANCE if k is None else k)
-            write_manifest(self.path, manifest)
-        if k is not None and k > manifest.k:
-            raise UsageError(
-                f"k is {k}; {self.path} was made for distances up to {manifest.k}: "
-                "make another table, for a larger k"
-            )
-        return manifest
+        parts = [each for each in path.iterdir() if is_part(each)] if path.is_dir() else []
+        manifest = read_manifest(path)
+        if manifest is None and any(part.suffix == ".ndd" for part in parts):
+            raise StoreDamaged(f"{path}: there are segments, but no manifest.json")
+        self.manifest = manifest or Manifest(k)
+        self.segments = tuple(map(self._load, self.manifest.segments))
+        self.removed = self._load_removed(self.manifest.removed)
+        if read_only:
+            return
+        for part in parts:
+            if part.name not in self.manifest.files():
+                part.unlink()
+        if k > self.manifest.k:
+            self._widen(k)
 
     def _load(self, listed: Listed) -> Segment:
         path = self.path / listed.name
@@ -113,17 +91,25 @@ class Folder:
             raise StoreDamaged(f"{path}: it holds what is in no segment")
         return pairs
 
+    def _widen(self, k: int) -> None:
+        """Write every segment again, for distances up to k."""
+        before, self.manifest = self.manifest, Manifest(k)
+        self.commit(
+            [self.write(*each.pairs()) for each in self.segments], self.removed, before.note
+        )
+        self.delete(before)
+
     # ------------------------------------------------------------------------------------ written
 
     def write(self, values: Array, documents: Array) -> Segment:
-        """Make a segment of pairs, which is not listed yet. Raises OSError, and then there is none."""
-        path = self.path / self._name("segment")
-        write_segment(path, values, documents, self.manifest.k)
+        """Make a segment of pairs, which it sorts, and which is not listed yet. Raises OSError."""
+        self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        path = self._new("segment")
+        write_pairs(path, values, documents, self.manifest.k)
         return Segment(path)
 
-    def _name(self, what: str) -> str:
-        self._next += 1
-        return f"{what}-{self._next - 1:08d}.ndd"
+    def _new(self, what: str) -> Path:
+        return self.path / f"{what}-{secrets.token_hex(8)}.ndd"
 
     def commit(self, segments: Sequence[Segment], removed: Pairs, note: int) -> Manifest:
         """Make these the table, in one step; return the manifest before, whose files are still there.
@@ -131,12 +117,12 @@ class Folder:
         Raises OSError; then the table on disk is what it was.
         """
         before, listed = self.manifest, None
+        self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         if len(removed[0]):
-            path = self.path / self._name("removed")
-            table_of(removed).save(path)
+            path = self._new("removed")
+            replace_file(path, table_of(removed).saved(), PRIVATE)
             listed = Listed(path.name, len(removed[0]), checksum_of(path))
-        listing = tuple(map(_listing, segments))
-        manifest = Manifest(before.k, note, self._next, listing, listed)
+        manifest = Manifest(before.k, note, tuple(map(_listing, segments)), listed)
         write_manifest(self.path, manifest)
         self.manifest, self.segments, self.removed = manifest, tuple(segments), removed
         return before

@@ -7,20 +7,23 @@ The rule kept here: a file is believed only after every byte of it was read and 
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.files import replace_file
+from dedup.core.files import PRIVATE, replace_file
 from dedup.core.integers import number
 from dedup.core.matches import Answer, Answers, Found, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
-__all__ = ["Segment", "write_segment"]
+__all__ = ["ExactSegments", "Segment", "write_pairs", "write_segment"]
+
+ROOM = 8  # documents of one value that are usual
 
 
 class Segment:
@@ -44,6 +47,11 @@ class Segment:
         self._stats: Any = ffi.new("ndd_segment_stats *")
         lib.ndd_segment_stats_get(self._handle, self._stats)
         self._answers = Answers()
+
+    @property
+    def handle(self) -> Any:
+        """The native segment."""
+        return self._handle
 
     @property
     def path(self) -> Path:
@@ -124,6 +132,24 @@ class Segment:
         return values, documents
 
 
+class ExactSegments:
+    """Several segments, searched for the documents of one value at once."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments  # which the handles belong to
+        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self._room = ffi.new("uint64_t[]", ROOM)
+
+    def documents(self, value: int) -> list[int]:
+        """Return the documents of a value; for one thread at a time."""
+        count = len(self._segments)
+        held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
+        if held > len(self._room):
+            self._room = ffi.new("uint64_t[]", held)
+            return self.documents(value)
+        return list(self._room[0:held]) if held else []
+
+
 def write_segment(
     path: str | os.PathLike[str], values: Numbers, documents: Numbers, k: int = 3, note: int = 0
 ) -> int:
@@ -137,13 +163,18 @@ def write_segment(
     document_array = many(documents, "documents").copy()
     if len(value_array) != len(document_array):
         raise UsageError("there must be one document for each value")
+    return write_pairs(Path(path), value_array, document_array, k, note)
+
+
+def write_pairs(path: Path, values: Array, documents: Array, k: int, note: int = 0) -> int:
+    """Do what write_segment() does, and leave the arrays sorted: 39 bytes of memory a pair."""
     k, note = number(k, "k"), number(note, "note")
-    subject, count, size = f"writing {os.fspath(path)}", ffi.new("size_t *"), ffi.new("uint64_t *")
-    pointers = pointer(value_array), pointer(document_array)
-    check(lib.ndd_sort_pairs(*pointers, len(value_array), count), subject)
+    subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
+    pointers = pointer(values), pointer(documents)
+    check(lib.ndd_sort_pairs(*pointers, len(values), count), subject)
     check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
     content = np.empty(size[0], np.uint8)
     buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
     check(lib.ndd_segment_write(*pointers, count[0], k, note, buffer, len(content)), subject)
-    replace_file(Path(path), content.data)
+    replace_file(path, content.data, PRIVATE)
     return int(count[0])

@@ -1,6 +1,6 @@
 """The manifest: which files make up a table of segments; replaced in one step.
 
-    {"format": "dedup segments", "version": 1, "k": ..., "note": ..., "next": ..., "segments": [...]}
+    {"format": "dedup segments", "version": 1, "k": ..., "note": ..., "segments": [...]}
     16 hex digits: BLAKE2b, 8 bytes, of the line before
 
 The rules kept here:
@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from dedup.core.files import replace_file
+from dedup.core.files import PRIVATE, replace_file
 from dedup.model.errors import StoreDamaged
 
 __all__ = ["Listed", "Manifest", "checksum_of", "is_part", "read_manifest", "write_manifest"]
 
 NAME = "manifest.json"
-FORMAT, VERSION = "dedup segments", 1
+FORMAT, VERSION = "dedup segments", 2  # 1 numbered its files
 
 
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,14 +37,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     k         the greatest distance that its segments are made for
     note      a number of the caller's: what the table covers
-    next      the number of the next file
     segments  from the oldest to the newest
     removed   pairs that are in a segment and no longer in the table: a saved table, if there are any
     """
 
     k: int
     note: int = 0
-    next: int = 1
     segments: tuple[Listed, ...] = ()
     removed: Listed | None = None
     format: str = FORMAT
@@ -80,7 +78,7 @@ def checksum_of(path: Path) -> str:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder; raises OSError, and then the old one holds."""
     line = msgspec.json.encode(manifest)
-    replace_file(folder / NAME, line + b"\n" + _checksum(line) + b"\n")
+    replace_file(folder / NAME, line + b"\n" + _checksum(line) + b"\n", PRIVATE)
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -1,6 +1,6 @@
 """Pairs (value, document) as two arrays: the form in which they go from place to place."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,20 +9,23 @@ from dedup.core.bulk.segments.segment import Segment
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 
-__all__ = ["NONE", "Pairs", "array_of", "held", "pair", "table_of", "take_out"]
+__all__ = ["NONE", "Pairs", "array_of", "held", "joined", "table_of"]
 
 Pairs = tuple[Array, Array]  # values and documents
 NONE: Pairs = (np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
-def array_of(numbers: Any) -> Array:
+def array_of(numbers: Sequence[int]) -> Array:
     """Return numbers as the tables take them."""
     return np.array(numbers, dtype=np.uint64)
 
 
-def pair(value: int, document: int) -> Pairs:
-    """Return one pair."""
-    return array_of([value]), array_of([document])
+def joined(parts: Sequence[Pairs]) -> Pairs:
+    """Return all pairs of several parts."""
+    if len(parts) == 1:
+        return parts[0]
+    values, documents = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(documents)
 
 
 def table_of(pairs: Pairs) -> Table:
@@ -32,15 +35,9 @@ def table_of(pairs: Pairs) -> Table:
     return table
 
 
-def take_out(table: Table, values: Array, documents: Array) -> int:
-    """Remove pairs from a table; return how many were there."""
-    pairs = zip(values.tolist(), documents.tolist(), strict=True)
-    return sum(table.remove(value, document) for value, document in pairs)
-
-
-def held(segments: tuple[Segment, ...], *pairs: Array) -> npt.NDArray[np.bool_]:
-    """Return for each pair whether one of the segments has it."""
+def held(places: Sequence[Table | Segment], *pairs: Array) -> npt.NDArray[np.bool_]:
+    """Return for each pair whether one of some places has it."""
     there = np.zeros(len(pairs[0]), np.bool_)
-    for segment in segments:
-        there |= segment.has(*pairs)
+    for place in places:
+        there |= place.has(*pairs)
     return there
