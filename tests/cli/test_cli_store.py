@@ -68,25 +68,25 @@ def test_store_verify_sound(tmp_path):
     fill(tmp_path, count=2)
     result = call("store", "verify", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{tmp_path / 'default'}: 2 documents, 0 in the snapshot: sound\n"
+    assert result.stdout == f"{tmp_path / 'default'}: 2 documents, 0 indexed on disk: sound\n"
     seen = json.loads(call("store", "verify", "--json", tmp_path).stdout)
     assert seen["sound"] is True
     assert seen["stores"][0]["problems"] == []
 
 
-def test_store_verify_names_a_damaged_snapshot(tmp_path):
-    """A changed byte in the snapshot is a problem with its file's name, and exit code 1."""
+def test_store_verify_names_a_damaged_index(tmp_path):
+    """A changed byte in the index is a problem with its file's name, and exit code 1."""
     fill(tmp_path, "good")
     fill(tmp_path, "bad", 1500)
-    file = tmp_path / "bad" / "table.ndd"
+    (file,) = (tmp_path / "bad" / "values").glob("segment-*")
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     result = call("store", "verify", tmp_path)
     assert result.exit_code == 1
-    assert f"{tmp_path / 'bad'}: 1,500 documents, 0 in the snapshot: 1 problem\n" in result.stdout
-    assert f"{file} is not readable" in result.stdout
-    assert f"{tmp_path / 'good'}: 3 documents, 0 in the snapshot: sound\n" in result.stdout
+    assert f"{tmp_path / 'bad'}: 1,500 documents, 0 indexed on disk: 1 problem\n" in result.stdout
+    assert str(file) in result.stdout
+    assert f"{tmp_path / 'good'}: 3 documents, 0 indexed on disk: sound\n" in result.stdout
     assert result.stderr.startswith(f"dedup: {tmp_path / 'bad'} is damaged; ")
     seen = json.loads(call("store", "verify", "--json", tmp_path).stdout)
     assert [(s["namespace"], s["sound"]) for s in seen["stores"]] == [

@@ -1,4 +1,4 @@
-"""Tables of segments, against a plain set of pairs, also from many threads."""
+"""Tables of segments, against a plain set of pairs, also while they are written."""
 
 import random
 import shutil
@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -15,12 +14,26 @@ from sizes import examples
 
 import dedup.core.bulk.segments.folder as folder_of_files
 from dedup.core.bulk.segments import SegmentedTable
-from dedup.core.table import Match
-from dedup.model.errors import StoreLocked, UsageError
+from dedup.core.numbers import Array
+from dedup.core.table import Match, Table
+
+
+def array(numbers) -> Array:
+    return np.array(list(numbers), np.uint64)
+
+
+def opened(folder: Path, k: int = 3) -> SegmentedTable:
+    return SegmentedTable(folder, k, threading.RLock())
+
+
+def flush(table: SegmentedTable, note: int | None = None) -> None:
+    note = table.note + 1 if note is None else note
+    table.freeze(note, Table(table.k))
+    table.write(note)
 
 
 class Pairs(RuleBasedStateMachine):
-    """A table of segments does what a set of pairs does, flushed, merged and opened again anywhere."""
+    """A table of segments does what a set of pairs does, written, merged and opened again anywhere."""
 
     folder: Path
 
@@ -28,49 +41,61 @@ class Pairs(RuleBasedStateMachine):
     def begin(self, k):
         self.k = k
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.table = SegmentedTable(self.folder, k, segment_documents=30)
+        self.table = opened(self.folder, k)
         self.pairs: set[tuple[int, int]] = set()
+        self.number = self.note = 0
+        self.waits = False
 
     values = st.one_of(
         st.integers(0, 63).map(lambda bit: 1 << bit),
         st.integers(0, 63).map(lambda bit: ALL ^ 1 << bit),
         st.sampled_from([0, ALL, 0xFEED]),
     )
-    documents = st.integers(0, 3)
 
-    @rule(pairs=st.lists(st.tuples(values, documents), max_size=20))
-    def insert(self, pairs):
-        new = set(pairs) - self.pairs
-        values, documents = [v for v, _ in pairs], [d for _, d in pairs]
-        assert self.table.insert_many(values, documents) == len(new)
-        self.pairs |= new
+    @rule(values=st.lists(values, max_size=20))
+    def append(self, values):
+        documents = range(self.number, self.number + len(values))
+        self.number += len(values)
+        self.table.append(array(values), array(documents))
+        self.pairs |= set(zip(values, documents, strict=True))
 
-    @rule(value=values, document=documents)
-    def remove(self, value, document):
-        assert self.table.remove(value, document) == ((value, document) in self.pairs)
-        self.pairs.discard((value, document))
+    @rule(value=values)
+    def append_one(self, value):
+        self.table.append_one(value, self.number)
+        self.pairs.add((value, self.number))
+        self.number += 1
 
-    @rule(share=st.integers(0, 99))
-    def remove_one_that_is_there(self, share):
-        if self.pairs:
-            pair = sorted(self.pairs)[share * len(self.pairs) // 100]
-            assert self.table.remove(*pair)
-            self.pairs.discard(pair)
-
-    @rule(note=st.one_of(st.none(), st.integers(0, ALL)))
-    def flush(self, note):
-        self.table.flush(note)
-        assert note is None or self.table.note == note
+    @rule(share=st.integers(0, 99), most=st.integers(1, 30), value=values)
+    def remove(self, share, most, value):
+        going = sorted(self.pairs)[share * len(self.pairs) // 100 :][:most]
+        asked = [*going, (value, self.number)]  # and one that is not there
+        assert self.table.remove(*map(array, zip(*asked, strict=True))) == len(going)
+        assert self.table.remove(*map(array, zip(*asked, strict=True))) == 0
+        self.pairs -= set(going)
 
     @rule()
-    def merge(self):
-        self.table.merge()
+    def freeze(self):
+        self.note += 1
+        self.waits = True
+        self.table.freeze(self.note, Table(self.k))
 
     @rule()
-    def open_again(self):
-        self.table.close()
-        self.table = SegmentedTable(self.folder, segment_documents=30)
-        assert self.table.k == self.k
+    def write(self):
+        self.table.write(self.note)
+        self.waits = False
+        assert self.table.note == self.note
+
+    @rule(most=st.sampled_from([10, 1 << 25]))
+    def merge(self, most):
+        self.table.merge(most)
+
+    @rule(k=st.integers(0, 6))
+    def open_again(self, k):
+        self.freeze()
+        self.write()
+        self.k = k
+        self.table = opened(self.folder, k)
+        assert self.table.note == self.note
 
     @rule(value=values, limit=st.one_of(st.none(), st.integers(1, 5)))
     def probe(self, value, limit):
@@ -89,18 +114,28 @@ class Pairs(RuleBasedStateMachine):
         assert list(rows) == [(match.document, match.distance) for match in expected]
         return expected
 
+    @rule(value=values)
+    def documents(self, value):
+        if self.k == 0:
+            assert sorted(self.table.documents(value)) == sorted(
+                d for v, d in self.pairs if v == value
+            )
+
+    @rule()
+    def has(self):
+        pairs = [*sorted(self.pairs), (0xBEEF, 0)]
+        there = self.table.has(*map(array, zip(*pairs, strict=True)))
+        assert there.tolist() == [True] * (len(pairs) - 1) + [False]
+
     @invariant()
     def counts(self):
         if hasattr(self, "table"):
             assert len(self.table) == len(self.pairs)
-
-    def teardown(self):
-        if hasattr(self, "table"):
-            self.table.close()
+            assert self.table.stats().documents == len(self.pairs)
 
 
 def test_a_table_of_segments_is_a_set_of_pairs(tmp_path):
-    """Any sequence of inserts, removals, flushes, merges and openings, against a plain set."""
+    """Any sequence of changes, writes, merges and openings, against a plain set."""
     from hypothesis.stateful import run_state_machine_as_test
 
     Pairs.folder = tmp_path / "t"
@@ -109,138 +144,131 @@ def test_a_table_of_segments_is_a_set_of_pairs(tmp_path):
     )
 
 
-def test_many_inserts_become_few_segments(tmp_path):
-    """What fills the memory is written and merged behind the caller, and everything is found."""
+def test_many_segments_become_few(tmp_path):
+    """Each is merged with those that came after it, and everything is found."""
     values = spread(100_000)
-    with SegmentedTable(tmp_path / "t", 3, segment_documents=5_000) as table:
-        for start in range(0, len(values), 2_000):
-            part = slice(start, start + 2_000)
-            assert table.insert_many(values[part], numbered(values[part], start)) == 2_000
-        table.flush()
-        stats = table.stats()
-        assert stats.documents == len(values)
-        assert 1 <= stats.segments <= 8
-        offsets, documents, _ = table.probe_many(values[:5_000] ^ np.uint64(9))
-        assert np.array_equal(np.sort(documents), numbered(values[:5_000]))
-        assert len(offsets) == 5_001
+    table = opened(tmp_path / "t")
+    for start in range(0, len(values), 2_000):
+        part = slice(start, start + 2_000)
+        table.append(values[part], numbered(values[part], start))
+        flush(table)
+        while table.merge():
+            pass
+    stats = table.stats()
+    assert stats.documents == table.written == len(values)
+    assert 1 <= stats.segments <= 8
+    offsets, documents, _ = table.probe_many(values[:5_000] ^ np.uint64(9))
+    assert np.array_equal(np.sort(documents), numbered(values[:5_000]))
+    assert len(offsets) == 5_001
 
 
-def test_what_came_back_while_it_was_merged_away_is_there(tmp_path, monkeypatch):
-    """A pair removed before a flush, and inserted again while a merge drops it, stays inserted."""
-    table = SegmentedTable(tmp_path / "t", 3)
-    table.insert_many([1, 2], [1, 2])
-    table.flush()
-    table.insert(3, 3)
-    assert table.remove(1, 1)
-    table.flush()
-    written = folder_of_files.write_segment
+def test_a_merge_makes_no_segment_of_more_documents_than_it_may(tmp_path):
+    """So the time and the memory that it takes are bounded."""
+    table = opened(tmp_path / "t", 0)
+    for start in range(0, 5_000, 500):
+        table.append(range(start, start + 500), range(start, start + 500))
+        flush(table)
+        while table.merge(1_000):
+            pass
+    assert table.stats().segments == 5
+    assert table.merge() and not table.merge()
+    assert table.stats().segments == 1
+
+
+def test_what_is_removed_while_it_is_merged_stays_removed(tmp_path, monkeypatch):
+    """A pair removed before a merge, one removed during it, and one that waits to be written."""
+    table = opened(tmp_path / "t")
+    table.append(array([1, 2, 3]), array([1, 2, 3]))
+    flush(table)
+    table.append(array([4, 5]), array([4, 5]))
+    table.remove(array([1]), array([1]))
+    flush(table)
+    table.remove(array([2]), array([2]))
+    table.append(array([6, 7]), array([6, 7]))
+    table.freeze(9, Table(3))
+    table.remove(array([6]), array([6]))
+    written = folder_of_files.write_pairs
 
     def meanwhile(*arguments):
-        assert table.insert(1, 1)
+        assert table.remove(array([3, 7]), array([3, 7])) == 2
         return written(*arguments)
 
-    monkeypatch.setattr(folder_of_files, "write_segment", meanwhile)
-    table.merge()
+    monkeypatch.setattr(folder_of_files, "write_pairs", meanwhile)
+    assert table.merge()
     monkeypatch.undo()
-    assert table.probe(1, 1) == [Match(1, 1, 0)]
-    assert (table.stats().segments, table.stats().removed, len(table)) == (1, 0, 3)
-    table.close()
-    with SegmentedTable(tmp_path / "t") as again:
-        assert len(again) == 3
-        assert [match.document for match in again.probe(1)] == [1, 3, 2]
+    for step in (lambda: None, lambda: table.write(9), lambda: flush(table, 10), table.merge):
+        step()
+        assert [match.document for match in table.probe(4)] == [4, 5]
+        assert len(table) == 2
+    again = opened(tmp_path / "t")
+    assert [match.document for match in again.probe(4)] == [4, 5]
+    assert (len(again), again.note) == (2, 10)
 
 
-def test_a_folder_belongs_to_one_table(tmp_path):
-    """A second opening is refused until the first is closed."""
-    with SegmentedTable(tmp_path / "t"), pytest.raises(StoreLocked):
-        SegmentedTable(tmp_path / "t")
-    SegmentedTable(tmp_path / "t").close()
+def test_a_table_opened_for_a_larger_distance_is_written_again_for_it(tmp_path):
+    """Its segments are; for a smaller one they serve as they are."""
+    table = opened(tmp_path / "t", 3)
+    table.append(array([0b1111, 0b11]), array([1, 2]))
+    flush(table)
+    table.remove(array([0b11]), array([2]))
+    flush(table, 7)
+    assert opened(tmp_path / "t", 2).probe(0) == []
+    assert not opened(tmp_path / "t", 3).probe(0)
+    table = opened(tmp_path / "t", 4)
+    assert table.probe(0) == [Match(1, 0b1111, 4)]
+    assert (table.note, len(table), table.stats().removed) == (7, 1, 1)
 
 
-def test_a_table_is_opened_for_its_distance_or_a_smaller_one(tmp_path):
-    """A larger one is refused, and says what to do."""
-    with SegmentedTable(tmp_path / "t", 4) as table:
-        table.insert_many([0b1111, 0b11], [1, 2])
-    with SegmentedTable(tmp_path / "t", 2) as table:
-        assert [match.document for match in table.probe(0)] == [2]
-        table.insert(1, 3)
-    with pytest.raises(UsageError, match="k is 5; .* up to 4"):
-        SegmentedTable(tmp_path / "t", 5)
-    with SegmentedTable(tmp_path / "t") as table:
-        assert [match.document for match in table.probe(0)] == [3, 2, 1]
+def test_reading_only_changes_nothing(tmp_path):
+    """Left-overs of a killed process stay, and segments stay as they are."""
+    table = opened(tmp_path / "t", 3)
+    table.append(array([1]), array([1]))
+    flush(table)
+    (tmp_path / "t" / "segment-0000.ndd").write_bytes(b"left over")
+    before = sorted(tmp_path.rglob("*"))
+    assert len(SegmentedTable(tmp_path / "t", 6, threading.RLock(), read_only=True)) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+    assert len(opened(tmp_path / "t")) == 1
+    assert sorted(tmp_path.rglob("*")) != before
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda t: t.insert(-1, 0),
-        lambda t: t.insert_many([1], [1, 2]),
-        lambda t: t.insert_many(np.zeros((1, 1), np.uint64), [1]),
-        lambda t: t.insert_many(np.zeros(1), [1]),
-        lambda t: t.probe(2**64),
-        lambda t: t.probe(1, limit=0),
-        lambda t: t.probe_many([True]),
-        lambda t: t.remove(1.5, 1),
-        lambda t: t.flush(note=-1),
-        lambda t: SegmentedTable("unused", -1),
-        lambda t: SegmentedTable("unused", 16),
-        lambda t: SegmentedTable("unused", segment_documents=0),
-    ],
-)
-def test_wrong_arguments_change_nothing(tmp_path, monkeypatch, wrong):
-    """Each is a UsageError."""
-    monkeypatch.chdir(tmp_path)
-    with SegmentedTable(tmp_path / "t") as table:
-        table.insert(1, 1)
-        with pytest.raises(UsageError):
-            wrong(table)
-        assert len(table) == 1
-    assert not Path("unused").exists()
-
-
-def test_a_closed_table_says_so(tmp_path):
-    """Inserts, removals, flushes and merges are refused; closing again does nothing."""
-    table = SegmentedTable(tmp_path / "t")
-    table.close()
-    table.close()
-    for call in (lambda: table.insert(1, 1), lambda: table.remove(1, 1), table.flush, table.merge):
-        with pytest.raises(UsageError, match="is closed"):
-            call()
-
-
-def test_probes_go_on_while_it_is_written_and_merged(tmp_path):
-    """Two threads probe what was inserted before, while one inserts, removes, flushes and merges."""
+def test_it_is_used_while_it_is_written_and_merged(tmp_path):
+    """Two threads probe, append and remove under the lock, while a third one writes and merges."""
     values = spread(60_000)
-    table = SegmentedTable(tmp_path / "t", 3, segment_documents=3_000)
-    table.insert_many(values[:1_000], numbered(values[:1_000]))
+    lock = threading.RLock()
+    table = SegmentedTable(tmp_path / "t", 3, lock)
+    table.append(values[:1_000], numbered(values[:1_000]))
     done, wrong = threading.Event(), []
 
     def probe():
         rng = random.Random(threading.get_ident())
         while not done.is_set():
             i = rng.randrange(1_000)
-            found = table.probe_many(values[i : i + 1] ^ np.uint64(5))[1].tolist()
-            if found != [i] or [m.document for m in table.probe(int(values[i]))] != [i]:
-                wrong.append((i, found))
+            with lock:
+                found = table.probe_many(values[i : i + 1] ^ np.uint64(5))[1].tolist()
+                if found != [i] or [m.document for m in table.probe(int(values[i]))] != [i]:
+                    wrong.append((i, found))
 
-    threads = [threading.Thread(target=probe) for _ in range(2)]
+    def write():
+        while not done.is_set():
+            with lock:
+                note = table.note + 1
+                table.freeze(note, Table(3))
+            table.write(note)
+            table.merge()
+
+    threads = [threading.Thread(target=each) for each in (probe, probe, write)]
     for thread in threads:
         thread.start()
     try:
         for start in range(1_000, len(values), 1_000):
             part = values[start : start + 1_000]
-            table.insert_many(part, numbered(part, start))
-            assert table.remove(int(part[0]), start)
-            assert table.insert(int(part[0]), start)
-            assert table.remove(int(part[1]), start + 1)
-            if start % 5_000 == 0:
-                table.flush(start)
-            if start % 20_000 == 0:
-                table.merge()
+            with lock:
+                table.append(part, numbered(part, start))
+                assert table.remove(part[:2], numbered(part[:2], start)) == 2
     finally:
         done.set()
         for thread in threads:
             thread.join()
     assert wrong == []
-    assert len(table) == len(values) - 59
-    table.close()
+    assert len(table) == len(values) - 2 * 59

@@ -14,19 +14,28 @@ import pytest
 
 from dedup.core.bulk.segments import SegmentedTable
 from dedup.core.bulk.segments.segment_manifest import NAME, read_manifest
-from dedup.core.bulk.segments.value_pairs import held
-from dedup.core.table import Match
+from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged
+
+
+def opened(folder: Path) -> SegmentedTable:
+    return SegmentedTable(folder, 3, threading.RLock())
+
+
+def flush(table: SegmentedTable, note: int) -> None:
+    table.freeze(note, Table(3))
+    table.write(note)
 
 
 def filled(folder: Path) -> list[Path]:
     """Make a table with two segments and a list of removed pairs; return its files."""
-    with SegmentedTable(folder) as table:
-        for start in (0, 300):
-            table.insert_many(range(start, start + 300), range(300))
-            table.flush()
-        table.remove(5, 5)
-    return sorted(path for path in folder.iterdir() if path.name != "lock")
+    table = opened(folder)
+    for start in (0, 300):
+        table.append(range(start, start + 300), range(300))
+        flush(table, start)
+    table.remove(np.array([5], np.uint64), np.array([5], np.uint64))
+    flush(table, 600)
+    return sorted(folder.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "exchanged"])
@@ -40,27 +49,33 @@ def test_a_damaged_file_of_a_table_is_named(tmp_path, which, damage):
     content = bytearray(path.read_bytes())
     if damage == "exchanged":
         other = filled(tmp_path / "other")[which].parent
-        with SegmentedTable(other) as table:
-            table.insert(7, 7)
-            table.merge()
-            table.remove(8, 8)
-        content = bytearray(max(other.glob(path.name.partition("-")[0] + "*")).read_bytes())
+        table = opened(other)
+        table.append(range(700, 707), range(7))
+        table.remove(np.array([8], np.uint64), np.array([8], np.uint64))
+        flush(table, 601)
+        newest = max(
+            other.glob(f"{path.name.partition('-')[0]}*"), key=lambda p: p.stat().st_mtime_ns
+        )
+        content = bytearray(newest.read_bytes())
+        assert content != path.read_bytes()
     elif damage == "flip":
         content[len(content) // 3] ^= 4
     elif damage == "cut":
         del content[-9:]
     path.unlink() if damage == "gone" else path.write_bytes(content)
     place = f"{tmp_path / 't'}" if which == 0 else str(path)
+    if which == 0 and damage == "exchanged":
+        place = "missing"  # of what it lists
     with pytest.raises(StoreDamaged, match=place):
-        SegmentedTable(tmp_path / "t")
+        opened(tmp_path / "t")
     expected = names if damage != "gone" else [name for name in names if name != path.name]
-    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == sorted([*expected, "lock"])
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == expected
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 3},
         {"format": "another"},
         {"k": "3"},
         {"more": 1},
@@ -79,37 +94,36 @@ def test_a_manifest_that_is_not_one_is_refused(tmp_path, change):
     line = json.dumps(fields).encode()
     path.write_bytes(line + b"\n" + blake2b(line, digest_size=8).hexdigest().encode() + b"\n")
     with pytest.raises(StoreDamaged, match=NAME):
-        SegmentedTable(tmp_path / "t")
+        opened(tmp_path / "t")
 
 
 WRITER = """
-import sys
+import sys, threading
 import numpy as np
 from dedup.core.bulk.segments import SegmentedTable
+from dedup.core.table import Table
 
-table = SegmentedTable(sys.argv[1], 3, segment_documents=300)
+table = SegmentedTable(__import__("pathlib").Path(sys.argv[1]), 3, threading.RLock())
 rng = np.random.default_rng(int(sys.argv[2]))
 step = table.note
 while True:
     start = step * 100
-    values = np.arange(start, start + 100, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    table.insert_many(values, np.arange(start, start + 100, dtype=np.uint64))
-    for document in range(start, start + 100, 10):  # each tenth goes again
-        table.remove(int(values[document - start]), document)
+    documents = np.arange(start, start + 100, dtype=np.uint64)
+    values = documents * np.uint64(0x9E3779B97F4A7C15)
+    table.append(values, documents)
+    table.remove(values[::10].copy(), documents[::10].copy())  # each tenth goes again
     step += 1
     if rng.integers(3) == 0:
-        table.flush(step)
+        table.freeze(step, Table(3))
+        table.write(step)
         print(step, flush=True)
-    if rng.integers(10) == 0:
+    if rng.integers(4) == 0:
         table.merge()
 """
 
 
-def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
-    """Killed -9 five times while it writes and merges, a table has what flush() returned for.
-
-    What it has beyond that is whole steps' inserts in their order, as the background wrote them.
-    """
+def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path):
+    """Killed -9 five times while it writes and merges, a table has what write() returned for."""
     folder, seeds = tmp_path / "t", random.Random(3)
     acknowledged = 0
     for seed in range(5):
@@ -123,27 +137,20 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
             rest = process.stdout.read().split("\n")
             acknowledged = max([acknowledged, *map(int, filter(None, rest[:-1]))])
         assert process.returncode == -signal.SIGKILL
-        with SegmentedTable(folder) as table:
-            assert table.note >= acknowledged
-            acknowledged = table.note
-            documents = np.arange(acknowledged * 100, dtype=np.uint64)
-            documents = documents[documents % np.uint64(10) > 0]
-            values = documents * np.uint64(0x9E3779B97F4A7C15)
-            assert np.all(held(table._segments, values, documents))
-            assert all(len(table.probe(int(value))) >= 1 for value in values[-200:])
-            gone = np.arange(0, acknowledged * 100, 10, dtype=np.uint64)
-            alive = {
-                m.document
-                for d in gone[-30:]
-                for m in table.probe(int(d) * 0x9E3779B97F4A7C15 % 2**64)
-            }
-            assert not alive & set(gone[-30:].tolist())
-            left = {path.name for path in folder.iterdir()} - {"lock", NAME}
-            assert left == read_manifest(folder).files()
+        table = opened(folder)
+        assert table.note >= acknowledged
+        acknowledged = table.note
+        documents = np.arange(acknowledged * 100, dtype=np.uint64)
+        values = documents * np.uint64(0x9E3779B97F4A7C15)
+        assert table.has(values, documents).tolist() == (documents % np.uint64(10) > 0).tolist()
+        assert len(table) == acknowledged * 90
+        assert all(len(table.probe(int(value))) >= 1 for value in values[-9:])
+        left = {path.name for path in folder.iterdir()} - {NAME}
+        assert left == read_manifest(folder).files()
 
 
 STEPS = [
-    "core.bulk.segments.folder.write_segment",
+    "core.bulk.segments.folder.write_pairs",
     "core.bulk.segments.segment.replace_file",
     "core.bulk.segments.folder.write_manifest",
     "core.bulk.segments.segment_manifest.replace_file",
@@ -151,13 +158,18 @@ STEPS = [
 ]
 
 KILLED = """
-import importlib, os, sys
+import importlib, os, sys, threading
+from pathlib import Path
 from dedup.core.bulk.segments import SegmentedTable
+from dedup.core.table import Table
 
-table = SegmentedTable(sys.argv[1])
-table.insert_many(range(1000, 1300), range(300))
+table = SegmentedTable(Path(sys.argv[1]), 3, threading.RLock())
+def flush(note):
+    table.freeze(note, Table(3))
+    table.write(note)
+table.append(range(1000, 1300), range(300))
 if sys.argv[3] == "merge":
-    table.flush()
+    flush(900)
 module, *names = sys.argv[2].rsplit(".", 1) if "Folder." not in sys.argv[2] else (
     "core.bulk.segments.folder", "Folder", "delete")
 place = importlib.import_module("dedup." + module)
@@ -170,64 +182,59 @@ def after(*arguments):
     kept(*arguments)
     os._exit(9)
 setattr(place, names[-1], before if sys.argv[4] == "before" else after)
-table.merge() if sys.argv[3] == "merge" else table.flush()
+table.merge() if sys.argv[3] == "merge" else flush(900)
 """
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("what", ["flush", "merge"])
+@pytest.mark.parametrize("what", ["write", "merge"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_process_that_ends_between_two_steps_loses_nothing(tmp_path, step, what, when):
-    """Before and after each step of a flush and of a merge, the table is the old or the new one."""
+    """Before and after each step of a write and of a merge, the table is the old or the new one."""
     filled(tmp_path / "t")
     command = [sys.executable, "-c", KILLED, str(tmp_path / "t"), step, what, when]
     assert subprocess.run(command, check=False).returncode == 9
-    with SegmentedTable(tmp_path / "t") as table:
-        assert len(table) in ({599, 899} if what == "flush" else {899})
-        assert table.probe(5, 1)[0].document != 5
-        assert table.probe(6, 1) == [Match(6, 6, 0)]
-        left = {path.name for path in (tmp_path / "t").iterdir()} - {"lock", NAME}
-        assert left == read_manifest(tmp_path / "t").files()
+    table = opened(tmp_path / "t")
+    assert (len(table), table.note) in (
+        {(599, 600), (899, 900)} if what == "write" else {(899, 900)}
+    )
+    assert table.probe(5, 1)[0].document != 5
+    assert table.probe(6, 1) == [Match(6, 6, 0)]
+    left = {path.name for path in (tmp_path / "t").iterdir()} - {NAME}
+    assert left == read_manifest(tmp_path / "t").files()
 
 
 FULL = """
-import sys
+import sys, threading
 import mounting
 mounting.small_disk(sys.argv[1], "300k")
 import numpy as np
 from pathlib import Path
 from dedup.core.bulk.segments import SegmentedTable
+from dedup.core.table import Table
 
-table = SegmentedTable(sys.argv[1] + "/t", 3, segment_documents=2000)
+folder = Path(sys.argv[1]) / "t"
+table = SegmentedTable(folder, 3, threading.RLock())
 values = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
 stored, refused = 0, None
 while refused is None:
     part = slice(stored, stored + 500)
+    table.append(values[part], np.arange(stored, stored + 500, dtype=np.uint64))
+    stored += 500
+    table.freeze(stored, Table(3))
     try:
-        table.insert_many(values[part], np.arange(stored, stored + 500, dtype=np.uint64))
-        stored += 500
+        table.write(stored)
+        table.merge()
     except OSError as error:
         refused = error
 assert refused.errno == 28, refused
-assert 4000 < stored < 100_000
-for call in (table.flush, table.merge):
-    try:
-        call()
-    except OSError as error:
-        assert error.errno == 28
+assert 2000 < stored < 100_000
 assert len(table) == stored
 found = table.probe_many(values[:stored])[1]
 assert np.array_equal(np.sort(found), np.arange(stored)), "something is lost in memory"
-on_disk = sum(len(segment) for segment in table._segments)
-try:
-    table.close()
-except OSError:
-    pass
-with open(sys.argv[1] + "/t/manifest.json") as file:
-    assert file.readline().startswith("{")
-again = SegmentedTable(sys.argv[1] + "/t")
-assert len(again) >= on_disk > 0
+again = SegmentedTable(folder, 3, threading.RLock())
 count = len(again)
+assert count == again.note >= 1000
 assert np.array_equal(np.sort(again.probe_many(values[:count])[1]), np.arange(count))
 print(count)
 import os
@@ -237,7 +244,7 @@ os._exit(0)
 
 @pytest.mark.skipif(not mounting.can_mount(), reason="needs mounts of its own")
 def test_a_full_disk_loses_nothing(tmp_path):
-    """On a disk of 300 KB inserts are refused in the end; what was stored is found, what was written, too."""
+    """On a disk of 300 KB writing is refused in the end; what was appended is found, what was written, too."""
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path)],
         cwd=Path(__file__).parents[1] / "support",
@@ -247,4 +254,3 @@ def test_a_full_disk_loses_nothing(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
-    assert "what is not on disk stays in memory" in done.stderr

@@ -46,8 +46,10 @@ UNUSED = {
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
-    "Documents.get", "DocumentsFile.key_count", "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
-    "Documents.remove_many",
+    "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
+    "Index.covered", "Index.file_bytes", "Index.find_many", "Index.has", "Index.memory_bytes", "Index.near_many",
+    "SegmentedTable.append", "SegmentedTable.has", "SegmentedTable.k", "SegmentedTable.probe_many",
+    "SegmentedTable.stats", "SegmentedTable.written",
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.given_up", "Store.given_up_removed", "Store.near_many", "Store.offsets",
     "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
@@ -96,7 +98,7 @@ def made(tmp_path_factory, site):
             read = detector.fingerprint(page.body, encoding="utf-8")
             detector.insert(detector.reserve(read, site.url + path))
         detector.close()
-    assert (folder / "site" / "table.ndd").exists()
+    assert (folder / "site" / "keys" / "manifest.json").exists()
     return folder
 
 

@@ -285,7 +285,7 @@ def test_a_rebuild_that_was_cut_short_is_not_taken_for_the_view(kafka, tmp_path)
         await drained(config, tmp_path)
         (tmp_path / MANIFEST).unlink()  # the first thing that a rebuild does
         (tmp_path / "news" / "documents.mdb").unlink()
-        (tmp_path / "news" / "table.ndd").unlink(missing_ok=True)
+        shutil.rmtree(tmp_path / "news" / "values", ignore_errors=True)
         with pytest.raises(LogLost):
             await drained(config, tmp_path)
 

@@ -107,9 +107,9 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path, tell):
     assert dropped
 
 
-@pytest.mark.parametrize("file", ["documents.mdb", "table.ndd"])
+@pytest.mark.parametrize("file", ["documents.mdb", "values/manifest.json"])
 def test_damaged_files_are_named(tmp_path, file):
-    """Damaged documents end the start with status 1; a damaged snapshot is made anew, with a word."""
+    """Damaged documents end the start with status 1; a damaged index is made again, with a word."""
     with (
         Serving(tmp_path) as service,
         redis.Redis(port=service.port, decode_responses=True) as client,
@@ -124,7 +124,7 @@ def test_damaged_files_are_named(tmp_path, file):
     damaged = tmp_path / "d" / file
     data = bytearray(damaged.read_bytes())
     for at in range(len(data) // 3, len(data), 4096):
-        data[at : at + 64] = bytes(64)
+        data[at : at + 64] = bytes(len(data[at : at + 64]))
     damaged.write_bytes(data)
     again = Serving(tmp_path, wait=False)
     again.start()

@@ -78,12 +78,12 @@ def test_a_service_without_a_log_writes_snapshots_while_it_runs(tmp_path, monkey
     assert snapshots.DOCUMENTS == 100_000
     with Serving(tmp_path / "served") as serving:
         fill(f"redis://127.0.0.1:{serving.port}", "news", range(150))
-        table = tmp_path / "served" / "news" / "table.ndd"
-        wait_for(table.exists)
+        written = tmp_path / "served" / "news" / "keys" / "manifest.json"
+        wait_for(written.exists)
         serving.kill()
     report = verify_store(tmp_path / "served", "news")
     assert report.problem_count == 0
-    assert report.snapshot >= 100
+    assert report.indexed >= 100
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
@@ -94,5 +94,6 @@ def test_a_store_is_for_its_owner_alone(tmp_path: Path):
             accept(detector, page(values(number)), f"http://example.com/{number}")
     folder = tmp_path / "news"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
-    assert modes == {"documents.mdb": 0o600, "lock": 0o600, "table.ndd": 0o600}
+    assert {path.name for path in folder.iterdir()} == {"documents.mdb", "lock", "keys", "values"}
+    for path in folder.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

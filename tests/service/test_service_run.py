@@ -60,7 +60,7 @@ def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
             assert plain.recv(100) == b"+PONG\r\n"
             assert service.stop() == 0
             assert plain.recv(100) == b""
-    assert (tmp_path / "d" / "table.ndd").exists()
+    assert (tmp_path / "d" / "keys" / "manifest.json").exists()
     assert any("stopped" in line for line in service.log)
 
 

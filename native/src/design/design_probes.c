@@ -15,8 +15,9 @@
 #define OTHER_BYTES 8.0 /* what else a value takes, at least */
 
 #define SEGMENT_WEIGHT 6.0 /* of memory, as memory_weight() has it */
-#define SMALL_SEGMENT 4000000 /* values; of a store's segments these are few bytes, and as many probes */
+#define SMALL_SEGMENT 4000000 /* values; beside a large segment these are few bytes, and as many probes */
 #define SMALL_SEGMENT_WEIGHT 3.0
+#define DEAR_DISTANCE 6 /* from which on a probe takes tens of microseconds */
 
 static double subsets_up_to(uint32_t n, uint32_t k) {
     double ways = 0;
@@ -187,7 +188,8 @@ ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX
     struct options *options = malloc(sizeof *options);
     if (options == NULL) return NDD_NO_MEMORY;
     struct cut cuts[MAX_DISTANCE + 1];
-    double weight = values < SMALL_SEGMENT ? SMALL_SEGMENT_WEIGHT : SEGMENT_WEIGHT;
+    int small = values < SMALL_SEGMENT && k >= DEAR_DISTANCE;
+    double weight = small ? SMALL_SEGMENT_WEIGHT : SEGMENT_WEIGHT;
     *count = best_probe_cut(options, values, k, weight, IN_SEGMENT, cuts);
     for (uint32_t i = 0; i < *count; i++) {
         struct option option = options->of[cuts[i].width][cuts[i].threshold];
