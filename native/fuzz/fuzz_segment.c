@@ -13,8 +13,8 @@
 
 enum { PUT_RIGHT = 16 }; /* below it: k of the probes */
 
-#define HEADER 128
-#define AT_CHECKSUM 120
+#define HEADER 136
+#define AT_CHECKSUM 128
 #define PROBES 16
 #define MEMORY_FIXED 65536
 #define MEMORY_MULTIPLE 24
@@ -29,7 +29,7 @@ static void store_number(uint8_t *bytes, uint64_t number) {
 }
 
 static void put_right(uint8_t *bytes, size_t n) {
-    static const uint8_t start[12] = {'N', 'D', 'D', 'S', 'E', 'G', 'M', 'T', 1};
+    static const uint8_t start[12] = {'N', 'D', 'D', 'S', 'E', 'G', 'M', 'T', 2};
     if (n < HEADER + 8) return;
     memcpy(bytes, start, sizeof start);
     store_number(bytes + AT_CHECKSUM, checksum(bytes, AT_CHECKSUM));

@@ -76,9 +76,10 @@ static void test_the_rule_that_is_broken_is_named(void) {
     const struct segment_table *table = &segment->tables[1];
     CHECK(segment->design.count > 1 && segment->several_count > 2 && segment->values % 2 == 1);
     NAMES("the first bytes are not those of a segment", bytes, 0);
-    NAMES("the format version is not 1", bytes + 8, 2);
+    NAMES("the format version is not 2", bytes + 8, 3);
     NAMES("the distance is out of range", bytes + AT_SEGMENT_K, 16);
-    NAMES("a reserved field is not 0", bytes + AT_SEGMENT_ZERO, 1);
+    NAMES("the documents are out of range", bytes + AT_SEGMENT_WIDTH, 5);
+    NAMES("the documents are out of range", bytes + AT_SEGMENT_BASE, 1);
     NAMES("a reserved field is not 0", bytes + AT_SEGMENT_PART + 60, 1);
     NAMES("the design has too many parts", bytes + AT_SEGMENT_PARTS, 17);
     NAMES("the design does not find all that it must", bytes + AT_SEGMENT_K, 4);
@@ -95,7 +96,25 @@ static void test_the_rule_that_is_broken_is_named(void) {
     NAMES("the documents are miscounted", segment->several + 8, 1 + (uint32_t)load8_le(segment->several + 8));
     NAMES("the values with several documents are not in order", segment->several, 0x7fffffff);
     const uint8_t *first = segment->documents + 8 * load8_le(segment->several + 8);
+    CHECK(segment->width == 8);
     NAMES("the documents of a value are not in order", first + 4, 0xffffffff);
+    ndd_segment_close(segment);
+    free(bytes);
+    drop_pairs(&pairs);
+}
+
+static void test_what_is_wrong_with_documents_of_4_bytes_is_named(void) {
+    struct pairs pairs = make_pairs(1, 3000);
+    pairs.n -= pairs.n % 2 == 0; /* an odd number, so that there is a gap */
+    uint64_t size;
+    uint8_t *bytes = write_segment(&pairs, 3, 0, &size);
+    ndd_segment *segment = open_segment(bytes, size);
+    CHECK(segment->width == 4 && segment->several_count > 2);
+    const uint8_t *first = segment->documents + 4 * load8_le(segment->several + 8);
+    NAMES("the documents of a value are not in order", first, 0xffffffff);
+    NAMES("the padding of a section is not 0", segment->documents + 4 * pairs.n, 1);
+    NAMES("the documents are out of range", bytes + AT_SEGMENT_BASE + 4, 0xffffffff);
+    NAMES("there are fewer bytes than the header states", bytes + AT_SEGMENT_PAIRS, (uint32_t)pairs.n + 2);
     ndd_segment_close(segment);
     free(bytes);
     drop_pairs(&pairs);
@@ -162,6 +181,7 @@ static void test_calls_without_memory_change_nothing(void) {
 int main(void) {
     test_every_flipped_bit_and_every_cut_is_refused();
     test_the_rule_that_is_broken_is_named();
+    test_what_is_wrong_with_documents_of_4_bytes_is_named();
     test_pairs_out_of_order_are_refused();
     test_calls_without_memory_change_nothing();
     return 0;

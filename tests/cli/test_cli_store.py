@@ -38,12 +38,11 @@ def test_store_info_of_namespaces(tmp_path):
 @pytest.mark.parametrize("command", ["info", "verify"])
 def test_looking_at_a_store_changes_nothing(tmp_path, command):
     """info and verify leave every file's bytes and time as they were."""
-    fill(tmp_path, count=1500)  # enough for a snapshot
+    fill(tmp_path, count=1500)  # enough for an index on disk
 
     def state():
-        return {
-            f.name: (f.read_bytes(), f.stat().st_mtime_ns) for f in (tmp_path / "default").iterdir()
-        }
+        files = (f for f in (tmp_path / "default").rglob("*") if f.is_file())
+        return {str(f): (f.read_bytes(), f.stat().st_mtime_ns) for f in files}
 
     before = state()
     assert call("store", command, tmp_path).exit_code == 0

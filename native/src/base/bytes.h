@@ -10,6 +10,11 @@ static inline uint64_t rotate_left(uint64_t x, int bits) {
 }
 
 /* 8 bytes as a little-endian number; compilers make one load of it. */
+static inline uint32_t load4_le(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
 static inline uint64_t load8_le(const uint8_t *bytes) {
     return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
            (uint64_t)bytes[3] << 24 | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 |

@@ -22,7 +22,7 @@ static ndd_status read_header(ndd_segment *segment, const char **reason) {
     }
     if (size < AT_SEGMENT_K) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (load4_le(bytes + AT_SEGMENT_VERSION) != SEGMENT_VERSION) {
-        return refuse(NDD_BAD_VERSION, reason, "the format version is not 1");
+        return refuse(NDD_BAD_VERSION, reason, "the format version is not 2");
     }
     if (size < SEGMENT_HEADER) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (checksum(bytes, AT_SEGMENT_CHECKSUM) != load8_le(bytes + AT_SEGMENT_CHECKSUM)) {
@@ -34,8 +34,11 @@ static ndd_status read_header(ndd_segment *segment, const char **reason) {
     segment->pairs = load8_le(bytes + AT_SEGMENT_PAIRS);
     segment->several_count = load8_le(bytes + AT_SEGMENT_SEVERAL);
     if (segment->k > MAX_DISTANCE) return refuse(NDD_DAMAGED, reason, "the distance is out of range");
-    if (load4_le(bytes + AT_SEGMENT_ZERO) != 0) {
-        return refuse(NDD_DAMAGED, reason, "a reserved field is not 0");
+    segment->width = load4_le(bytes + AT_SEGMENT_WIDTH);
+    segment->base = load8_le(bytes + AT_SEGMENT_BASE);
+    if (!(segment->width == 4 && segment->base <= UINT64_MAX - UINT32_MAX) &&
+        !(segment->width == 8 && segment->base == 0)) {
+        return refuse(NDD_DAMAGED, reason, "the documents are out of range");
     }
     return NDD_OK;
 }
@@ -70,7 +73,8 @@ static ndd_status read_layout(ndd_segment *segment, const char **reason) {
         return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
     uint64_t end = segment_layout(NULL, design, segment->values, NULL);
-    uint64_t stated = end + 16 * segment->several_count + 8 * segment->pairs + SEGMENT_TRAILER;
+    uint64_t stated = end + 16 * segment->several_count + padded(segment->width * segment->pairs) +
+                      SEGMENT_TRAILER;
     if (segment->size < stated) {
         return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
@@ -128,6 +132,9 @@ static const char *prove_table(const struct segment_table *table, uint64_t value
 }
 
 static const char *prove_documents(const ndd_segment *segment) {
+    if (!is_padded(segment->documents, 8 * segment->width * segment->pairs)) {
+        return "the padding of a section is not 0";
+    }
     uint64_t rank = 0, first = 0;
     for (uint64_t i = 0; i < segment->several_count; i++) {
         uint64_t next_rank = load8_le(segment->several + 16 * i), count;
@@ -140,9 +147,8 @@ static const char *prove_documents(const ndd_segment *segment) {
         }
         (void)segment_documents(segment, next_rank, &count);
         if (count < 2 || count > segment->pairs - next_first) return "the documents are miscounted";
-        const uint8_t *at = segment->documents + 8 * next_first;
-        for (uint64_t j = 1; j < count; j++) {
-            if (load8_le(at + 8 * j) <= load8_le(at + 8 * (j - 1))) {
+        for (uint64_t j = next_first + 1; j < next_first + count; j++) {
+            if (segment_document(segment, j) <= segment_document(segment, j - 1)) {
                 return "the documents of a value are not in order";
             }
         }
@@ -270,13 +276,13 @@ static int has_document(const ndd_segment *segment, uint64_t first, uint64_t cou
     uint64_t low = first, high = first + count;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (load8_le(segment->documents + 8 * middle) < document) {
+        if (segment_document(segment, middle) < document) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < first + count && load8_le(segment->documents + 8 * low) == document;
+    return low < first + count && segment_document(segment, low) == document;
 }
 
 #define AHEAD 16
@@ -289,7 +295,7 @@ uint64_t ndd_segments_documents(const ndd_segment *const *segments, size_t n, ui
         if (!segment_find(segment, value, &rank)) continue;
         uint64_t first = segment_documents(segment, rank, &count);
         for (uint64_t j = 0; j < count && held + j < most; j++) {
-            documents[held + j] = load8_le(segment->documents + 8 * (first + j));
+            documents[held + j] = segment_document(segment, first + j);
         }
         held += count;
     }
@@ -330,7 +336,7 @@ void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *do
             uint64_t value = quotient_value(&table->quotient, (uint32_t)bucket, segment_rest(table, rank));
             for (; count > 0; count--, pair++) {
                 values[pair] = value;
-                documents[pair] = load8_le(segment->documents + 8 * pair);
+                documents[pair] = segment_document(segment, pair);
             }
         }
     }

@@ -7,7 +7,7 @@
  *                   lows     the low 32 bits of the rest of each value, bucket by bucket
  *                   fars     the bits of the rest above those
  *     several     the values with several documents
- *     documents   of each value, in the order of the first table
+ *     documents   of each value, in the order of the first table: 4 bytes each, above the least of them, or 8
  *
  * A value's place in the first table is its rank. Buckets and rests are as quotient.h has them; within
  * a bucket the rests ascend. Nothing is left empty, so a table takes 64 bits for each value, less its
@@ -34,8 +34,16 @@ struct ndd_segment {
     struct segment_table *tables; /* one for each block of the design */
     const uint8_t *several;       /* 16 bytes each: rank, and index of the first document */
     const uint8_t *documents;
+    uint64_t base;  /* the least document, where they have 4 bytes */
+    uint32_t width; /* of a document: 4 or 8 bytes */
     struct segment_crowds crowds; /* beside the file */
 };
+
+/* The document at a place. */
+static inline uint64_t segment_document(const ndd_segment *segment, uint64_t place) {
+    if (segment->width == 4) return segment->base + load4_le(segment->documents + 4 * place);
+    return load8_le(segment->documents + 8 * place);
+}
 
 /* 1, and the rank of a value, if it is there, else 0. */
 int segment_find(const ndd_segment *segment, uint64_t value, uint64_t *rank);

@@ -1,7 +1,5 @@
 #include "segment/segment_format.h"
 
-static uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~UINT64_C(7); }
-
 uint64_t segment_layout(struct segment_table *tables, const struct design *design, uint64_t values,
                         const uint8_t *bytes) {
     uint64_t at = SEGMENT_HEADER;

@@ -10,9 +10,9 @@
 #include "base/bytes.h"
 #include "design/quotient.h"
 
-#define SEGMENT_HEADER 128
+#define SEGMENT_HEADER 136
 #define SEGMENT_TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond the fars */
-#define SEGMENT_VERSION 1
+#define SEGMENT_VERSION 2 /* 1 had documents of 8 bytes only */
 
 enum { /* offsets in the header */
     AT_SEGMENT_VERSION = 8,
@@ -22,9 +22,10 @@ enum { /* offsets in the header */
     AT_SEGMENT_PAIRS = 32,
     AT_SEGMENT_SEVERAL = 40,
     AT_SEGMENT_PARTS = 48,
-    AT_SEGMENT_ZERO = 52,
+    AT_SEGMENT_WIDTH = 52,
     AT_SEGMENT_PART = 56, /* 4 bytes each */
-    AT_SEGMENT_CHECKSUM = 120
+    AT_SEGMENT_BASE = 120,
+    AT_SEGMENT_CHECKSUM = 128
 };
 
 static const uint8_t segment_magic[8] = {'N', 'D', 'D', 'S', 'E', 'G', 'M', 'T'};
@@ -38,14 +39,11 @@ struct segment_table {
     const uint8_t *fars;
 };
 
+static inline uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~UINT64_C(7); }
+
 /* Where the tables of a design begin, after the header, and all of it ends. */
 uint64_t segment_layout(struct segment_table *tables, const struct design *design, uint64_t values,
                         const uint8_t *bytes);
-
-static inline uint32_t load4_le(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-           (uint32_t)bytes[3] << 24;
-}
 
 /* A number as it is in the file, and back. */
 static inline uint32_t as_in_file(uint32_t number) {

@@ -217,9 +217,10 @@ static int list_documents(const void *from, uint64_t value, struct document_list
     const ndd_segment *segment = from;
     uint64_t rank;
     if (!segment_find(segment, value, &rank)) return 0;
-    list->at = segment->documents + 8 * segment_documents(segment, rank, &list->count);
+    list->at = segment->documents + segment->width * segment_documents(segment, rank, &list->count);
     list->left = 0;
-    list->as_file = 1;
+    list->width = segment->width;
+    list->base = segment->base;
     return 1;
 }
 

@@ -14,8 +14,21 @@ struct plan {
     struct part parts[MAX_DISTANCE + 1];
     uint32_t part_count;
     struct design design;
+    uint64_t base; /* the least document, where 4 bytes are enough for what lies above it */
+    uint32_t width;
     uint64_t size;
 };
+
+static void plan_documents(struct plan *plan, const uint64_t *documents, size_t n) {
+    uint64_t least = UINT64_MAX, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (documents[i] < least) least = documents[i];
+        if (documents[i] > most) most = documents[i];
+    }
+    int few = n == 0 || (most - least <= UINT32_MAX && least <= UINT64_MAX - UINT32_MAX);
+    plan->width = few ? 4 : 8;
+    plan->base = few && n > 0 ? least : 0;
+}
 
 static ndd_status plan_segment(struct plan *plan, const uint64_t *values, const uint64_t *documents,
                                size_t n, uint32_t k) {
@@ -28,8 +41,9 @@ static ndd_status plan_segment(struct plan *plan, const uint64_t *values, const 
         status = design_of_parts(&plan->design, plan->parts, plan->part_count, k);
     }
     if (status != NDD_OK) return status;
+    plan_documents(plan, documents, n);
     plan->size = segment_layout(NULL, &plan->design, plan->counts.values, NULL) +
-                 16 * plan->counts.several + 8 * (uint64_t)n + SEGMENT_TRAILER;
+                 16 * plan->counts.several + padded(plan->width * (uint64_t)n) + SEGMENT_TRAILER;
     if (plan->size <= SIZE_MAX) return NDD_OK;
     design_close(&plan->design);
     return NDD_TOO_LARGE;
@@ -57,6 +71,8 @@ static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t
     store8_le(bytes + AT_SEGMENT_PAIRS, n);
     store8_le(bytes + AT_SEGMENT_SEVERAL, plan->counts.several);
     store4_le(bytes + AT_SEGMENT_PARTS, plan->part_count);
+    store4_le(bytes + AT_SEGMENT_WIDTH, plan->width);
+    store8_le(bytes + AT_SEGMENT_BASE, plan->base);
     for (uint32_t i = 0; i < plan->part_count; i++) {
         uint8_t *part = bytes + AT_SEGMENT_PART + 4 * i;
         part[0] = plan->parts[i].width;
@@ -107,15 +123,21 @@ static void write_table(const struct segment_table *table, const uint64_t *order
     for (; next <= UINT64_C(1) << table->bits; next++) store4_le(starts + 4 * next, (uint32_t)count);
 }
 
+static void write_document(const struct plan *plan, uint8_t *to, uint64_t place, uint64_t document) {
+    if (plan->width == 4) store4_le(to + 4 * place, (uint32_t)(document - plan->base));
+    else store8_le(to + 8 * place, document);
+}
+
 /* The documents of all values, in the order of the first table. */
-static void write_documents(const struct segment_table *table, const uint64_t *orders, uint64_t count,
-                            const uint64_t *values, const uint64_t *documents, size_t n,
-                            uint8_t *several, uint8_t *to) {
+static void write_documents(const struct plan *plan, const struct segment_table *table,
+                            const uint64_t *orders, const uint64_t *values, const uint64_t *documents,
+                            size_t n, uint8_t *several) {
+    uint8_t *to = several + 16 * plan->counts.several;
     uint64_t written = 0;
-    for (uint64_t rank = 0; rank < count; rank++) {
+    for (uint64_t rank = 0; rank < plan->counts.values; rank++) {
         uint64_t value = value_at(table, orders[rank]), first = written;
         for (size_t i = interpolate(values, n, value, 0); i < n && values[i] == value; i++) {
-            store8_le(to + 8 * written++, documents[i]);
+            write_document(plan, to, written++, documents[i]);
         }
         if (written - first == 1) continue;
         store8_le(several, rank);
@@ -130,10 +152,7 @@ static void write_body(const struct plan *plan, const uint64_t *values, const ui
     for (uint32_t i = 0; i < plan->design.count; i++) {
         const uint64_t *orders = sort_orders(&tables[i], values, n, scratch);
         write_table(&tables[i], orders, count, bytes);
-        if (i > 0) continue;
-        uint8_t *several = bytes + end;
-        write_documents(&tables[0], orders, count, values, documents, n, several,
-                        several + 16 * plan->counts.several);
+        if (i == 0) write_documents(plan, &tables[0], orders, values, documents, n, bytes + end);
     }
 }
 

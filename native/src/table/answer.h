@@ -31,16 +31,19 @@ struct ndd_answer {
     size_t found_capacity, found_count;
 };
 
-/* Documents of a value, ascending: numbers of this machine, or as they are in a file. */
+/* Documents of a value, ascending. */
 struct document_list {
     const void *at;
     uint64_t count;
-    uint64_t left; /* further ones beyond these */
-    int as_file;
+    uint64_t left;  /* further ones beyond these */
+    uint64_t base;  /* what is to be added to those of 4 bytes */
+    uint32_t width; /* in bytes, 4 or 8, as they are in a file; 0: numbers of this machine */
 };
 
 static inline uint64_t document_of(const struct document_list *list, uint64_t i) {
-    return list->as_file ? load8_le((const uint8_t *)list->at + 8 * i) : ((const uint64_t *)list->at)[i];
+    const uint8_t *bytes = list->at;
+    if (list->width == 0) return ((const uint64_t *)list->at)[i];
+    return list->width == 4 ? list->base + load4_le(bytes + 4 * i) : load8_le(bytes + 8 * i);
 }
 
 /* Where the documents come from: a table or a segment. prefetch_early and prefetch_late are hints, some

@@ -202,7 +202,7 @@ static int list_documents(const void *from, uint64_t value, struct document_list
     list->at = documents_run(&table->documents, place, 0, &count);
     list->count = count;
     list->left = documents_count(&table->documents, place) - count;
-    list->as_file = 0;
+    list->width = 0;
     return 1;
 }
 
