@@ -67,7 +67,12 @@ def kafka() -> None:
     p.arrow(150, 187, 200, 187)
     p.arrow(310, 180, 380, 135)
     p.text(356, 172, "event", "small note")
-    p.text(20, 240, "Above: acknowledged once Kafka has the event. Below: once the event is in the outbox.", "note")
+    p.text(
+        20,
+        240,
+        "Above: acknowledged once Kafka has the event. Below: once the event is in the outbox.",
+        "note",
+    )
     p.save("ways-kafka.svg")
 
 
