@@ -177,10 +177,10 @@ def serve(
     log_form: LogForm,
     **options: Any,
 ) -> None:
-    """Serve one table to many crawlers: RESP (any Redis client) and HTTP.
+    """Serve one memory to many crawlers: RESP (any Redis client) and HTTP.
 
-    Clients show the token of the environment variable DEDUP_TOKEN; without one, only this machine is
-    listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
+    Clients need the token in the environment variable DEDUP_TOKEN; without one the service listens
+    only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
     from dedup.service.core.limits import Config, Limits, check_config, parse_address
     from dedup.service.table_service import run
@@ -189,7 +189,7 @@ def serve(
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")
     if kafka is not None:
-        import_module("aiokafka")  # what is not installed would be waited for, as brokers are
+        import_module("aiokafka")  # otherwise a missing package would be waited for, like brokers
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
@@ -222,7 +222,7 @@ def serve(
 
 
 def _check_writable(path: Path) -> None:
-    """Raise OSError where no store can be written: before a client can hope for one."""
+    """Raise OSError if no store can be written, before clients are served."""
     path.mkdir(parents=True, exist_ok=True)
     try:
         with TemporaryFile(dir=path) as file:
