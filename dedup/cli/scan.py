@@ -39,7 +39,9 @@ STDOUT = "-"
     "one file, to a new folder for several. In a WARC, revisit records replace them.",
 )
 @click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
-@click.option("--namespace", default="default", show_default=True, help="Namespace in the store.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="Compare within this namespace of it."
+)
 @click.option(
     "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
 )

@@ -84,7 +84,7 @@ log = logging.getLogger("dedup.worker")
 @click.option("--url-field", metavar="FIELD", help="Field with the URL.")
 @click.option("--body-field", metavar="FIELD", help="Field with the HTML.")
 @click.option("--text-field", metavar="FIELD", help="Field with plain text, instead of HTML.")
-@click.option("--body-encoding", metavar="text|base64", help="Encoding of that field.")
+@click.option("--body-encoding", metavar="text|base64", help="How the body is encoded.")
 @click.option(
     "--path", type=click.Path(path_type=Path), help="Folder of a store, for a single worker."
 )
@@ -95,7 +95,9 @@ log = logging.getLogger("dedup.worker")
     help="Table services that several workers share, redis://[:TOKEN@]HOST:PORT, in order of "
     "preference. [env: DEDUP_SERVICE]",
 )
-@click.option("--namespace", default="default", show_default=True, help="Namespace of the pages.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="Compare within this namespace."
+)
 @policy_options
 @identity_option
 @click.option(
