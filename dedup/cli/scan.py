@@ -40,7 +40,10 @@ STDOUT = "-"
 )
 @click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
 @click.option(
-    "--namespace", default="default", show_default=True, help="Compare within this namespace of it."
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="Namespace of the store to compare with.",
 )
 @click.option(
     "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
