@@ -151,8 +151,10 @@ def main() -> None:
     data = os.environ.get("DEDUP_EVAL")
     for name in [] if options.pages_only else options.only or MEASUREMENTS:
         if name not in MEASUREMENTS:
-            known = held.get(name, {}).get("command", "nothing of that name is in the file")
-            sys.stdout.write(f"{name}: written down by hand, in {FILE.name}; run {known}\n")
+            if name not in held:
+                parser.error(f"{FILE.name} has no {name}; it has {', '.join(held)}")
+            command = held[name]["command"]
+            sys.stdout.write(f"{name}: recorded; run {command}, and edit {FILE.name}\n")
             continue
         below = MEASUREMENTS[name].data
         if below is not None and (data is None or not Path(data, below).is_dir()):
