@@ -122,8 +122,8 @@ bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/
 	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
 		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
 
-figures: $(VENV)/test-tools ## measure the figures of the documentation (DEDUP_EVAL: labelled sets and sites) into its pages
-	@$(BIN)/python tests/support figures $(FIGURES_FLAGS)
+figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
+	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
 
 docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs

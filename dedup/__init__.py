@@ -1,15 +1,15 @@
 """Near-duplicate detection for web crawlers, after Manku, Jain and Das Sarma (WWW 2007).
 
     page = dedup.fingerprint(html)                   a page becomes a 64-bit simhash
-    with dedup.open("store") as detector:            what was seen before
+    with dedup.open("store") as detector:            the memory of accepted pages
         verdict = detector.reserve(page, key)        unique, near_duplicate, refetch, ...
         ...                                          process the page
-        detector.insert(verdict)                     and remember it
+        detector.insert(verdict)                     remember it
 
-dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md shows the house.
+dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md describes the code.
 
-The rule kept here: a public name is imported when it is first used (PEP 562), so that the add-on and
-the command line load only what they need.
+The rule kept here: a public name is imported on first use (PEP 562), so that the add-on and the
+command line load only what they need.
 """
 
 import os
@@ -70,7 +70,7 @@ else:
             value = getattr(import_module(_MODULES[name]), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value  # the next use finds it without this function
+        globals()[name] = value  # later uses do not call this function
         return value
 
     def __dir__() -> list[str]:
@@ -78,7 +78,7 @@ else:
 
 
 def _look_for_the_other_dedup() -> None:
-    """Warn where PyPI's `dedup`, another project, was installed into the same folder as this one."""
+    """Warn if PyPI's `dedup`, another project, is installed in the same folder as this package."""
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     names = os.listdir(site) if os.path.isdir(site) else []  # noqa: PTH112, PTH208
     if any(n.startswith("dedup-") and n.endswith((".dist-info", ".egg-info")) for n in names):

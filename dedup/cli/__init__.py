@@ -1,9 +1,9 @@
-"""The command line: what a person types.
+"""The command line.
 
 The rules kept here:
-  - A command is imported when it is called, by its name; help and errors need none of them.
+  - A command is imported only when it is called; `dedup --help` and usage errors import none.
   - Results go to stdout, errors to stderr: "dedup: what, where, what to do next", in a line or two.
-    A traceback is shown with --debug only.
+    Only --debug shows a traceback.
   - The exit code is 0 (done), 1 (failed), 2 (usage) or 130 (Ctrl-C).
 """
 
@@ -17,29 +17,29 @@ from dedup.cli import terminal
 
 __all__ = ["main"]
 
-INTERRUPTED = 130  # as shells say it of a process that SIGINT ended
+INTERRUPTED = 130  # as shells report a process that SIGINT ended
 
-# Where each command is found, and its line in the help; the function bears the command's name.
+# The module of each command, and its line in the help; the function has the command's name.
 _COMMANDS = {
     "demo": ("lab.commands.demo", "Crawl a sample site with Scrapy and show what is dropped."),
     "fingerprint": ("cli.fingerprint_pages", "Print the fingerprints of pages."),
     "compare": ("cli.compare", "Say whether two pages are near-duplicates, and why."),
     "find-all": ("cli.find", "List all pairs of fingerprints within a distance."),
-    "find-clusters": ("cli.find", "List the clusters that such pairs connect."),
-    "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML."),
+    "find-clusters": ("cli.find", "List the clusters of fingerprints within a distance."),
+    "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML files."),
     "evaluate": ("lab.commands.evaluate", "Measure precision and recall on labelled pages."),
-    "plan": ("cli.plan", "List the table designs for a number of documents."),
-    "worker": ("cli.worker", "Read pages from Kafka and write them on, duplicates apart."),
-    "serve": ("cli.serve", "Run the table service: one table for many crawlers."),
-    "bench": ("lab.commands.bench", "Measure on this machine, side by side."),
+    "plan": ("cli.plan", "Show the memory and speed of tables for your documents."),
+    "worker": ("cli.worker", "Split a Kafka topic into unique pages and duplicates."),
+    "serve": ("cli.serve", "Run the table service: one memory for many crawlers."),
+    "bench": ("lab.commands.bench", "Benchmark a part of dedup on this machine."),
     "store": (
         "cli.store.store_commands",
-        "Look after a store: info, verify, report, export, import ...",
+        "Inspect and maintain a store: info, verify, export ...",
     ),
 }
 
 
-# What a group without a command raises: its help. (click 8.1 has no name for it.)
+# A group without a command raises this, with its help. (click 8.1 has no name for it.)
 _HELP: tuple[type[Exception], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
 )
@@ -72,7 +72,7 @@ class _Commands(terminal.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Do what click does; of a wrong usage say in two lines what it is, and what to do next."""
+        """Do what click does, but report a wrong usage in two lines: what is wrong, what to do next."""
         alone = options.get("standalone_mode", True)
         options["standalone_mode"] = False
         if not alone:
@@ -126,5 +126,5 @@ class _Commands(terminal.Group):
 def main(debug: bool) -> None:
     """Near-duplicate detection for web crawlers.
 
-    `dedup COMMAND --help` tells more about a command.
+    `dedup COMMAND --help` describes a command and its options.
     """

@@ -1,4 +1,4 @@
-"""Options that several commands have, each written once, and how a page is read that is named there."""
+"""Options that several commands share, and how these read a page."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -31,8 +31,8 @@ class Option(Protocol):
         """Return the command with it."""
 
 
-PRESETS = ("careful", "paper")  # dedup.model.policy has them too
-MAX_DISTANCE = 15  # bits; dedup.core.integers has it too, which help must not wait for
+PRESETS = ("careful", "paper")  # also in dedup.model.policy
+MAX_DISTANCE = 15  # bits; also in dedup.core.integers, which --help must not import
 
 
 def json_option(text: str = "Print one JSON object instead of text.") -> Option:
@@ -48,7 +48,7 @@ def log_option(command: F) -> F:
         type=click.Choice(("text", "json")),
         default="text",
         show_default=True,
-        help="How the log on stderr is written; json: one object a line.",
+        help="Format of the log on stderr; json: one object a line.",
     )(command)
 
 
@@ -67,17 +67,17 @@ def distance_option(
 
 
 def html_option(command: F) -> F:
-    """Give a command the option --html, which check_html() looks at."""
+    """Give a command the option --html, which check_html() checks."""
     return click.option(
         "--html",
         "page",
         metavar="FILE",
-        help="Write the result as one HTML page, too; - for stdout.",
+        help="Also write the result as one HTML page; - for stdout.",
     )(command)
 
 
 def check_html(page: str | None, as_json: bool) -> None:
-    """Raise UsageError where --html and --json would both write to stdout."""
+    """Raise UsageError if --html and --json would both write to stdout."""
     if page == "-" and as_json:
         raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
 
@@ -89,7 +89,7 @@ def secret_option(command: F) -> F:
         metavar="TEXT",
         envvar="DEDUP_SECRET",
         show_envvar=True,
-        help="Secret that keys the fingerprints; in the environment others cannot see it.",
+        help="Secret key of the fingerprints; safer in the environment than on the command line.",
     )(command)
 
 
@@ -98,24 +98,24 @@ def page_options(command: F) -> F:
     encoding = click.option(
         "--encoding",
         metavar="NAME",
-        help="Encoding of the pages. [default: what they declare, or what they look like]",
+        help="Encoding of the pages. [default: what they declare, or a guess]",
     )
     return encoding(secret_option(command))
 
 
 def policy_options(command: F) -> F:
-    """Give a command the options that say when two pages are near-duplicates."""
+    """Give a command the options that decide when two pages are near-duplicates."""
     scope = click.option(
         "--scope",
         type=click.Choice(("global", "site")),
         default="global",
         show_default=True,
-        help="Which pages are compared: all, or only those of one registrable domain.",
+        help="Compare all pages, or only pages of one registrable domain.",
     )
     features = click.option(
         "--min-features",
         type=click.IntRange(0, 2**32 - 1),
-        help="Pages with fewer distinct words are kept unjudged. [default: the recipe's]",
+        help="Keep pages with fewer distinct words unjudged. [default: the recipe's]",
     )
     return distance_option()(similarity_option(features(scope(command))))
 
@@ -152,8 +152,8 @@ def similarity_option(command: F) -> F:
         "--similarity",
         type=_Similarity(),
         metavar="NUMBER|careful|paper",
-        help="Least similarity of near-duplicates, 0 to 1. careful: the recipe's; paper: k = 3, and "
-        "texts are not compared. [default: careful]",
+        help="Least similarity of near-duplicates, 0 to 1. careful: the recipe's; paper: distance 3, "
+        "without comparing texts. [default: careful]",
     )(command)
 
 
@@ -162,11 +162,11 @@ def identity_option(command: F) -> F:
     return click.option(
         "--identity",
         is_flag=True,
-        help="Keep near-duplicates that are other pages of their site by title or canonical URL.",
+        help="Keep near-duplicates whose title or canonical URL says that they are other pages.",
     )(command)
 
 
-def rounds_option(default: int, text: str = "How often each is measured.") -> Option:
+def rounds_option(default: int, text: str = "Number of measurements of each.") -> Option:
     """Return the option --rounds of a benchmark."""
     return click.option(
         "--rounds", type=click.IntRange(1), default=default, show_default=True, help=text

@@ -1,9 +1,9 @@
-"""`dedup compare`: what two pages are to each other, and why.
+"""`dedup compare`: whether two pages are near-duplicates, and why.
 
     pages -> distance, similarity, identity -> the rule that decides -> where the main texts differ
 
-The rule kept here: the answer is that of near_duplicate(), on the texts alone; what the two pages say
-of themselves, by title and canonical URL, is told beside it.
+The rule kept here: the answer is that of near_duplicate(), by the texts alone; titles and canonical
+URLs are compared and shown beside it.
 """
 
 import re
@@ -29,7 +29,7 @@ __all__ = ["compare"]
 
 HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference
-WIDE = 100  # columns of a terminal from which on texts are shown side by side by default
+WIDE = 100  # columns: in wider terminals texts are shown side by side by default
 TITLE, CANONICAL = 2**32 - 1 << 32, 2**32 - 1  # the halves of PageFingerprint.identity
 
 _ONLY_A, _ONLY_B = re.compile(r"\[-.*?-\]"), re.compile(r"\{\+.*?\+\}")
@@ -46,9 +46,9 @@ class _Side(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What a page B is to a page A; the distance is in bits.
+    """How a page B compares with a page A; the distance is in bits.
 
-    limits    the policy in force; least is the similarity asked of these two
+    limits    the policy in force; least is the similarity required of these two
     rule      what decided: unread, short, distance or similarity
     """
 
@@ -71,7 +71,7 @@ class _Result(NamedTuple):
     "--one-site/--two-sites",
     "same_site",
     default=None,
-    help="The pages are of one registrable domain, or of two. [default: not known, as strict as one]",
+    help="The pages are of one registrable domain, or of two. [default: unknown, as strict as one]",
 )
 @click.option(
     "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
@@ -80,13 +80,13 @@ class _Result(NamedTuple):
     "--side-by-side/--inline",
     "columns",
     default=None,
-    help=f"Differences in two columns, or in lines. [default: two in a terminal of {WIDE} columns]",
+    help=f"Show differences in two columns, or in lines. [default: by the terminal, from {WIDE} columns]",
 )
 @click.option(
     "--exit-code",
     "tells_by_code",
     is_flag=True,
-    help="Exit with 0 for near-duplicates, 1 for pages that are not, 2 for a failure.",
+    help="Exit with 0 for near-duplicates, 1 for other pages, 2 for a failure.",
 )
 @html_option
 @json_option()
@@ -104,8 +104,8 @@ def compare(
 ) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
-    One of them may be "-" for stdin. The differences are those of the main texts, in the words that
-    the fingerprints are made of. Without --exit-code the exit code is 0 whatever the answer.
+    One of them may be "-" for stdin. Differences are shown in the main texts, word by word, as the
+    fingerprints see them. Without --exit-code the exit code is 0 whatever the answer.
     """
     if tells_by_code:
         terminal.say("failed", 2)

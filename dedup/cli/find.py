@@ -32,13 +32,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _options(command: F) -> F:
-    """Give a command the options that both have."""
+    """Give a command the options that both share."""
     for option in (
         click.option(
             "--memory",
             metavar="SIZE",
-            help="Memory that may be used: bytes, 512M, 16G; the rest goes to temporary files (TMPDIR). "
-            "Without it all is done in memory.",
+            help="Bound on memory: bytes, 512M, 16G; the rest goes to temporary files (TMPDIR). "
+            "[default: no bound]",
         ),
         click.option(
             "--output",
@@ -62,8 +62,8 @@ def _options(command: F) -> F:
         click.option(
             "--blocks",
             type=int,
-            help="Taken for compatibility with simhash-cpp: more than the distance, up to 64. The "
-            "tables are chosen by other means and the result is the same.",
+            help="Accepted for compatibility with simhash-cpp (more than the distance, up to 64); "
+            "does not change the result.",
         ),
         distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE),
     ):
@@ -76,14 +76,14 @@ def _options(command: F) -> F:
 @click.option(
     "--stored",
     metavar="FILE",
-    help="Compare the input with what this file holds, read once from its beginning to its end and "
-    "never held: lines as the input has them, or compressed fingerprints (dedup.core.bulk.compressed).",
+    help="Compare the input with the fingerprints in this file, of any size: lines like the input's, "
+    "or compressed fingerprints (dedup.core.bulk.compressed).",
 )
-@click.option("--raw", is_flag=True, help="--stored holds little-endian numbers of 8 bytes.")
+@click.option("--raw", is_flag=True, help="--stored has little-endian numbers of 8 bytes.")
 @click.option(
     "--checkpoint",
     metavar="FILE",
-    help="With --stored and --output: remember how far it is, and go on there when run again.",
+    help="With --stored and --output: save the position here, and continue there when run again.",
 )
 def find_all(
     distance: int,
@@ -101,8 +101,8 @@ def find_all(
     The input is one decimal fingerprint a line; blank lines are skipped. Each pair is listed once,
     a < b, in order; a fingerprint that occurs more than once gives one pair [a, a].
 
-    With --stored the pairs are [a, b] of a fingerprint a of the input and b of the file, in the order
-    of the file; for each b the nearest comes first. Repeated fingerprints are listed each time.
+    With --stored each pair [a, b] is a fingerprint a of the input and b of the file, in the order of
+    the file; for each b the nearest comes first. Repeated fingerprints are listed each time.
     """
     _check_blocks(blocks, distance)
     if stored is None:
@@ -165,11 +165,11 @@ def find_clusters(
     output: str,
     memory: str | None,
 ) -> None:
-    """List the clusters that pairs within a Hamming distance connect, as JSON: an array a line.
+    """List clusters of fingerprints within a Hamming distance, as JSON: an array a line.
 
     The input is one decimal fingerprint a line; blank lines are skipped. A cluster has at least two
-    members, every occurrence of a fingerprint counts, and all is sorted. Clusters chain: two members
-    may lie further apart than the distance, if others lie between them.
+    members, every occurrence of a fingerprint counts, and everything is sorted. Clusters chain: two
+    members may be further apart than the distance, if others connect them.
     """
     _check_blocks(blocks, distance)
     _write(output, _cluster_lines(_find_clusters(source, distance, as_hex, memory), as_hex))

@@ -1,9 +1,9 @@
-"""Fingerprints in text, one a line: read in chunks of whole lines.
+"""Reads fingerprints from text, one a line, in chunks of whole lines.
 
     bytes -> chunks of a megabyte -> numbers
 
 The rule kept here: every line is a fingerprint, or blank, or named in an error. numpy reads a chunk
-only where its bytes are plain; elsewhere Python reads it line by line and finds the wrong one.
+only if all its bytes are plain; otherwise Python reads it line by line and finds the wrong one.
 """
 
 import os
@@ -65,13 +65,13 @@ def _chunks(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _plain_decimal(chunk: bytes) -> Numbers | None:
-    """Return the numbers of a chunk of digits and newlines, or None if it is not so plain."""
+    """Return the numbers of a chunk of digits and newlines only, or None for another chunk."""
     if chunk.translate(None, b"0123456789\n"):
         return None
     if not chunk.strip():
         return np.empty(0, np.uint64)
     numbers = np.fromstring(chunk.decode("ascii"), dtype=np.uint64, sep="\n")
-    # A number that is too large comes out as the largest.
+    # A number that is too large is read as the largest.
     return None if np.any(numbers == LARGEST) else numbers
 
 
@@ -86,7 +86,7 @@ def _plain_hex(chunk: bytes) -> Numbers | None:
 
 
 def _by_line(chunk: bytes, as_hex: bool, name: str, first: int) -> Numbers:
-    """Return the numbers of a chunk, or raise DedupError for the first line that holds none."""
+    """Return the numbers of a chunk, or raise DedupError for the first line without one."""
     digits = HEX_DIGITS if as_hex else b"0123456789"
     numbers = []
     for row, line in enumerate(chunk.split(b"\n"), first):

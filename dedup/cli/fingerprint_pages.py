@@ -1,6 +1,6 @@
 """`dedup fingerprint`: a line for each page, with its fingerprint.
 
-The rule kept here: a file that cannot be read is an error, but not the end; the others follow.
+The rule kept here: a file that cannot be read is reported, and the other files follow.
 """
 
 from typing import Any
@@ -23,9 +23,9 @@ __all__ = ["fingerprint", "page_fields"]
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
 @page_options
-@click.option("--url", help="URL of the page; completes a canonical URL that is relative.")
+@click.option("--url", help="URL of the page, to resolve a relative canonical URL.")
 @click.option("--text", is_flag=True, help="The files are plain text, not HTML.")
-@json_option("A JSON object a line.")
+@json_option("Print a JSON object for each page.")
 def fingerprint(
     files: tuple[str, ...],
     encoding: str | None,
@@ -34,10 +34,10 @@ def fingerprint(
     text: bool,
     as_json: bool,
 ) -> None:
-    """Print value, features and path of each page.
+    """Print the fingerprint of each page, its number of features (distinct words), and its path.
 
-    A FILE is an HTML page; without any, or for "-", stdin is read. The value is a 64-bit
-    fingerprint as 16 hex digits. A file that cannot be read is left out, and the exit code is 1.
+    A FILE is an HTML page; without any, or for "-", stdin is read. The fingerprint is 64 bits, as
+    16 hex digits. A file that cannot be read is skipped, and the exit code is 1.
     """
     if text and url is not None:
         raise click.UsageError("--url completes a canonical URL; plain text (--text) has none.")

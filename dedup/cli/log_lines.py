@@ -1,4 +1,4 @@
-"""What a command that runs for long says on stderr: a line an event, for people or as JSON.
+"""The log of a long-running command on stderr: a line for each event, for people or as JSON.
 
     set_up_logs("json", {"aiokafka": logging.CRITICAL})
     log.info("ready", extra={"fields": {"port": 7700}})     fields: more of the JSON object

@@ -1,9 +1,9 @@
-"""`dedup plan`: which tables for a number of documents, or with --cluster which machines.
+"""`dedup plan`: the tables for a number of documents, or with --cluster the machines.
 
-    --documents, --distance, --memory -> dedup.plan -> a line for each design, and which to take
+    --documents, --distance, --memory -> dedup.plan -> a line for each design, and a recommendation
     --cluster, --rate, a machine -> dedup.lab.capacity.capacity_model -> shards, machines, and what each carries
 
-The rule kept here: what is exact and what is estimated is told apart.
+The rule kept here: exact and estimated figures are distinguished.
 """
 
 from decimal import Decimal
@@ -61,7 +61,7 @@ else:  # click 8.1 has it without a parameter
 
 
 class _Number(_Parameter):
-    """A number of documents, as people write large ones."""
+    """A number of documents, in the forms in which people write large ones."""
 
     name = "number"
 
@@ -89,13 +89,13 @@ class _Number(_Parameter):
     type=_Number(),
     metavar="NUMBER",
     required=True,
-    help="Number of fingerprints to be stored: 1000000000, 1_000_000_000 or 1e9.",
+    help="Number of documents to store: 1000000000, 1_000_000_000 or 1e9.",
 )
 @distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE)
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="What the tables may take: bytes, 512M, 16G, 1.5T. With --cluster: of a machine.",
+    help="Memory for the tables: bytes, 512M, 16G, 1.5T. With --cluster: memory of a machine.",
 )
 @click.option("--cluster", is_flag=True, help="Plan a sharded table service (docs/scale.md).")
 @click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
@@ -111,7 +111,7 @@ class _Number(_Parameter):
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Copies of each shard, on different machines; all but one may be lost.",
+    help="Copies of each shard, on different machines; all but one may fail.",
 )
 @click.option(
     "--unique",
@@ -132,7 +132,7 @@ class _Number(_Parameter):
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="Greatest load of a core, as a share.",
+    help="Greatest load of a core, 0 to 1.",
 )
 @click.option(
     "--kafka-copies",
@@ -146,13 +146,13 @@ class _Number(_Parameter):
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Partitions of a shard: into how many it can be split later.",
+    help="Partitions of a shard: it can be split into this many later.",
 )
-@click.option("--price", type=click.FloatRange(0), help="What you pay for a machine and hour.")
+@click.option("--price", type=click.FloatRange(0), help="Price of a machine for an hour.")
 @click.option(
     "--costs",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the constants of your machine: JSON, as `dedup bench capacity --costs` writes it.",
+    help="JSON file with the constants of your machine, from `dedup bench capacity --costs`.",
 )
 @json_option("Print a JSON list, an object for each design; with --cluster one object.")
 @click.pass_context
@@ -168,9 +168,9 @@ def plan(
 ) -> None:
     """List the table designs for a number of documents, and recommend one.
 
-    First the designs of Manku, Jain and Das Sarma (WWW 2007), those that no other beats: "6 choose 3"
-    cuts the 64 bits into 6 blocks and has a table for each choice of 3 to come first. Then the design
-    of dedup.Table. Memory is that of the fingerprints; each document's id takes 8 bytes more.
+    First the best designs of Manku, Jain and Das Sarma (WWW 2007): "6 choose 3" cuts the 64 bits into
+    6 blocks and has a table for each choice of 3 blocks as the prefix. Then the designs of dedup.Table.
+    Memory is that of the fingerprints; each document's id takes 8 bytes more.
 
     With --cluster: how many shards and machines of --memory and --cores a crawl's table service takes,
     at --rate pages a second, and what each carries. It is computed from measured constants.

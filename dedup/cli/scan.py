@@ -1,7 +1,7 @@
-"""`dedup scan`: the near-duplicates in a pile of files.
+"""`dedup scan`: the near-duplicates in files.
 
-The rule kept here: stdout has the summary, or the verdicts if they were asked for there; how far it
-is, and what is broken, goes to stderr.
+The rule kept here: stdout has the summary, or the verdicts if --output says so; progress and broken
+records go to stderr.
 """
 
 import sys
@@ -29,25 +29,26 @@ STDOUT = "-"
 @click.option(
     "--output",
     metavar="FILE",
-    help="The verdicts, .jsonl or .parquet by its name; - for JSON lines on stdout.",
+    help="Write the verdicts to this .jsonl or .parquet file; - for JSON lines on stdout.",
 )
-@click.option("--report", metavar="FILE", help="Write a short report, .html or .json by its name.")
+@click.option("--report", metavar="FILE", help="Write a short report, as .html or .json.")
 @click.option(
     "--kept",
     metavar="PATH",
-    help="Write the input without its near-duplicates, in its own format: a file for one file, a "
-    "new folder for more. In a WARC, revisit records stand for them.",
+    help="Write a copy of the input without its near-duplicates, in the same format: to a file for "
+    "one file, to a new folder for several. In a WARC, revisit records replace them.",
 )
-@click.option("--store", metavar="PATH", help="Compare with the pages of this store, too.")
+@click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
 @click.option(
-    "--namespace", default="default", show_default=True, help="Which memory of pages in the store."
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="Namespace of the store to compare with.",
 )
 @click.option(
-    "--update", is_flag=True, help="Insert the accepted pages into the store, when all is scanned."
+    "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
 )
-@click.option(
-    "--resume", is_flag=True, help="Go on where a scan of the same output was broken off."
-)
+@click.option("--resume", is_flag=True, help="Continue an interrupted scan of the same output.")
 @click.option(
     "--processes",
     type=click.IntRange(1, 256),
@@ -57,12 +58,12 @@ STDOUT = "-"
     "--format",
     "format_",
     type=click.Choice(("warc", "parquet", "jsonl", "html")),
-    help="What the inputs are. [default: what their names say]",
+    help="Format of the inputs. [default: by their names]",
 )
 @click.option(
-    "--url-field", default="url", show_default=True, help="Where Parquet and JSONL have the URL."
+    "--url-field", default="url", show_default=True, help="Field of the URL, in Parquet and JSONL."
 )
-@click.option("--html-field", default="html", show_default=True, help="Where they have the page.")
+@click.option("--html-field", default="html", show_default=True, help="Field of the page's HTML.")
 @policy_options
 @identity_option
 @click.option(
@@ -71,7 +72,7 @@ STDOUT = "-"
     default=1 << 24,
     show_default=True,
     envvar="DEDUP_MAX_BYTES",
-    help="Pages with more bytes are kept unread.",
+    help="Keep larger pages unread.",
 )
 @secret_option
 @click.option(
@@ -85,9 +86,9 @@ STDOUT = "-"
 def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **options: Any) -> None:
     """Find the near-duplicates in WARC, Parquet, JSONL or HTML files, in folders and globs of them.
 
-    An INPUT of - is JSON lines on stdin. Of pages that are alike, the first in the order of the
-    input is kept; the verdicts name it. A broken record is named and left out. The exit code is 1
-    if a file could not be read at all.
+    An INPUT of - is JSON lines on stdin. Of several similar pages, the first in the order of the
+    input is kept; the verdicts of the others name it. Broken records are reported and skipped. The
+    exit code is 1 if a file could not be read at all.
     """
     if as_json and options["output"] == STDOUT:
         raise UsageError("--json and --output - both want stdout; give --output a file")

@@ -61,24 +61,24 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     "--path",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The folder of the stores, one for each namespace; made where it is missing.",
+    help="Folder of the stores, one for each namespace; created if it is missing.",
 )
 @click.option(
     "--listen",
     default="127.0.0.1:7700",
     show_default=True,
-    help="HOST:PORT where Redis clients are served.",
+    help="HOST:PORT for Redis clients.",
 )
 @click.option(
     "--http",
     default="127.0.0.1:7780",
     show_default=True,
-    help="HOST:PORT of HTTP and the dashboard; none: no HTTP.",
+    help="HOST:PORT for HTTP and the dashboard; none turns them off.",
 )
 @click.option(
     "--tls-cert",
     type=click.Path(path_type=Path),
-    help="Certificate, a PEM file: both ports then speak TLS.",
+    help="Certificate (a PEM file); both ports then use TLS.",
 )
 @click.option(
     "--tls-key", type=click.Path(path_type=Path), help="Private key of the certificate, a PEM file."
@@ -86,46 +86,46 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option(
     "--kafka",
     metavar="HOST:PORT,...",
-    help="Follow the insert events of these brokers; how to log in is in docs/operations.md.",
+    help="Follow the insert events of these Kafka brokers; for logins see docs/operations-kafka.md.",
 )
 @click.option("--topic", help="Topic of the insert events. [default: dedup.inserts]")
 @click.option(
     "--partitions",
     metavar="0-3,6",
-    help="Hold the documents of these partitions of the topic only, as one shard. [default: of all]",
+    help="Be a shard: hold only the documents of these partitions of the topic. [default: all]",
 )
 @click.option(
-    "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the log."
+    "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the topic."
 )
 @click.option(
     "--skip",
     metavar="PARTITION:OFFSET",
     multiple=True,
     callback=_skip,
-    help="Leave out what cannot be read of a partition, up to this offset, as the log of the service "
-    "names it; may repeat. What is left out is in no store.",
+    help="Skip unreadable records of a partition up to this offset, which the service's log names; "
+    "may be repeated. Skipped records are in no store.",
 )
 @click.option(
     "--keep",
     "keep_seconds",
     metavar="AGE",
     callback=_age,
-    help="Prune documents that are older: 30d, 12h, 90m; at the start, and once an hour at least. "
+    help="Remove documents that are older (30d, 12h, 90m), at the start and at least once an hour. "
     "[default: keep all]",
 )
 @click.option(
     "--host-name",
     "host_names",
     multiple=True,
-    help="Name by which HTTP clients call it, besides its addresses and localhost; may be repeated.",
+    help="Host name that HTTP clients may use, besides its addresses and localhost; may be repeated.",
 )
-@distance_option("Greatest distance that may be asked for, in bits. [default: the recipe's]")
+@distance_option("Greatest distance that clients may ask for, in bits. [default: the recipe's]")
 @click.option(
     "--reservation-seconds",
     type=click.FloatRange(0, min_open=True),
     default=600.0,
     show_default=True,
-    help="How long a page may be in flight, until its reservation expires.",
+    help="How long a page may be in flight before its reservation expires.",
 )
 @click.option(
     "--max-connections",
@@ -139,7 +139,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="Greatest number of namespaces, each a store.",
+    help="Greatest number of namespaces (stores).",
 )
 @click.option(
     "--memory",
@@ -148,8 +148,8 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     callback=_size,
     default="1G",
     show_default=True,
-    help="What clients may make the service hold: half of it pages in flight, a quarter answers that "
-    "are not read, a quarter commands that are not whole. Stores need theirs beside it.",
+    help="Bound on memory that clients can use: half for pages in flight, a quarter for unread answers, "
+    "a quarter for incomplete commands. Stores need more.",
 )
 @click.option(
     "--max-per-address",
@@ -161,7 +161,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     type=click.FloatRange(0, min_open=True),
     default=900.0,
     show_default=True,
-    help="After how long a connection without a command is closed.",
+    help="Close a connection after this time without a command.",
 )
 @log_option
 def serve(
@@ -177,10 +177,10 @@ def serve(
     log_form: LogForm,
     **options: Any,
 ) -> None:
-    """Serve one table to many crawlers: RESP (any Redis client) and HTTP.
+    """Serve one memory to many crawlers: RESP (any Redis client) and HTTP.
 
-    Clients show the token of the environment variable DEDUP_TOKEN; without one, only this machine is
-    listened to. Once it listens, one line on stdout says where. SIGTERM stops it in order.
+    Clients need the token in the environment variable DEDUP_TOKEN; without one the service listens
+    only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
     from dedup.service.core.limits import Config, Limits, check_config, parse_address
     from dedup.service.table_service import run
@@ -189,7 +189,7 @@ def serve(
     if topic is not None and kafka is None:
         raise UsageError("--topic is for --kafka")
     if kafka is not None:
-        import_module("aiokafka")  # what is not installed would be waited for, as brokers are
+        import_module("aiokafka")  # otherwise a missing package would be waited for, like brokers
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
@@ -222,7 +222,7 @@ def serve(
 
 
 def _check_writable(path: Path) -> None:
-    """Raise OSError where no store can be written: before a client can hope for one."""
+    """Raise OSError if no store can be written, before clients are served."""
     path.mkdir(parents=True, exist_ok=True)
     try:
         with TemporaryFile(dir=path) as file:

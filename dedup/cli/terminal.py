@@ -1,10 +1,9 @@
-"""What the commands share: how results, errors and progress come to the terminal.
+"""Results, errors and progress in the terminal, the same for all commands.
 
-The rules kept here: stdout takes only results, written at once; everything for a person's eye on the
-way (errors, progress) goes to stderr. A table fits a terminal, and nothing of it is left out for that;
-in a pipe it is as wide as it needs, unless COLUMNS says otherwise. Colour is for a terminal alone, and
-not where NO_COLOR is set (no-color.org); it never says what the words do not. No third-party package but
-click is needed.
+The rules kept here: stdout has only results, written at once; errors and progress go to stderr. A
+table fits the terminal without leaving anything out; in a pipe it is as wide as it needs, unless
+COLUMNS is set. Colour is only for a terminal, and not where NO_COLOR is set (no-color.org); it never
+says more than the words. No third-party package but click is needed.
 """
 
 import difflib
@@ -47,10 +46,10 @@ __all__ = [
     "table",
 ]
 
-BAR = 32  # columns of the longest bar, where there is room
-UNBROKEN = 16  # characters of a word that is never broken: those of a fingerprint
+BAR = 32  # columns of the longest bar, if there is room
+UNBROKEN = 16  # a word of up to this length is never broken: a fingerprint
 FAULTS_SHOWN = 20
-REDRAWN_SECONDS = 0.1  # a status line is redrawn no more often
+REDRAWN_SECONDS = 0.1  # least time between two updates of the status line
 
 _NEXT = {
     errno.ENOENT: "check the path",
@@ -76,9 +75,9 @@ Said = Literal["resume", "extra", "failed"]
 
 
 def say(name: Said, what: str | int) -> None:
-    """Let the command that runs say something for its end.
+    """Let the running command set what is needed at its end.
 
-    resume   how to go on after Ctrl-C
+    resume   how to continue after Ctrl-C
     extra    the extra of the distribution that has all it needs
     failed   the exit code of a failure, where that is not 1
     """
@@ -88,13 +87,13 @@ def say(name: Said, what: str | int) -> None:
 
 
 def said(name: Said) -> Any:
-    """Return what say() was told; None for nothing."""
+    """Return what say() set, or None."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(f"dedup.{name}")
 
 
 def coloured(text: str, colour: str | None = None, *, bold: bool = False, err: bool = False) -> str:
-    """Return a text in a colour, where stdout (or stderr) is a terminal that shows it."""
+    """Return a text in a colour, if stdout (or stderr) is a terminal that shows it."""
     stream = sys.stderr if err else sys.stdout
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not text or not stream.isatty():
@@ -103,7 +102,7 @@ def coloured(text: str, colour: str | None = None, *, bold: bool = False, err: b
 
 
 class Group(click.Group):
-    """Commands by name; of one that is not known it says what is like it, and what there is."""
+    """Commands by name; for an unknown one the error names similar ones, and all there are."""
 
     kind = "command"
 
@@ -120,7 +119,7 @@ class Group(click.Group):
 
 
 def out(text: str) -> None:
-    """Write a line to stdout as UTF-8; a path's odd bytes go out as they came in."""
+    """Write a line to stdout as UTF-8; undecodable bytes of a path are written unchanged."""
     status.clear()
     click.echo(text.encode("utf-8", "surrogateescape"))
 
@@ -179,10 +178,10 @@ def describe(failure: Exception) -> str:
 
 
 class Faults:
-    """Names what is left out on stderr, the first twenty; the rest are counted."""
+    """Names skipped records on stderr, the first twenty; the rest are counted."""
 
     def __init__(self, rest: Callable[[int], str]) -> None:
-        """Begin with none; rest says how many more there were than are shown."""
+        """Begin with none; rest reports how many more there were than are shown."""
         self.count = 0
         self._rest = rest
 
@@ -193,13 +192,13 @@ class Faults:
             error(f"{fault}; left out")
 
     def close(self) -> None:
-        """Say how many were not named."""
+        """Report how many were not named."""
         if (more := self.count - FAULTS_SHOWN) > 0:
             error(self._rest(more))
 
 
 def abandon_output() -> None:
-    """Forget what was not written yet: who read our stdout has gone."""
+    """Discard unwritten output: the reader of stdout has gone."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -208,19 +207,19 @@ def abandon_output() -> None:
 
 
 class Bar(NamedTuple):
-    """A cell that is drawn: a bar as long as its number; the longest fills its room."""
+    """A cell with a bar as long as its number; the longest fills the width."""
 
     number: int
     most: int
 
     def drawn(self, width: int) -> str:
-        """Return the bar, in eighths of a column; a number above 0 is always to be seen."""
+        """Return the bar, in eighths of a column; a number above 0 is always visible."""
         eighths = -(-8 * width * self.number // self.most) if self.number else 0
         return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str | int | Bar]]) -> str:
-    """Return rows under headers, in columns; numbers to the right, long texts in several lines."""
+    """Return rows under headers, in columns; numbers right-aligned, long texts in several lines."""
     shown: list[Sequence[str | Bar]] = [headers]
     shown += [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
     columns = [[row[i] for row in rows if row[i] != ""] for i in range(len(headers))]
@@ -232,7 +231,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str | int | Bar]]) -> 
 
 
 def _widths(columns: Sequence[Sequence[str | Bar]]) -> list[int]:
-    """Return how wide each column is, so that all fit the terminal if they can."""
+    """Return the width of each column, so that all fit the terminal if possible."""
     widths = [max(BAR if isinstance(cell, Bar) else len(cell) for cell in c) for c in columns]
     room = columns_of_terminal()
     if room is None:
@@ -250,7 +249,7 @@ def _widths(columns: Sequence[Sequence[str | Bar]]) -> list[int]:
 
 
 def _least(column: Sequence[str | Bar], width: int) -> int:
-    """Return how narrow a column can become without breaking a short word."""
+    """Return the least width of a column without breaking a short word."""
     words = [len(word) for cell in column if isinstance(cell, str) for word in cell.split()]
     return min(width, max(4, min(max(words, default=0), UNBROKEN)))
 
@@ -270,7 +269,7 @@ def _row_lines(row: Sequence[str | Bar], widths: Sequence[int], right: Sequence[
 
 
 def _cell_lines(cell: str | Bar, width: int, *, whole: bool = False) -> list[str]:
-    """Return a cell in lines; whole words stay whole, as a path at a line's end to be copied."""
+    """Return a cell in lines; words are not broken, so that a path can be copied."""
     if isinstance(cell, Bar):
         return [cell.drawn(width)]
     if len(cell) <= width:
@@ -279,7 +278,7 @@ def _cell_lines(cell: str | Bar, width: int, *, whole: bool = False) -> list[str
 
 
 def columns_of_terminal() -> int | None:
-    """Return the columns of the terminal that stdout is; None if there is no limit."""
+    """Return the columns of the terminal at stdout; None if there is no limit."""
     if os.environ.get("COLUMNS") or sys.stdout.isatty():
         return shutil.get_terminal_size((80, 24)).columns
     return None
@@ -289,14 +288,14 @@ def columns_of_terminal() -> int | None:
 
 
 class _Status:
-    """A line on stderr that is written over; nothing of it where stderr is no terminal."""
+    """A line on stderr that is overwritten; nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._shown = False
         self._due = 0.0
 
     def show(self, text: str, *, at_once: bool = False) -> None:
-        """Show a text in place of the last one, if that one has been there for a moment."""
+        """Show a text in place of the last one, if that was shown for a moment."""
         now = time.monotonic()
         if not sys.stderr.isatty() or (now < self._due and not at_once):
             return
@@ -306,7 +305,7 @@ class _Status:
         click.echo(f"\r{text[:room]}\x1b[K", err=True, nl=False)
 
     def clear(self) -> None:
-        """Leave an empty line behind."""
+        """Clear the line."""
         if self._shown:
             self._shown = False
             self._due = 0.0
@@ -317,7 +316,7 @@ status = _Status()
 
 
 class Rate:
-    """How fast something goes, and how long it still takes, measured since the first call."""
+    """The speed and the remaining time of something, measured since the first call."""
 
     def __init__(self) -> None:
         """Begin before the first step."""
@@ -355,14 +354,14 @@ def _left(rate: float, done: int, total: int) -> str:
 def progress(label: str) -> Callable[[int, int], None] | None:
     """Return a function that shows (done, total) on stderr, with rate and remaining time.
 
-    A total of 0 is an unknown one. None if stderr is no terminal.
+    A total of 0 is unknown. None if stderr is not a terminal.
     """
     if not sys.stderr.isatty():
         return None
     rate = Rate()
     context = click.get_current_context(silent=True)
     if context is not None:
-        context.call_on_close(status.clear)  # also where the end is not known, or is never reached
+        context.call_on_close(status.clear)  # also if the end is unknown or never reached
 
     def show(done: int, total: int) -> None:
         of = f" of {total:,} ({100 * done // total} %)" if total else ""

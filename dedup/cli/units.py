@@ -1,4 +1,4 @@
-"""Numbers as people read them: bytes, times and counts in the largest unit that fits. Pure."""
+"""Formats bytes, times and counts in the largest unit that fits. Pure functions."""
 
 __all__ = ["scaled_text", "size_text", "time_text"]
 

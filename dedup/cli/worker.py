@@ -1,9 +1,9 @@
-"""`dedup worker`: Kafka pages in, verdicts out.
+"""`dedup worker`: filters a Kafka topic of pages.
 
     options -> Config -> a judge (embedded store or service) -> the worker's loop -> SIGTERM
 
 The rule kept here: everything a worker needs is checked before it joins its group; the first
-SIGTERM or Ctrl-C finishes the batch at hand, a second one ends the process.
+SIGTERM or Ctrl-C finishes the current batch, a second one ends the process.
 """
 
 import asyncio
@@ -53,25 +53,25 @@ log = logging.getLogger("dedup.worker")
 @click.option(
     "--dead-letters",
     metavar="TOPIC",
-    help="Topic for records that are no pages. [default: INPUT.dlq]",
+    help="Topic for records that are not pages. [default: INPUT.dlq]",
 )
 @click.option(
     "--group",
     metavar="NAME",
-    help="Consumer group, whose workers share the input's partitions. [default: dedup-INPUT]",
+    help="Consumer group; its workers share the partitions. [default: dedup-INPUT]",
 )
 @click.option(
     "--instance",
     metavar="NAME",
-    help="Name of this worker among its group, the same after a restart: it then has its "
-    "partitions again at once.",
+    help="Name of this worker in its group (a static member): after a restart with the same name "
+    "it gets its partitions back at once.",
 )
 @click.option(
     "--begin",
     type=click.Choice(["earliest", "latest"]),
     default="earliest",
     show_default=True,
-    help="Where a group without offsets begins.",
+    help="Where to begin reading when the group has no offsets.",
 )
 @click.option(
     "--format",
@@ -81,22 +81,22 @@ log = logging.getLogger("dedup.worker")
     show_default=True,
     help="Format of the records: json, scrapy-cluster or nutch.",
 )
-@click.option("--url-field", metavar="FIELD", help="The field that holds the URL.")
-@click.option("--body-field", metavar="FIELD", help="The field that holds the HTML.")
-@click.option("--text-field", metavar="FIELD", help="The field that holds plain text instead.")
-@click.option("--body-encoding", metavar="text|base64", help="How the body is written.")
+@click.option("--url-field", metavar="FIELD", help="Field with the URL.")
+@click.option("--body-field", metavar="FIELD", help="Field with the HTML.")
+@click.option("--text-field", metavar="FIELD", help="Field with plain text, instead of HTML.")
+@click.option("--body-encoding", metavar="text|base64", help="How the body is encoded.")
 @click.option(
-    "--path", type=click.Path(path_type=Path), help="Folder of a store that this worker alone uses."
+    "--path", type=click.Path(path_type=Path), help="Folder of a store, for a single worker."
 )
 @click.option(
     "--service",
     metavar="URL,...",
     envvar="DEDUP_SERVICE",
-    help="A table service, redis://[:TOKEN@]HOST:PORT, that several workers share; others after it, "
-    "in order of preference. [env: DEDUP_SERVICE]",
+    help="Table services that several workers share, redis://[:TOKEN@]HOST:PORT, in order of "
+    "preference. [env: DEDUP_SERVICE]",
 )
 @click.option(
-    "--namespace", default="default", show_default=True, help="Which memory of pages is used."
+    "--namespace", default="default", show_default=True, help="Compare within this namespace."
 )
 @policy_options
 @identity_option
@@ -105,21 +105,21 @@ log = logging.getLogger("dedup.worker")
     type=click.IntRange(1, 1 << 31),
     default=16 << 20,
     show_default=True,
-    help="Pages with more bytes are kept unjudged.",
+    help="Keep larger pages unjudged.",
 )
 @click.option(
     "--wait-seconds",
     type=click.FloatRange(0, 600),
     default=1.0,
     show_default=True,
-    help="How long a page waits for its near-duplicate at another worker.",
+    help="How long a page waits for a near-duplicate that another worker has.",
 )
 @click.option(
     "--stop-seconds",
     type=click.FloatRange(0, 3600),
     default=20.0,
     show_default=True,
-    help="How long the batch at hand may take after SIGTERM.",
+    help="How long the current batch may take after SIGTERM.",
 )
 @click.option(
     "--batch",
@@ -127,24 +127,24 @@ log = logging.getLogger("dedup.worker")
     type=click.IntRange(1, 100_000),
     default=500,
     show_default=True,
-    help="Records taken at a time, at most.",
+    help="Greatest number of records in a batch.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Threads that read and fingerprint; more may help where pages are long.",
+    help="Threads that make fingerprints; more may help with long pages.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
-@click.option("--until-end", is_flag=True, help="Stop when what the topic holds now is done.")
+@click.option("--until-end", is_flag=True, help="Stop at the present end of the topic.")
 @log_option
 def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -> None:
-    """Read pages from a Kafka topic and write them on, duplicates apart.
+    """Split a Kafka topic of pages into a topic of unique pages and one of near-duplicates.
 
-    Each record goes byte for byte to the unique or the duplicates topic; the headers dedup.status,
-    dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity say why. Records that
-    are no pages go to the dead letters. DEDUP_SECRET keys the fingerprints.
+    Each record is copied byte for byte. Its verdict is added in the headers dedup.status,
+    dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity. Records that are not
+    pages go to the dead letters. DEDUP_SECRET is the secret key of the fingerprints.
     """
     terminal.say("extra", "worker")
     config = _config(kafka, metrics, options)

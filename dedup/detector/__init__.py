@@ -1,11 +1,11 @@
-"""The detector: what a page is to the pages before it.
+"""The detector: whether a page is a near-duplicate of an earlier one.
 
 interface.py     Detector and AsyncDetector: what every detector does
-detector.py      EmbeddedDetector: probe, reserve, insert, release, the whole of a page's way
-rules.py         which of the pages nearby count
-looking.py       how many of the pages nearby are looked at
+detector.py      EmbeddedDetector: probe, reserve, insert, release; all steps of a page
+rules.py         which of the nearby pages count
+looking.py       how many of the nearby pages are compared
 reservations.py  the pages in flight
-open_stores.py   each store once in a process, shared by its detectors; pages become documents
+open_stores.py   each store is opened once in a process, and shared by its detectors
 asynchronous.py  an embedded detector for an asyncio loop
 remote.py        a detector whose store is a table service's; blocking.py: the same for threads
 opening.py       dedup.open(): a folder or a URL

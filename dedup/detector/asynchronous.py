@@ -1,7 +1,7 @@
 """An embedded store for an asyncio loop.
 
-The rule kept here: a call about one page takes microseconds, and is done without a turn of the loop;
-a batch may take longer, and goes to a thread, so that the loop goes on.
+The rule kept here: a call for one page takes microseconds, and is made without yielding to the loop; a
+batch may take longer, and runs in a thread, so that the loop is not blocked.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class AsyncEmbeddedDetector(AsyncDetector):
     """Calls an embedded detector, which is closed with it."""
 
     def __init__(self, detector: EmbeddedDetector) -> None:
-        """Take a detector over."""
+        """Take over a detector."""
         self.recipe = detector.recipe
         self.policy = detector.policy
         self._detector = detector
@@ -42,11 +42,11 @@ class AsyncEmbeddedDetector(AsyncDetector):
         return self._detector.reserve(page, key, **options)
 
     async def insert(self, verdict: Verdict) -> bool:
-        """Make a page last."""
+        """Insert a page."""
         return self._detector.insert(verdict)
 
     async def release(self, verdict: Verdict) -> bool:
-        """Give a reservation back."""
+        """Release a reservation."""
         return self._detector.release(verdict)
 
     async def forget(self, key: str) -> bool:
@@ -54,23 +54,23 @@ class AsyncEmbeddedDetector(AsyncDetector):
         return self._detector.forget(key)
 
     async def info(self) -> dict[str, Any]:
-        """Return what the namespace holds."""
+        """Return information on the namespace."""
         return self._detector.info()
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
-        """Judge pages in their order; an exception stands for the page that it happened to."""
+        """Judge pages in their order; return the exception in place of a verdict where one was raised."""
         return await self._in_thread(self._reserve_many, questions)
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last, TRANSACTION of them at a time."""
+        """Insert pages, TRANSACTION of them at a time."""
         return await self._in_thread(self._insert_many, verdicts)
 
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Give reservations back."""
+        """Release reservations."""
         return await self._in_thread(self._release_many, verdicts)
 
     async def close(self) -> None:
-        """Close the detector, once what is under way is done."""
+        """Close the detector after the calls that are under way."""
         if self._thread is not None:
             self._thread.shutdown()
         self._detector.close()

@@ -1,7 +1,7 @@
-"""A detector of a table service for threads: the asynchronous one, on a loop in a thread of its own.
+"""A blocking detector of a table service: the asynchronous one, on a loop in a separate thread.
 
 The rule kept here: a call ends when the asynchronous one does, which takes a bounded time; a
-KeyboardInterrupt cancels it. A forked process has no part in the connections of its
+KeyboardInterrupt cancels it. A forked process does not use the connections of its
 parent: it opens its own with its first call.
 """
 
@@ -52,11 +52,11 @@ class BlockingDetector(Detector):
         return self._run(lambda detector: detector.reserve(page, key, **options))
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last."""
+        """Insert pages."""
         return self._run(lambda detector: detector.insert_many(verdicts))
 
     def release(self, verdict: Verdict) -> bool:
-        """Give a reservation back."""
+        """Release a reservation."""
         return self._run(lambda detector: detector.release(verdict))
 
     def forget(self, key: str) -> bool:
@@ -64,7 +64,7 @@ class BlockingDetector(Detector):
         return self._run(lambda detector: detector.forget(key))
 
     def info(self) -> dict[str, Any]:
-        """Return what the namespace holds."""
+        """Return information on the namespace."""
         return self._run(lambda detector: detector.info())
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class BlockingDetector(Detector):
             return self._running
 
     def leave_to_parent(self) -> None:
-        """In a forked process: forget the thread, which is the parent's, and what it holds."""
+        """In a forked process: forget the thread and the detector, which are the parent's."""
         self._lock = threading.Lock()
         if self._running is not None:
             _left_to_parents.append(self._running)
@@ -113,7 +113,7 @@ class _Running:
             raise
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Return what a coroutine comes to; interrupted, cancel it."""
+        """Return the result of a coroutine; cancel it if interrupted."""
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:  # the loop is closed
@@ -133,7 +133,7 @@ class _Running:
             self._waiting.discard(future)
 
     def close(self) -> None:
-        """Close the detector, end every call that is under way, and then the thread."""
+        """Close the detector, end every call that is under way, then the thread."""
         try:
             self.wait_for(self._shut_down())
         finally:
@@ -160,8 +160,8 @@ def _closed() -> UsageError:
 
 
 _opened: "weakref.WeakSet[BlockingDetector]" = weakref.WeakSet()
-# Of forked processes: to close a loop there would end the parent's connections, or say that it was
-# not closed.
+# Kept in forked processes: closing a loop there would end the parent's connections, and deleting it
+# would warn that it was not closed.
 _left_to_parents: list[_Running] = []
 
 

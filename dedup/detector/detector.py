@@ -1,11 +1,11 @@
-"""The detector: what a page is to the pages before it. Start reading here.
+"""The detector: whether a page is a near-duplicate of an earlier one. Start reading here.
 
     page -> probe the store and the pages in flight -> verdict -> insert or release
 
-The rule kept here: a page is called near_duplicate only when the page it resembles is in the store,
-which it is only after its own insert was acknowledged. Everything doubtful keeps the page.
+The rule kept here: a page is a near_duplicate only if the page it resembles is in the store, which it is
+only after its insert was acknowledged. In every doubtful case the page is kept.
 
-When two pages are near-duplicates is in rules.py; how a page is made to last, in open_stores.py.
+rules.py decides when two pages are near-duplicates; open_stores.py inserts pages.
 Detectors of one process that open the same store share it, and the pages in flight with it.
 """
 
@@ -77,10 +77,10 @@ class EmbeddedDetector(Detector):
         policy: Policy,
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
-        """Return a detector over documents that are no store of their own, a part of one, say.
+        """Return a detector over documents that are not a store, such as a part of one.
 
-        They must find distances up to the policy's, and are closed by who made them. Of the methods
-        those that judge are for it: probe, reserve, insert, insert_many and release.
+        They must find distances up to the policy's; the caller closes them. Only these methods may be
+        called: probe, reserve, insert, insert_many and release.
         """
         return cls(OpenStore.over(documents), recipe, policy, clock)
 
@@ -114,7 +114,7 @@ class EmbeddedDetector(Detector):
         """Probe pages given by value and sketch, as probe() does; return neighbours by index.
 
         Pages without any are left out of the dictionary. Raises as probe() does, and TooMany (a
-        UsageError) if more than `limit` documents were to be looked at.
+        UsageError) if more than `limit` documents would have to be compared.
         """
         same_recipe(self.recipe.id, recipe)
         array = many(values, "values")
@@ -146,14 +146,14 @@ class EmbeddedDetector(Detector):
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
 
-        See Detector.reserve(); and for services:
-        token   the reservation's token, if the caller made a unique one; asking again
-                under a token that is held answers what it was taken for, and takes nothing
+        See Detector.reserve(). For services there are also:
+        token   the reservation's token, if the caller made a unique one; repeating a call with a token
+                that is held returns its verdict, and reserves nothing
         home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
                 refetch here, and between two in flight the home of the smaller key decides
-        seconds how long the page may be in flight, if not as long as the policy says
+        seconds how long the page may be in flight, in place of the policy's time
 
-        Raises UsageError, too, for a token that was used for something else, and TooManyReserved.
+        Also raises UsageError for a token that was used for something else, and TooManyReserved.
         """
         asked = Verdict(
             "unique", "", key, None, None, None, None, page, None, site_of(key, url, domain), kind
@@ -200,7 +200,7 @@ class EmbeddedDetector(Detector):
     def _reserved(
         self, verdict: Verdict, now: float, seconds: float, token: str | None, *, home: bool
     ) -> Verdict:
-        """Take the fingerprint of a page that is kept; return its verdict with the token."""
+        """Reserve the fingerprint of a page that is kept; return its verdict with the token."""
         token = self._reservations.reserve(
             verdict.key,
             verdict.page,
@@ -215,7 +215,7 @@ class EmbeddedDetector(Detector):
         return replace(verdict, token=token)
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last. They are one transaction, unless some of them are near each other."""
+        """Insert pages, in one transaction unless some of them are near each other."""
         with self._shared.lock:
             self._check_open()
             return insert_verdicts(self._shared, verdicts, self.recipe, self.policy)
@@ -230,9 +230,9 @@ class EmbeddedDetector(Detector):
         """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
 
         An event ends those with the same key, value and sketch, from any sender. Returns the counts,
-        and how many of the documents had an inserted near-duplicate of another key that is not
-        another page by its own word: pages that raced, at other services say, or were kept by other
-        reasons. With judge=False that is not looked into, and 0.
+        and how many of the documents had an inserted near-duplicate with another key and no other
+        identity: pages that raced, such as at other services, or were kept for other reasons. With
+        judge=False this is not counted, and 0.
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
@@ -244,7 +244,7 @@ class EmbeddedDetector(Detector):
             return counts, count_late(self._shared, documents, self.policy)
 
     def offsets(self) -> dict[int, int]:
-        """Return the next offset of each partition of the log that was applied; {}: none was."""
+        """Return the next offset of each applied partition of the log; {} if none was applied."""
         with self._shared.lock:
             self._check_open()
             return self._store.offsets()
@@ -255,12 +255,12 @@ class EmbeddedDetector(Detector):
         partition_of: Callable[[str], int],
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Give up all partitions of the log but those held. See dedup.store.give_up()."""
+        """Give up all partitions of the log except those held. See dedup.store.give_up()."""
         self._check_open()
         return give_up(self._store, held, partition_of, progress)
 
     def give_up_more(self) -> int | None:
-        """Remove some documents of what was given up; None: all are gone. See dedup.store."""
+        """Remove some documents of given-up partitions; None: all are removed. See dedup.store."""
         self._check_open()
         return give_up_more(self._store)
 
@@ -270,12 +270,12 @@ class EmbeddedDetector(Detector):
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
-        """Write a snapshot of the table if at least that many documents changed since the last."""
+        """Write a snapshot of the table if at least this number of documents changed since the last."""
         self._check_open()
         self._store.snapshot(least)
 
     def release(self, verdict: Verdict) -> bool:
-        """Give a reservation back. See Detector.release()."""
+        """Release a reservation. See Detector.release()."""
         if verdict.token is None:
             return False
         with self._shared.lock:
@@ -285,15 +285,15 @@ class EmbeddedDetector(Detector):
             return ended is not None and ended.expires > now
 
     def withdraw(self, token: str) -> None:
-        """Release a token whose reservation has not come: one that comes later is refused."""
+        """Release a token whose reservation has not arrived: one that arrives later is refused."""
         with self._shared.lock:
             self._check_open()
             self._reservations.end(token, "released")
 
     def held(self, token: str) -> Verdict | None:
-        """Return the verdict that a reservation was taken with, or None if it is not held here.
+        """Return the verdict of a reservation, or None if it is not held here.
 
-        An expired reservation is there until it is taken out.
+        An expired reservation is held until it is removed.
         """
         with self._shared.lock:
             held = self._reservations.get(token)
@@ -319,7 +319,7 @@ class EmbeddedDetector(Detector):
     def pin(self, token: str) -> bool:
         """Keep a reservation until it is ended; False if it is not held here.
 
-        For a page whose insert is on its way to the store by other means.
+        For a page whose insert reaches the store by other means, such as the log.
         """
         with self._shared.lock:
             self._check_open()
@@ -343,7 +343,7 @@ class EmbeddedDetector(Detector):
         return forget_before(self._store, seconds)
 
     def prune_more(self, seconds: float, first: int) -> Removed | None:
-        """Do so among some documents with id >= first, in milliseconds. See dedup.store."""
+        """Do so for some documents with id >= first, for some milliseconds. See dedup.store."""
         self._check_open()
         return forget_more_before(self._store, seconds, first)
 
@@ -353,7 +353,7 @@ class EmbeddedDetector(Detector):
         return self._store.documents_from(first, most)
 
     def info(self) -> dict[str, Any]:
-        """Return what the detector's store is and holds, its policy, and the pages in flight."""
+        """Return information on the store, the policy, and the pages in flight."""
         with self._shared.lock:
             self._check_open()
             info = self._store.info()
@@ -385,7 +385,7 @@ class EmbeddedDetector(Detector):
         return None
 
     def _check_open(self, page: PageFingerprint | None = None) -> None:
-        """Raise if the detector is closed, or a page that is judged is of another recipe."""
+        """Raise if the detector is closed, or if the page is of another recipe."""
         if page is not None:
             if page.recipe != self.recipe.id:
                 same_recipe(self.recipe.id, page.recipe)

@@ -1,9 +1,9 @@
-"""What a detector is, whatever its memory: Detector blocks, AsyncDetector is its twin for asyncio.
+"""The interface of every detector: Detector blocks, AsyncDetector is the same for asyncio.
 
     Detector       EmbeddedDetector (detector.py), BlockingDetector (blocking.py, a table service)
     AsyncDetector  AsyncEmbeddedDetector (asynchronous.py), RemoteDetector (remote.py, a table service)
 
-The rule kept here: who holds a detector need not know where its memory is.
+The rule kept here: users of a detector need not know where its memory is.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ __all__ = ["AsyncDetector", "Detector", "Question", "ReserveOptions"]
 
 
 class ReserveOptions(TypedDict, total=False):
-    """The keywords of reserve(), which says what each one means."""
+    """The keywords of reserve(), which explains them."""
 
     url: str | None
     domain: str | None
@@ -30,7 +30,7 @@ class ReserveOptions(TypedDict, total=False):
 
 
 class Question(NamedTuple):
-    """A page that reserve_many() is asked about; the fields are those of reserve()."""
+    """A page for reserve_many(); the fields are the arguments of reserve()."""
 
     page: PageFingerprint
     key: str
@@ -43,11 +43,11 @@ class Question(NamedTuple):
 
 
 class _Fingerprints(ABC):
-    """What both kinds have.
+    """What both interfaces share.
 
     recipe  the recipe of the store; pages judged here must be of the same
-    policy  the distances, scope and times in force. With a service: those asked for, where the
-            caller chose none the recipe's (a service started with others judges by those)
+    policy  the distances, scope and times in force. With a service: those that the caller asked for,
+            otherwise the recipe's (a service started with other values uses those)
     """
 
     recipe: Recipe
@@ -64,7 +64,7 @@ class _Fingerprints(ABC):
 
 
 class Detector(_Fingerprints):
-    """Says what a page is to those before it. Made by open(); a context manager; thread-safe."""
+    """Judges pages and remembers them. Made by open(); a context manager; thread-safe."""
 
     def __enter__(self) -> Self:
         return self
@@ -92,34 +92,34 @@ class Detector(_Fingerprints):
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
         key     the document key (dedup.document_key of the first requested URL)
-        url     the URL that gives the registrable domain; without one in it, the key is taken for one
+        url     the URL that gives the registrable domain; by default the key, if it is a URL
         domain  the registrable domain itself, if it is known and not ""
         exempt  a reason that keeps the page without being judged; it is reserved all the same
-        guard   whether a page whose near-duplicates are all other pages of its site by their own word
-                (title, canonical URL) is kept as exempt, "other_title"
-        kind    what the page is read for, a short text: pages of another kind are not compared with it
-        tries   where no page like it has paid (Verdict.paid), the page is kept as exempt, "barren",
-                while there are fewer than these
+        guard   whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
+                or canonical URL, other pages of its site
+        kind    the kind of the page, a short text: only pages of one kind are compared
+        tries   if no page like it has paid (Verdict.paid), the page is kept as exempt, "barren",
+                while there are fewer than this number of them
 
         A verdict with a token (unique, refetch, exempt but not short or unread) must end in insert() or
-        release(); otherwise it expires. After `pending` ask again, and in the end keep the page
-        with exempt="in_flight". A reservation whose answer does not come in time is released.
+        release(); otherwise it expires. After `pending` ask again, and finally keep the page with
+        exempt="in_flight". A reservation whose answer does not come in time is released.
 
-        Raises RecipeMismatch, UsageError for a key that is no text, or not valid Unicode, and what
+        Raises RecipeMismatch, UsageError for a key that is not text, or not valid Unicode, and what
         the store raises, or ServiceUnavailable: then keep the page.
         """
 
     def insert(self, verdict: Verdict) -> bool:
-        """Make a page last: it was processed. Committed, or acknowledged by the service, on return.
+        """Insert a processed page. Committed, or acknowledged by the service, on return.
 
-        Returns True if the page was unique but a near-duplicate of it was inserted meanwhile (its
-        reservation had expired, say): both stay. A service counts those itself: False. An expired
-        reservation, or one of a process that has ended, is inserted like any other. Inserting twice
-        changes nothing and returns False.
+        Returns True if the page was unique but a near-duplicate of it was inserted meanwhile (for
+        example after its reservation expired): both stay. A service counts these itself and returns
+        False. A page with an expired reservation, or one of a process that ended, is inserted like any
+        other. Inserting twice changes nothing and returns False.
 
-        Raises UsageError for a verdict without a token, one that was released before (a page given
-        back never becomes an original; nothing is lost by that), or one whose token belongs to
-        another page; RecipeMismatch; and what the store raises: then the reservation still stands.
+        Raises UsageError for a verdict without a token, one that was released before (a released page
+        never becomes an original; nothing is lost by that), or one whose token belongs to another
+        page; RecipeMismatch; and what the store raises: then the reservation is still held.
         After ServiceUnavailable the page may or may not have been inserted; inserting again changes
         nothing.
         """
@@ -127,14 +127,14 @@ class Detector(_Fingerprints):
 
     @abstractmethod
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last in their order; return for each what insert() does, and raise as it does.
+        """Insert pages in their order; return for each what insert() returns, and raise what it raises.
 
         After an error some of them may have been inserted; inserting them again changes nothing.
         """
 
     @abstractmethod
     def release(self, verdict: Verdict) -> bool:
-        """Give a reservation back: the page was not processed. Never touches an inserted document.
+        """Release a reservation, as the page was not processed. Never changes an inserted document.
 
         Returns False if there is none: no token, expired, ended before, or of another process.
         """
@@ -143,12 +143,12 @@ class Detector(_Fingerprints):
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
 
-        A reservation of the key stays.
+        A reservation with this key stays.
         """
 
     @abstractmethod
     def info(self) -> dict[str, Any]:
-        """Return what the namespace holds, and how many pages are in flight."""
+        """Return information on the namespace, and the number of pages in flight."""
 
     @abstractmethod
     def close(self) -> None:
@@ -156,10 +156,10 @@ class Detector(_Fingerprints):
 
 
 class AsyncDetector(_Fingerprints):
-    """The same with `await`; in place of len() there is count(). Made by open_async().
+    """The same with `await`, and count() in place of len(). Made by open_async().
 
-    An async context manager. Each method is that of Detector with the same name, but for those that
-    say what they do.
+    An async context manager. Methods without a description of their own are those of Detector with
+    the same name.
     """
 
     async def __aenter__(self) -> Self:
@@ -184,7 +184,7 @@ class AsyncDetector(_Fingerprints):
 
     @abstractmethod
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
-        """Judge pages in their order; an exception stands for the page that it happened to."""
+        """Judge pages in their order; return the exception in place of a verdict where one was raised."""
 
     async def insert(self, verdict: Verdict) -> bool:
         """Make a page last."""
@@ -200,7 +200,7 @@ class AsyncDetector(_Fingerprints):
 
     @abstractmethod
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Give reservations back; an error is raised once all that could be released are."""
+        """Release reservations; an error is raised after all others are released."""
 
     @abstractmethod
     async def forget(self, key: str) -> bool:

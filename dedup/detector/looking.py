@@ -1,13 +1,13 @@
-"""Which pages near a value are looked at: the nearest, until enough of them are near-duplicates.
+"""Which pages near a value are compared: the nearest, until enough of them are near-duplicates.
 
     table -> the nearest CROWD -> confirmed by text -> enough? -> four times as many -> ... -> LOOKED
 
 A directory may have 100,000 pages near each other, and a verdict needs few of them. Those few must be
-confirmed near-duplicates: pages that are near by value only, however many there are, must not stand
-before one that is alike.
+confirmed near-duplicates: pages that are near only by value, however many there are, must not hide one
+that is alike.
 
-The rule kept here: candidates are confirmed first and cut afterwards; whether some were left out is
-told.
+The rule kept here: candidates are confirmed first and cut afterwards; the answer says whether some
+were left out.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from dedup.store import NEAR_LIMIT
 
 __all__ = ["alike_now", "answered"]
 
-LOOKED = 8192  # candidates that are looked at for one page, at most
-GROWTH = 4  # how many times as many are looked at next
+LOOKED = 8192  # greatest number of candidates that are compared with one page
+GROWTH = 4  # factor by which the number of candidates grows
 
 X = TypeVar("X")
 
@@ -33,7 +33,7 @@ _NONE: list[Neighbour] = []
 def alike_now(
     shared: OpenStore, asked: Verdict, policy: Policy, now: float, *, home: bool, guard: bool
 ) -> tuple[list[Neighbour], list[Neighbour]]:
-    """Return the near-duplicates of a page that decide about it: the stored ones, those in flight."""
+    """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
     value, distance = asked.page.value, policy.distance
     found = shared.near(value, distance)
     flying = shared.reservations.near(value, distance, now, CROWD)
@@ -42,7 +42,7 @@ def alike_now(
     inserted = in_flight = _NONE
 
     def settled(alike: list[Neighbour]) -> bool:
-        """Whether the verdict is known: a page that counts has paid, or CROWD are alike."""
+        """Whether the verdict is known: a page that counts has paid, or CROWD pages are alike."""
         return len(alike) >= CROWD or any(n.paid for n in (not_other(alike) if guard else alike))
 
     if found:
@@ -78,7 +78,7 @@ def alike_now(
 def answered(
     shared: OpenStore, page: PageFingerprint, domain: str, found: Nearest[Document], policy: Policy
 ) -> list[Neighbour]:
-    """Return what a probe answers that found these documents, at most the nearest NEAR_LIMIT."""
+    """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
     alike = _confirmed(
         shared,
         found,
@@ -104,9 +104,9 @@ def _confirmed(
     """Return the near-duplicates among candidates, the most similar first.
 
     found    the nearest `limit` candidates
-    more     returns the nearest candidates up to a limit, without so many of the first
+    more     returns the nearest candidates up to a limit, without a number of the first
     confirm  returns the near-duplicates among some candidates, the most similar first
-    enough   whether these are enough, so that no more candidates need to be looked at
+    enough   whether these are enough, so that no more candidates need to be compared
     """
     alike = confirm(found)
     while found.cut and not enough(alike):

@@ -1,4 +1,4 @@
-"""Open stores of this process, each with its pages in flight, and how pages are inserted into it.
+"""The open stores of this process, each with its pages in flight, and inserts into them.
 
     take -> a detector's store, reservations and lock -> give_back: the last one closes the store
     verdicts -> due? -> late? -> documents, in one transaction -> reservations ended
@@ -6,8 +6,8 @@
 
 The rules kept here:
   - LMDB forbids a process to open a file twice, and two spiders of one process must see each other's
-    pages in flight. So each store is opened once, under its real path. A forked process has no part
-    in the stores of its parent.
+    pages in flight. So each store is opened once, under its real path. A forked process does not use
+    the stores of its parent.
   - A reservation ends after its document is in the store, never before. A page is late when it was
     unique, but a near-duplicate of it was inserted since: both stay, and the caller is told.
     The functions that insert are called with the store's lock held.
@@ -46,12 +46,12 @@ __all__ = [
     "take",
 ]
 
-CROWD = 128  # candidates that are looked at first: a directory may have 100,000
-RECENT = 64  # values inserted last that are compared one by one
+CROWD = 128  # candidates that are compared first: a directory may have 100,000
+RECENT = 64  # last inserted values, which are compared one by one
 
 
 class Accepted(Protocol):
-    """Accepted documents, as far as judging needs them; a store is one."""
+    """The part of a store that judging needs."""
 
     @property
     def k(self) -> int:
@@ -64,30 +64,30 @@ class Accepted(Protocol):
         """Return the documents within distance k of a value, with their distances."""
 
     def insert(self, document: Document) -> object:
-        """Take a document; one with the same key is replaced."""
+        """Insert a document; one with the same key is replaced."""
 
     def insert_many(self, documents: Sequence[Document]) -> object:
-        """Take documents in their order."""
+        """Insert documents in their order."""
 
 
 class OpenStore:
-    """A store, with its pages in flight, its lock, and the number of its users."""
+    """A store, its pages in flight, its lock, and the number of its users."""
 
     def __init__(self, place: str, store: Store) -> None:
         self.place = place
         self.store = store
         self.near: Callable[..., Nearest[Document]] = self._nearest
         self.reservations = Reservations(store.k)
-        self.cut = 0  # answers and verdicts that left out pages near by, as there were too many
+        self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
         self.lock = threading.RLock()
         self.users = 0
-        self.left = False  # in a process forked since: the store is its parent's
+        self.left = False  # in a process forked since then: the store is the parent's
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
 
     @classmethod
     def over(cls, documents: Accepted) -> Self:
-        """Return the like of an open store that others have made, and close themselves."""
+        """Return such an object over documents that the caller made, and closes."""
         made = cls("", cast("Store", documents))
         made.near = lambda value, k: Nearest(documents.near(value, k))
         return made
@@ -112,7 +112,7 @@ class OpenStore:
 
 
 class Seen(NamedTuple):
-    """What a page was when it was reserved, by which policy, and after how many inserts."""
+    """The state at the reservation of a page: its verdict, the policy, and the number of inserts."""
 
     status: Status
     reason: str
@@ -123,10 +123,10 @@ class Seen(NamedTuple):
 def insert_verdicts(
     shared: OpenStore, verdicts: Sequence[Verdict], recipe: Recipe, policy: Policy
 ) -> list[bool]:
-    """Make pages last in their order; return for each whether it is late.
+    """Insert pages in their order; return for each whether it is late.
 
-    They are one transaction, unless some of them are near each other: those must see each other in
-    the store. Raises as Detector.insert() does; the first ones may be inserted then.
+    In one transaction, unless some of them are near each other: those must find each other in the
+    store. Raises as Detector.insert() does; then the first ones may be inserted.
     """
     late: list[bool] = []
     batch: list[Verdict] = []
@@ -149,7 +149,7 @@ def apply_changes(
 ) -> tuple[Applied, list[Document]]:
     """Apply changes of the log, and end the reservations whose inserts they are.
 
-    Returns the store's counts, and the documents that are in the store now: of each key the last.
+    Returns the store's counts, and the documents that are in the store now, the last of each key.
     """
     counts = shared.store.apply(changes, offsets)
     if len(shared.reservations):
@@ -162,7 +162,7 @@ def apply_changes(
 
 
 def count_late(shared: OpenStore, documents: Sequence[Document], policy: Policy) -> int:
-    """Return how many documents have a near-duplicate of another key, that is not another page by title."""
+    """Return how many documents have a near-duplicate with another key and no other identity."""
     if not documents:
         return 0
     values = np.array([document.page.value for document in documents], np.uint64)
@@ -221,7 +221,7 @@ def _is_late(shared: OpenStore, verdict: Verdict, policy: Policy) -> bool:
         isinstance(seen, Seen)
         and seen.status == "unique"
         and seen.policy is policy
-        # nothing was near when the page was reserved: only what came since can be
+        # nothing was near when the page was reserved: only later inserts can be
         and not shared.near_since(seen.inserts, page.value, policy.distance)
     ):
         return False
@@ -254,7 +254,7 @@ _stores_lock = threading.Lock()
 def take(
     path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
 ) -> OpenStore:
-    """Return the store of a namespace, opened unless it is. Raises what Store.open() raises."""
+    """Return the store of a namespace, opened if necessary. Raises what Store.open() raises."""
     place = _place(path / namespace)
     with _stores_lock:
         shared = _stores.get(place)
@@ -272,7 +272,7 @@ def is_open(folder: Path) -> bool:
 
 
 def last_documents(folder: Path, most: int) -> list[Document]:
-    """Return the last documents of an open store, `most` at most. Raises StoreDamaged."""
+    """Return the last documents of an open store, at most `most`. Raises StoreDamaged."""
     with _stores_lock:
         shared = _stores[_place(folder)]
     return [document for _, document in shared.store.documents_from(-most, most)]
@@ -283,7 +283,7 @@ def _place(folder: Path) -> str:
 
 
 def give_back(shared: OpenStore) -> None:
-    """Close a store that no other detector has taken. Raises OSError if the last flush fails."""
+    """Close a store that no other detector uses. Raises OSError if the last flush fails."""
     with _stores_lock:
         shared.users -= 1
         if not shared.users:
@@ -293,7 +293,7 @@ def give_back(shared: OpenStore) -> None:
 
 
 def _leave() -> None:
-    """In a forked process: leave the stores to its parent, whose locks may be held by other threads."""
+    """In a forked process: leave the stores to the parent, whose threads may hold their locks."""
     global _stores_lock  # noqa: PLW0603
     _stores_lock = threading.Lock()
     for shared in _stores.values():

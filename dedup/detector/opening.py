@@ -1,9 +1,9 @@
-"""Where the memory is: dedup.open() takes a folder or the URL of a table service.
+"""Opening a memory: dedup.open() takes a folder or the URL of a table service.
 
     keywords -> Options -> an embedded detector, or one of a service, blocking or asynchronous
 
-The rule kept here: both kinds of detector are the same to their caller. The client, and the library
-it needs, are imported when a URL is opened.
+The rule kept here: both kinds of detector have the same interface. The client, and the library it
+needs, are imported only when a URL is opened.
 """
 
 import os
@@ -25,26 +25,26 @@ _EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'
 
 
 def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Detector:
-    """Open a detector on an embedded store, which is made where it is missing, or on a service.
+    """Open a detector on an embedded store, which is created if it is missing, or on a service.
 
-    target               the folder; the store lies at <target>/<namespace>. Or the URL of a service,
-                         redis://[:token@]host[:port] or rediss://..., or several between commas, of
-                         which the first one that answers is asked
+    target               the folder; the store is at <target>/<namespace>. Or the URL of a service,
+                         redis://[:token@]host[:port] or rediss://..., or several with commas, of which
+                         the first one that answers is asked
     namespace            pages of one namespace are compared with each other; "default" by default
     distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
     similarity           least similarity of two texts, 0 to 1; "careful", which is the recipe's and the
                          default, or "paper": k = 3, and the simhash alone decides
     min_features         pages with fewer features are exempt; the recipe's by default
     scope                "global", or "site": only pages of the same registrable domain match
-    secret               keys the recipe; a store made with a secret is opened without it for
-                         judging, and with it for making fingerprints; a service needs it for both
-    recipe               an existing store keeps its own, a new one takes the newest
+    secret               the secret key of the recipe. Without it, a store made with a secret can judge
+                         fingerprints but not make them; a service needs it for both
+    recipe               by default an existing store's own, the newest for a new store
     reservation_seconds  how long a page may be in flight; 600 by default
-    clock                folders only: seconds that never go back
-    timeout_seconds      services only: how long to wait for one's answer; 0.5 by default
+    clock                folders only: a function of seconds that never go back
+    timeout_seconds      services only: how long to wait for an answer of each; 0.5 by default
 
-    A store stays with the process that opened it: one forked later is refused, and opens its own. A
-    service's detector makes connections of its own in a forked process.
+    A store belongs to the process that opened it: a process forked later must open its own detector. A
+    service's detector opens new connections in a forked process.
 
     Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, OSError with
     the path if the folder cannot be used, and ServiceUnavailable.
@@ -64,9 +64,9 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
 async def open_async(
     target: str | os.PathLike[str], **options: Unpack[OpenOptions]
 ) -> AsyncDetector:
-    """Open the same in an asyncio loop: its methods are called with `await`; count() is len().
+    """Open the same for an asyncio loop: its methods are called with `await`; count() is len().
 
-    A page takes an embedded store microseconds, and is judged without a turn of the loop.
+    An embedded store judges a page in microseconds, without yielding to the loop.
     """
     checked = Options(**options)
     if not _is_service(target):

@@ -1,13 +1,13 @@
-"""A detector whose store is a table service's, or several services', for an asyncio loop.
+"""A detector of one or several table services, for an asyncio loop.
 
     reserve  RESERVE at all services under one token -> verdict; released where it is not needed
     end      INSERT, or RELEASE, at the home -> RELEASE at the others
-             RESERVE (exempt) and INSERT at the home, where that does not know the page any more
+             RESERVE (exempt) and INSERT at the home, if it no longer knows the page
     probe, forget, info, check
 
 The rule kept here: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
-is dropped only for what a service said; a service that may hold a reservation that is not needed any
-more is told so, as soon as it can be reached.
+is dropped only by a service's answer; a service that may hold an unneeded reservation is told to
+release it as soon as it can be reached.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class RemoteDetector(AsyncDetector):
     """A detector of table services. Made by open_remote()."""
 
     def __init__(self, services: Services, options: Options) -> None:
-        """Ask services, which are closed with the detector. Raises RecipeMismatch."""
+        """Use services, which are closed with the detector. Raises RecipeMismatch."""
         self.recipe = options.known_recipe()
         self.policy = options.policy(self.recipe)
         self._services = services
@@ -85,14 +85,14 @@ class RemoteDetector(AsyncDetector):
         found = neighbours_of_all(await self._all(command, neighbours_of))
         if page.features >= self.policy.full_features:
             return found
-        # PROBE does not say how many features the page has: what it answers holds for many
+        # PROBE does not say how many features the page has: its answers are for pages with many
         least = self.policy.least_similarity(page.features, same_site=True)
         return [n for n in found if domain and n.domain == domain and n.similarity >= least]
 
     async def reserve(
         self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
-        """Judge a page. After ServiceUnavailable keep it, and insert what unjudged() gives."""
+        """Judge a page. After ServiceUnavailable keep it, and insert the verdict of unjudged()."""
         return await self._reserve(Question(page, key, **options))
 
     async def _reserve(self, asked: Question) -> Verdict:
@@ -131,7 +131,7 @@ class RemoteDetector(AsyncDetector):
         return verdict
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
-        """Judge pages, all at once; an exception stands for the page that it happened to."""
+        """Judge pages, all at once; return the exception in place of a verdict where one was raised."""
         answers = await asyncio.gather(*map(self._reserve, questions), return_exceptions=True)
         for answer in answers:
             if not isinstance(answer, Verdict | Exception):
@@ -141,7 +141,7 @@ class RemoteDetector(AsyncDetector):
     def unjudged(
         self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
     ) -> Verdict:
-        """Return the verdict (exempt, "fault") on a page that is kept while no service answers.
+        """Return the verdict (exempt, "fault") for a page that is kept while no service answers.
 
         It can be inserted like others.
         """
@@ -149,26 +149,26 @@ class RemoteDetector(AsyncDetector):
         return unjudged_verdict(page, key, site_of(key, asked.url, asked.domain), asked.kind)
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last, all at once. A reservation that is not known any more is made again.
+        """Insert pages, all at once. A reservation that is no longer known is made again.
 
-        An error is raised once every page that could be inserted is.
+        An error is raised after all other pages are inserted.
         """
         return [False for _ in _raised(await self.end_many("insert", verdicts))]
 
     async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Give reservations back, all at once."""
+        """Release reservations, all at once."""
         return [bool(answer) for answer in _raised(await self.end_many("release", verdicts))]
 
     async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Any]:
-        """End reservations, all at once; return each home's answer, or the error it stands for.
+        """End reservations, all at once; return each home's answer, or its error.
 
-        insert   make the page last
+        insert   insert the page
         pin      hold the reservation until the page comes to the service as an insert event, which
-                 the caller produces; a reservation that is not known any more stays unknown
-        release  give the page back
+                 the caller produces; a reservation that is no longer known stays unknown
+        release  release the page
 
-        What cannot be inserted for now stays reserved where it is. All else is released at the
-        other services; and at the home, too, if it is to be released there and does not answer.
+        What cannot be inserted for now stays reserved where it is. Everything else is released at the
+        other services, and later at the home if that does not answer a release.
         Raises UsageError and RecipeMismatch for a verdict that cannot be inserted.
         """
         self._check_open()
@@ -230,13 +230,13 @@ class RemoteDetector(AsyncDetector):
                 self._release_later(key, request.holders())
 
     def release_later(self, verdict: Verdict) -> None:
-        """Release, soon, a page that was accepted but cannot be inserted. Waits for nothing."""
+        """Release soon a page that was accepted but cannot be inserted. Does not wait."""
         if not self._closed:
             holders = self._services.holders.pop(verdict.token or "", ())
             self._release_later(verdict.key, dict.fromkeys(holders, verdict.token or ""))
 
     def _release_later(self, key: str, holders: dict[int, str]) -> None:
-        """Have services release a page, soon; holders gives the token at each."""
+        """Let services release a page soon; holders has the token at each."""
         for number, token in holders.items():
             self._services.send_later(number, self._commands.end("release", key, token))
 
@@ -248,7 +248,7 @@ class RemoteDetector(AsyncDetector):
         return bool(_raised([self._home_reply(request)])[0])
 
     async def info(self) -> dict[str, Any]:
-        """Return what the namespace holds, at all services."""
+        """Return information on the namespace, over all services."""
         return facts_of_all(await self._all(self._commands.info(), facts_of))
 
     async def check(self) -> None:
@@ -262,7 +262,7 @@ class RemoteDetector(AsyncDetector):
             await self._services.close()
 
     async def _all(self, command: Command, read: Callable[[Any], T]) -> list[T]:
-        """Return what every service answers. Raises what an answer stands for."""
+        """Return the answers of all services. Raises an answer that is an error."""
         self._check_open()
         request = Request(command, self._namespace, None, to_all=True)
         await self._services.execute((request,))

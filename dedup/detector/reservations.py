@@ -1,20 +1,20 @@
-"""Who is in flight: fingerprints taken before their pages are processed.
+"""The pages in flight: fingerprints reserved before their pages are processed.
 
     reserve -> (held) -> end (inserted or released), or expiry
 
-The rule kept here: a reservation stands until its token ends it or its time is over, never longer.
-No I/O and no clock: the time comes in with each call, in seconds that never go back. Nothing here
-is safe against a second thread; the detector's lock sees to that.
+The rule kept here: a reservation is held until its token ends it or its time is over, never longer.
+No I/O and no clock: each call gets the time, in seconds that never go back. Nothing here is
+thread-safe; the detector's lock protects it.
 
-A crawl has a few dozen pages in flight: so few are compared one by one, which takes less time than
-keeping a table of them; more are kept in a table.
+A crawl has a few dozen pages in flight. These are compared one by one, which takes less time than
+maintaining a table; a larger number is kept in a table.
 
-Expired reservations are taken out a few at a time, with each new one, so that no call does much
-work; those not yet taken out no longer count. They are found by the second in which they expire: what
-a reservation costs does not grow with how many different lifetimes there are.
+Expired reservations are removed a few at a time, with each new one, so that no call does much work;
+until then they no longer count. They are found by the second in which they expire, so the cost of a
+reservation does not grow with the number of different lifetimes.
 
-A token is random, and has a form of its own that no caller's token may have: who has seen one
-reservation's token knows nothing of another's.
+A token is random, in a form that no caller's token may have: one reservation's token reveals nothing
+about another's.
 """
 
 import secrets
@@ -35,11 +35,11 @@ __all__ = ["Ending", "MemoryBudget", "Reservation", "Reservations", "TooManyRese
 
 Ending = Literal["inserted", "released"]
 
-MEMORY_BYTES = 2 << 30  # of reservations where nothing else was said: half of it, see MemoryBudget
-FIXED_BYTES = 1500  # that each takes beside its texts
+MEMORY_BYTES = 2 << 30  # of reservations by default: half of it, see MemoryBudget
+FIXED_BYTES = 1500  # that each takes besides its texts
 OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
-SWEPT = 16  # expired reservations taken out with each new one
+SWEPT = 16  # expired reservations removed with each new one
 COMPARED = 64  # values in flight that are compared one by one
 
 
@@ -50,8 +50,8 @@ class TooManyReserved(UsageError):
 class MemoryBudget:
     """Bytes that the reservations of several stores share.
 
-    Each store may take as much as is left for the others: alone it has half of it, two have a third
-    each, and so on. One that takes all it can never leaves the next one nothing.
+    Each store may use as much as is left for the others: a single store half of it, two stores a third
+    each, and so on. So a store that uses all it may always leaves something for the next.
     """
 
     def __init__(self, total: int) -> None:
@@ -59,15 +59,15 @@ class MemoryBudget:
         self.used = 0
 
     def fits(self, held: int, size: int) -> bool:
-        """Whether a store that has taken `held` bytes may take more."""
+        """Whether a store that uses `held` bytes may use more."""
         return held + size <= self.total - self.used
 
 
 class Reservation(msgspec.Struct, frozen=True):
     """A page in flight. expires is in the seconds of the clock that was passed in.
 
-    judged is the caller's own note of what it saw when it took the reservation; home is whether the
-    document of the page would belong into this store (dedup.wire.shards).
+    judged is the caller's note of the state at the reservation; home is whether the page's document
+    would belong to this store (dedup.wire.shards).
     """
 
     token: str
@@ -83,12 +83,12 @@ class Reservation(msgspec.Struct, frozen=True):
 
     @property
     def paid(self) -> bool:
-        """It counts as a page that will bring something: pages like it wait for it."""
+        """Whether it counts as a page that will bring something: pages like it wait for it."""
         return True
 
     @property
     def accepted(self) -> bool:
-        """Whether it was pinned: its page is processed, and on its way to the store."""
+        """Whether it is pinned: its page is processed, and its document is on its way to the store."""
         return self.expires == inf
 
 
@@ -99,7 +99,7 @@ class Reservations:
         """Start empty. near() finds values up to Hamming distance k, in bits."""
         self._k = k
         self._budget = budget or MemoryBudget(MEMORY_BYTES)
-        self.bytes = 0  # what they take of it, estimated
+        self.bytes = 0  # estimated use of it
         self._values: dict[int, int] = {}  # by number
         self._table: Table | None = None  # of them, when they are many
         self._count = 0
@@ -109,12 +109,12 @@ class Reservations:
         # By the second in which they expire, each second once in the heap.
         self._expiring: dict[int, dict[int, None]] = {}
         self._seconds: list[int] = []
-        self._due = inf  # no reservation is taken out before
+        self._due = inf  # no reservation is removed before
         self._pinned: dict[int, None] = {}  # the oldest first
         self._ended: OrderedDict[str, Ending] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return the number of reservations held, among them expired ones not yet taken out."""
+        """Return the number of reservations held, including expired ones not yet removed."""
         return len(self._held)
 
     def share(self, budget: MemoryBudget) -> None:
@@ -124,7 +124,7 @@ class Reservations:
         self._budget = budget
 
     def widen(self, k: int) -> None:
-        """Find reservations up to distance k from now on, if that is more than so far."""
+        """Find reservations up to distance k from now on, if that is more than before."""
         if k > self._k:
             self._k = k
             if self._table is not None:
@@ -149,10 +149,10 @@ class Reservations:
         home: bool = True,
         kind: str = "",
     ) -> str:
-        """Take a fingerprint for some seconds and return the token of the reservation.
+        """Reserve a fingerprint for some seconds and return the token of the reservation.
 
-        Raises UsageError for a token that is not new (held, or ended), and TooManyReserved where
-        there is no memory; then nothing has changed.
+        Raises UsageError for a token that is not new (held, or ended), and TooManyReserved if there
+        is no memory; then nothing has changed.
         """
         if token is not None and (token in self._numbers or token in self._ended):
             raise UsageError(f"the token {token!r} was used before: make a new one for each page")
@@ -194,7 +194,7 @@ class Reservations:
             expiring[number] = None
 
     def get(self, token: str) -> Reservation | None:
-        """Return the reservation of a token, expired or not, or None once it is out."""
+        """Return the reservation of a token, expired or not, or None once it is removed."""
         number = self._numbers.get(token)
         return None if number is None else self._held[number]
 
@@ -208,7 +208,7 @@ class Reservations:
     ) -> Nearest[Reservation]:
         """Return the reservations within distance k of a value, with distances, nearest first.
 
-        Of a limit, the nearest without the first `without` of them; the answer's `cut` tells whether
+        Returns at most `limit`, without the first `without` of them; `cut` of the answer says whether
         there are more.
         """
         k = min(k, self._k)
@@ -239,7 +239,7 @@ class Reservations:
     def end(self, token: str, ending: Ending) -> Reservation | None:
         """End the reservation of a token and return it, or None if it is not held.
 
-        How a token ended is remembered for the last 10,000, whether or not it was still held.
+        The last 10,000 ends of tokens are remembered, whether or not they were still held.
         """
         self._ended.setdefault(token, ending)
         if len(self._ended) > ENDED_LIMIT:
@@ -255,13 +255,13 @@ class Reservations:
                 self.end(held.token, ending)
 
     def ending(self, token: str) -> Ending | None:
-        """Return how a token ended, or None if it did not, or that was long ago."""
+        """Return how a token ended, or None if it did not, or ended long ago."""
         return self._ended.get(token)
 
     def pin(self, token: str) -> bool:
         """Keep a reservation until it is ended, however long that takes; False if it is not held.
 
-        Only the bound on reservations ends it otherwise.
+        Otherwise only the bound on reservations ends it.
         """
         number = self._numbers.get(token)
         if number is None:
@@ -297,7 +297,7 @@ class Reservations:
         return reservation
 
     def _sweep(self, now: float) -> None:
-        """Take out some of those whose second is over."""
+        """Remove some reservations whose second is over."""
         left = SWEPT
         while self._seconds and self._seconds[0] + 1 <= now:
             expiring = self._expiring[self._seconds[0]]
@@ -310,7 +310,7 @@ class Reservations:
         self._due = self._seconds[0] + 1 if self._seconds else inf
 
     def _make_room(self, size: int, now: float) -> None:
-        """Take out what expired, then the oldest pinned: their events should have come.
+        """Remove expired reservations, then the oldest pinned ones: their events should have come.
 
         Raises TooManyReserved if that is not enough.
         """

@@ -1,14 +1,14 @@
-"""The rules of the verdict: which of the pages nearby count. Values in, values out.
+"""The rules of the verdict: which of the nearby pages count. Pure functions.
 
     within k -> kind, scope -> similarity of the texts -> near-duplicates -> identity -> matches
-    in flight -> those whose word counts
+    in flight -> those that this store decides about
 
 Two pages are near-duplicates when the distance of their values is at most the policy's, and the
-estimated similarity of their texts at least what the policy asks for pages of one registrable domain,
-of two, or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind
-are compared, where both say what they were read for.
+estimated similarity of their texts at least the policy's for pages of one registrable domain, of two,
+or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind are
+compared, if both have a kind.
 
-The rule kept here: whatever is left out leaves a page without a match, and so keeps it.
+The rule kept here: leaving out a page means one match less, and so can only keep pages.
 """
 
 from collections.abc import Iterable
@@ -38,11 +38,11 @@ def near_duplicates(
     policy: Policy,
     kind: str = "",
 ) -> list[Neighbour]:
-    """Return the near-duplicates among what was found within k, with distances in bits.
+    """Return the near-duplicates among the pages found within k, with distances in bits.
 
-    The most similar first, then the nearest, then the smallest key. A page whose kind was not said
-    ("") is compared with those of every kind. What bears the page's own key is itself, and left out; in the
-    scope "site" so is what is not of the given domain, and everything where that is "".
+    The most similar first, then the nearest, then the smallest key. A page without a kind ("") is
+    compared with those of every kind. A page with the same key is the page itself, and left out; in the
+    scope "site" so are pages of other domains, and all pages if the domain is "".
     """
     if page.unread or page.features < policy.min_features:
         return []
@@ -63,7 +63,7 @@ def near_duplicates(
             if same_site:
                 identity = identity_of(page.identity, other.page.identity)
                 if distance == 0 and similarity == 1 and identity == "other":
-                    identity = "unknown"  # word for word the same: its own word counts for nothing
+                    identity = "unknown"  # equal word for word: its identity does not count
             neighbours.append(
                 Neighbour(other.key, distance, similarity, identity, other.domain, other.paid)
             )
@@ -81,10 +81,10 @@ def decided(
     """Return the verdict on a page that has near-duplicates.
 
     1. One has paid: near_duplicate of the most similar of these.
-    2. One is in flight: pending, for it may pay.
+    2. One is in flight: pending, since it may pay.
     3. None has paid: exempt ("barren") while there are fewer than `tries`, then near_duplicate.
-    With guard the pages of its site that are another page by their own word do not count; where these
-    are all, the page is exempt ("other_title").
+    With guard, pages of its site with another identity do not count; if these are all, the page is
+    exempt ("other_title").
     """
     like = inserted[0] if inserted else None
     if guard:
@@ -101,12 +101,12 @@ def decided(
 
 
 def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:
-    """Leave out the pages of this site that say, as this page does, that they are another page."""
+    """Leave out the pages of this site whose identity says that they are other pages."""
     return [n for n in neighbours if n.identity != "other"]
 
 
 def is_unchanged(asked: Verdict, stored: Document | None) -> bool:
-    """Whether a page is what is stored under its key, word for word, and that has paid."""
+    """Whether a page is the same, word for word, as the document under its key, and that has paid."""
     return (
         stored is not None
         and stored.paid
@@ -117,10 +117,10 @@ def is_unchanged(asked: Verdict, stored: Document | None) -> bool:
 def deciding_here(
     key: str, home: bool, found: Iterable[tuple[Reservation, int]]
 ) -> list[tuple[Reservation, int]]:
-    """Of the pages in flight near a page with this key, return those that may hold it up.
+    """Of the pages in flight near a page with this key, return those that it may have to wait for.
 
-    Between two in flight the home of the smaller key decides (dedup.wire.shards); a page that was
-    accepted counts at its own. In a store that is the home of every key that is all of them.
+    Between two in flight the home of the smaller key decides (dedup.wire.shards); an accepted page
+    counts at its own home. In a store that is the home of every key these are all of them.
     """
     return [
         (other, distance)

@@ -2,17 +2,17 @@
 
     ADDONS = {"dedup.scrapy.Addon": 500}
 
-A page takes this way:
+The steps of a page:
 
     middlewares.py    process_response: the crawl's session judges the page; a near-duplicate is dropped
     crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything
-    kept_pages.py     what is kept all the same, by its links (link_memory.py) and on credit (credit.py)
-    middlewares.py    the callback's output passes, and its items come through the pipelines
-    in_flight.py      insert when that ended well, release when not
-    embedded.py       where the pages are remembered: a store; service_memory.py: a table service
+    kept_pages.py     near-duplicates that are kept: by their links (link_memory.py), on credit (credit.py)
+    middlewares.py    the callback's output passes, and its items go through the pipelines
+    in_flight.py      insert when that succeeded, release when not
+    embedded.py       the memory: a store; service_memory.py: a table service
 
-settings.py reads the settings, crawl_memory.py begins with an empty store, responses.py says which pages are
-not judged, swallowing.py warns, summary.py says what happened.
+settings.py reads the settings, crawl_memory.py empties the store, responses.py decides which pages are not
+judged, swallowing.py warns, summary.py writes the summary.
 """
 
 from dedup.scrapy.addon import Addon

@@ -1,4 +1,4 @@
-"""The one thing a user writes: ADDONS = {"dedup.scrapy.Addon": 500}."""
+"""The add-on that a user enables: ADDONS = {"dedup.scrapy.Addon": 500}."""
 
 import os
 
@@ -16,14 +16,14 @@ __all__ = ["Addon"]
 
 
 class Addon:
-    """Enables the middlewares where they belong, unless the project already placed them."""
+    """Enables the middlewares at their orders, unless the project already placed them."""
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Check the settings and put the middlewares in place (Scrapy's add-on interface)."""
         if "SCRAPY_CHECK" in os.environ:
             raise NotConfigured("scrapy check runs contracts on pages it must see")
         Config.from_settings(settings)
-        # 540: below decompression, redirects, meta refresh and retries, so that it sees final,
+        # 540: after decompression, redirects, meta refresh and retries, so that it sees final,
         # decoded pages; 10: next to the engine, so that it sees all that a callback yields; 1000:
         # next to the spider, so that it sees what a callback raises
         place = settings.setdefault_in_component_priority_dict

@@ -1,7 +1,7 @@
-"""What a crawl's deduplication counts: pages, faults, and the CPU time that it takes.
+"""The counters of a crawl's deduplication: pages, faults, and CPU time.
 
-The rule kept here: every fault is counted, and logged once for each kind. Scrapy's stats learn of the
-numbers together (flush), since adding to them one by one would cost more than counting.
+The rule kept here: every fault is counted, and logged once for each kind. Scrapy's stats are updated in
+batches (flush), since updating them one by one would cost more than counting.
 """
 
 import logging
@@ -20,10 +20,10 @@ _Result = TypeVar("_Result")
 
 
 class Counts:
-    """The numbers of one crawl that Scrapy's stats do not have yet, and a meter of CPU time."""
+    """The counts of one crawl that are not in Scrapy's stats yet, and a meter of CPU time."""
 
     def __init__(self, crawler: Crawler, changed: Callable[[], None]) -> None:
-        """Count for a crawler; changed() is called when something is to be flushed."""
+        """Count for a crawler; changed() is called when there is something to flush."""
         self.crawler = crawler
         self.meter = Meter()
         self._changed = changed
@@ -31,13 +31,13 @@ class Counts:
         self._said: set[str] = set()
 
     def add(self, name: str, number: int = 1) -> None:
-        """Add to the stat dedup/NAME; Scrapy's collector learns of it with the next flush()."""
+        """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
         if not self._numbers:
             self._changed()
         self._numbers[name] = self._numbers.get(name, 0) + number
 
     def fault(self, error: Exception, consequence: str, number: int = 1) -> None:
-        """Count a fault of ours for each page that it touched, and log it once for each kind."""
+        """Count an internal error for each page that it affected, and log it once for each kind."""
         kind = kind_of(error)
         self.add(f"error/{kind}", number)
         if kind not in self._said:
@@ -59,7 +59,7 @@ class Counts:
 
 
 class Meter:
-    """Adds up the CPU time of what runs inside, in seconds of its thread. Not to be nested."""
+    """Adds up the CPU time of the code inside it, in seconds of its thread. Must not be nested."""
 
     def __init__(self) -> None:
         self.seconds = self._start = 0.0
@@ -72,7 +72,7 @@ class Meter:
         self.seconds += thread_time() - self._start
 
     def pausing(self, awaitable: Awaitable[_Result]) -> "_Pausing[_Result]":
-        """Await inside the meter, which stands still while the awaitable waits."""
+        """Await inside the meter, which stops while the awaitable waits."""
         return _Pausing(self, awaitable)
 
 
@@ -102,5 +102,5 @@ class _Pausing(Generic[_Result]):
 
 
 def kind_of(error: Exception) -> str:
-    """Return what a fault is counted as: "store_locked" for StoreLocked."""
+    """Return the stat name of a fault: "store_locked" for StoreLocked."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__).lower()

@@ -1,12 +1,12 @@
-"""What a crawl with a store of its own remembers of earlier crawls (DEDUP_MEMORY).
+"""What a crawl with its own store remembers of earlier crawls (DEDUP_MEMORY).
 
-    "crawl"  a store that a crawl made for itself is emptied when the next one begins, and kept when that
-             one resumes from its JOBDIR, as Scrapy's own filter is
-    "ever"   it is kept; a number of seconds: documents that are older are pruned when a crawl begins
+    "crawl"  the store is emptied when the next crawl begins, and kept when a crawl resumes from its
+             JOBDIR, like Scrapy's own filter
+    "ever"   it is kept; a number of seconds: older documents are pruned when a crawl begins
 
-The rule kept here: a store is emptied only if crawls with DEDUP_MEMORY = "crawl" alone filled it, which the
-file `crawl` in its folder says, by the number of the last one; the JOBDIR has a copy of it. Whoever else opens
-the store to fill it, dedup.open(), a service or an import, takes that mark away: the crawl goes on with it.
+The rule kept here: a store is emptied only if nothing but crawls with DEDUP_MEMORY = "crawl" filled it. The file
+`crawl` in its folder says so; it holds the number of the last crawl, and the JOBDIR has a copy. Anything else that
+opens the store to fill it (dedup.open(), a service, an import) removes the file; crawls then keep the store.
 """
 
 import secrets
@@ -24,9 +24,9 @@ __all__ = ["advice", "begin", "keep", "mark"]
 
 
 def begin(folder: Path, job_folder: str | None) -> bytes | None:
-    """Empty the store in a folder if it is that of an earlier crawl; say so in the log.
+    """Empty the store in a folder if it belongs to an earlier crawl; log it.
 
-    Returns the number of the crawl, for mark() once the store is open; None if it is not a crawl's own.
+    Returns the number of the crawl, for mark() once the store is open; None if the store is not a crawl's.
     Raises StoreLocked if another process holds it, and OSError.
     """
     name = folder.name
@@ -68,13 +68,13 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
 
 
 def mark(folder: Path, crawl: bytes | None) -> None:
-    """Note that a store, which is open, is a crawl's own. Raises OSError."""
+    """Mark an open store as a crawl's own. Raises OSError."""
     if crawl is not None:
         replace_file(folder / FOR_ONE_CRAWL, crawl, PRIVATE)
 
 
 def keep(folder: Path) -> None:
-    """Note that a store, which is open, is not for one crawl only. Raises OSError."""
+    """Remove that mark from an open store. Raises OSError."""
     (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
 
 

@@ -1,9 +1,9 @@
-"""The page that DEDUP_REPORT asks for: what deduplication did in a crawl, and whether it was right.
+"""The HTML report of a crawl (DEDUP_REPORT): what was dropped, saved, and to check.
 
     stats, journal -> funnel, savings, groups with their texts, hosts, reasons, advice -> one file
 
-The rule kept here: every number is one of the stats, or counted in the journal; the one that is
-estimated says so.
+The rule kept here: every number is a stat or counted in the journal; the one estimated number is
+marked as such.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ HOSTS_SHOWN = 50
 RULES_SHOWN = 50
 SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
 SUSPICIOUS_PAGES = 20  # judged, at least
-FEW = 20  # near-duplicates from which on their distances say something
+FEW = 20  # near-duplicates, at least, for advice about their distances
 CONTEXT = 12  # words around a difference
 
 _BECAME = {
@@ -100,7 +100,7 @@ def crawl_report(
     journal: Journal,
     warnings: Sequence[str] = (),
 ) -> str:
-    """Return the report of the crawl of a spider, from its stats, its journal and what it warned of."""
+    """Return the report of a spider's crawl, from its stats, journal and warnings."""
     counts = {stat[6:]: n for stat, n in stats.items() if stat.startswith("dedup/")}
     parts = [
         _headline(counts, config),
@@ -295,7 +295,7 @@ def _reasons(counts: Mapping[str, Any]) -> str:
 
 
 def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
-    """Return how many near-duplicates lay at each distance, in bits; from 0 to the greatest."""
+    """Return the number of near-duplicates at each distance in bits, from 0 to the greatest."""
     found = {
         int(name.rpartition("/")[2]): n
         for name, n in counts.items()
@@ -329,7 +329,7 @@ def _settings(config: Config, recipe: Recipe) -> str:
 
 
 def _without_token(url: str) -> str:
-    """Return a service's URL without what stands before the host."""
+    """Return a service's URL without user and token."""
     scheme, separator, rest = url.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 

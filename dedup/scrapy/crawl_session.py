@@ -1,9 +1,9 @@
-"""One crawl's deduplication: the middlewares share it, and it ends with the spider.
+"""The deduplication of one crawl: the middlewares share it, and it ends with the spider.
 
     judge (exempt, read, reserve, keep all the same?, note) -> in flight (in_flight.py) -> close
 
-The rule kept here: a fault of ours never costs a page. Whatever fails is logged once, counted as
-dedup/error/KIND for every page it touches, and the page goes on.
+The rule kept here: an internal error never costs a page. It is logged once, counted as
+dedup/error/KIND for every affected page, and the page is kept.
 """
 
 import asyncio
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "forget"]
 
-GONE = frozenset((404, 410))  # statuses of pages that are not there any more
-UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons for which no text is known
+GONE = frozenset((404, 410))  # statuses of pages that no longer exist
+UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
@@ -66,19 +66,19 @@ class Session:
         self.counts = Counts(crawler, self._counted)
         self.swallowing = Swallowing()
         self.journal = None if config.report is None else _new_journal()
-        if not config.service:  # before the first page, which would pay for it
+        if not config.service:  # now, not in the time of the first page
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self.scheduling = False  # whether a request was scheduled, as those for callbacks are
-        self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it shut
+        self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it closed
         self._job_folder = job_dir(crawler.settings)
         self.kept = KeptPages(config, self._job_folder, self.counts)
         self.in_flight = PagesInFlight(self.counts, self.kept.links, self.kept.accepted)
         self._name = config.namespace
 
     def _counted(self) -> None:
-        self.in_flight.schedule_commit()  # which brings the stats up to date, too
+        self.in_flight.schedule_commit()  # which also flushes the stats
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -97,7 +97,7 @@ class Session:
         return session
 
     async def begin(self) -> None:
-        """Decide what the crawl's memory is, before its first page."""
+        """Choose the crawl's memory, before its first page."""
         if self.config.auto:
             from dedup.scrapy.local_service import find_service
 
@@ -109,8 +109,8 @@ class Session:
     async def judge(self, request: Request, response: Response) -> Verdict | None:
         """Judge a page and note the verdict in request.meta["dedup"]; None when it is not judged.
 
-        Waits for a near-duplicate that is in flight, at most DEDUP_WAIT_SECONDS, and for a table
-        service, at most DEDUP_TIMEOUT_SECONDS each time it is asked.
+        Waits at most DEDUP_WAIT_SECONDS for a near-duplicate in flight, and at most
+        DEDUP_TIMEOUT_SECONDS for each answer of a table service.
         """
         verdict = await self._judged(request, response)
         self.kept.credit.came_back(request, verdict)
@@ -156,7 +156,7 @@ class Session:
     async def _after_those_in_flight(
         self, namespace: "Namespace", verdict: Verdict, options: "ReserveOptions"
     ) -> Verdict:
-        """Return the verdict on a page that is like others, once these are not in flight any more."""
+        """Return the verdict on a page that is like pages in flight, once these are done."""
 
         async def again(exempt: str | None = None) -> Verdict:
             with self.counts.meter:
@@ -180,13 +180,13 @@ class Session:
         return verdict
 
     def _is_exempt(self, request: Request, response: Response) -> bool:
-        """Whether a page is kept without a look at its bytes; note why."""
+        """Whether a page is kept without reading its bytes; note why."""
         reason = exemption(request, response, self.config, scheduling=self.scheduling)
         if reason is None:
             return False
         if reason == "status" and response.status in GONE:
             namespace = self._namespace_of(request)
-            if namespace is not None:  # a living copy takes the place of what is not there any more
+            if namespace is not None:  # a copy can take the place of a page that no longer exists
                 self.kept.forget(namespace, key_of(request))
         self._keep_unjudged(request, reason)
         return True
@@ -198,7 +198,7 @@ class Session:
             self.kept.accepted.append((None, key_of(request)))
 
     def _options(self, request: Request, response: Response) -> "ReserveOptions":
-        """Return how a page is judged."""
+        """Return the options for judging a page."""
         callback = callback_name(request, self.crawler.spider)
         kind = request.meta.get("dedup_kind")
         if kind is None:
@@ -211,7 +211,7 @@ class Session:
         }
 
     def _page(self, reading: PageReading) -> PageFingerprint:
-        """Return what is judged of a page; without "unread" in force all of it was read."""
+        """Return the fingerprint to judge; without "unread" in force the page counts as read."""
         page = reading.fingerprint
         if page.unread and "unread" not in self.config.exempt:
             page = msgspec.structs.replace(page, unread=False)
@@ -257,7 +257,7 @@ class Session:
         return self._memory.open(name)
 
     def _read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
-        """Read a page, as if it stood at a URL if one is given."""
+        """Read a page, as if it were at the given URL, if there is one."""
         links, url = self.kept.reads_links, url or response.url
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
@@ -301,7 +301,7 @@ class Session:
     # ---------------------------------------------------------------- a page is done with
 
     def forget(self, request: Request) -> None:
-        """Take back a page that is no content, or whose item failed: it may come under any URL."""
+        """Forget a page without content, or whose item failed: it may come again under any URL."""
         noted: dict[str, Any] = request.meta.get("dedup") or {}
         token = token_of(noted)
         if token is None:
@@ -309,7 +309,7 @@ class Session:
         if token in self.in_flight:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":
-                return  # a refetch is stored as what it was before
+                return  # a refetch keeps its earlier note
         self.in_flight.commit()
         try:
             namespace = self._namespace_of(request)
@@ -321,13 +321,13 @@ class Session:
 
     @staticmethod
     def _commit_all() -> None:
-        """Bring every crawl of the process up to date: their spiders may share their stores."""
+        """Commit for every crawl of the process: their spiders may share stores."""
         for session in list(_sessions.values()):
             session.in_flight.commit()
             session.in_flight.release_discarded()
 
     async def close(self) -> None:
-        """Close the memory and say what happened. Reservations end with the crawl."""
+        """Close the memory and log the summary. Reservations end with the crawl."""
         self.in_flight.close()
         self.kept.close()
         remembered = await self._close_memory()
@@ -373,10 +373,10 @@ class Session:
 
 
 def forget(response: Response) -> None:
-    """Take back the page of a response: it is no content (a login, a ban), or is to be fetched again.
+    """Forget the page of a response: it has no content (a login, a ban), or will be fetched again.
 
-    For callbacks and pipelines. No page is dropped for its sake from then on. Does nothing for a response
-    that holds no reservation: one that was not judged, or was dropped.
+    For callbacks and pipelines. From then on no page is dropped as its near-duplicate. Does nothing for a
+    response without a reservation: one that was not judged, or was dropped.
     """
     request = response.request
     session = None if request is None else _judged_by.get(request)
@@ -385,7 +385,7 @@ def forget(response: Response) -> None:
 
 
 def _waits_for_insert(key: str) -> bool:
-    """Whether a page with this key is to be inserted at the next commit of any crawl here."""
+    """Whether the next commit of any crawl in this process inserts a page with this key."""
     return any(session.in_flight.waits_for_insert(key) for session in _sessions.values())
 
 

@@ -1,20 +1,20 @@
-"""For how long pages are kept that only their links or their own word speak for.
+"""How long near-duplicates are kept for their links (new_links) or their titles (other_title) alone.
 
-The rule kept here: what is forgotten keeps pages; an original whose account is lost has its full credit.
+The rule kept here: forgetting keeps pages; an original whose account is forgotten has full credit.
 
-A page is kept on credit when only its links (new_links) or its own word (other_title) speak for it.
-Pages kept around one original share its credit: kept pages are remembered too, and the next one may be
-more like them. Each that brought nothing costs one, and one for each request that it yielded; when LEAST of
-them in a row have cost CREDIT, pages like these are dropped until one brings something. So calendars without
-end, facets and mazes end, while an album goes on. What a page brings is an item, of its own or of a page that it
-leads to, or a unique page that it leads to. What it leads to may come much later, so a page that yields requests
-counts only when the first of these has come back; at most WAITING pages are waited for, and others count at once.
+Such a page is kept on credit. Pages kept around one original share its account: kept pages are remembered too,
+and the next page may be more like them than like the original. A page that brought nothing costs one, and one for
+each request that it yielded. When at least LEAST pages in a row have cost CREDIT, pages like these are dropped until
+one brings something. So endless calendars, facets and mazes end, and an album goes on. A page brings something if it,
+or a page that it leads to, brings an item, or if it leads to a unique page. That may come much later, so a page that
+yields requests counts only when the first of these has come back; at most WAITING pages wait for that, others count
+at once.
 
-Pages that are kept because none like them has brought anything (barren) are counted by themselves: they go on
-while they lead to something, as a captcha does.
+Pages that are kept because none like them brought anything (barren) have a count of their own: they are kept while
+they lead to something, as a captcha does.
 
-Where a kept page leads is looked at on the same credit, whether or not it leads on itself: the last photo
-of an album links to nothing new.
+Pages that a kept page leads to are kept on the same credit, even without new links of their own: the last photo of
+an album has none.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ __all__ = ["Credit", "is_on_credit"]
 REASONS = frozenset(("new_links", "other_title", "barren"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
 LEAST = 5  # pages kept
-WAITING = 12  # pages that are waited for
+WAITING = 12  # pages whose requests are waited for
 ACCOUNTS = 100_000  # pages that have one, 300 bytes each; the oldest go
 
 # In the meta of a request that a page kept on credit yielded: the original, and which page it was.
@@ -37,25 +37,25 @@ _ON_CREDIT = "_dedup_on_credit"
 
 
 def is_on_credit(noted: dict[str, Any]) -> bool:
-    """Whether a page was kept on credit, by what meta["dedup"] says of it."""
+    """Whether a page was kept on credit, by its meta["dedup"]."""
     return noted.get("reason") in REASONS and noted.get("of") is not None
 
 
 class _Account:
-    """What the pages kept around one original came to; they and it share it."""
+    """The account of the pages kept around one original, which they share with it."""
 
     __slots__ = ("cost", "led", "pages", "tried", "waiting")
 
     def __init__(self) -> None:
-        # by token: why a page was kept whose requests have not come back; how many it yielded
+        # by token, of pages whose requests have not come back: why kept, and how many requests
         self.waiting: dict[str, str] = {}
         self.led: dict[str, int] = {}
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Note that something was brought."""
+        """Reset the counts: something was brought."""
         self.pages = self.cost = 0  # that brought nothing, in a row
-        self.tried = 0  # the same of pages that none like them had paid for
+        self.tried = 0  # the same, of barren pages
 
     def brought_nothing(self, token: str, reason: str) -> None:
         """Count a page."""
@@ -68,24 +68,24 @@ class _Account:
 
 
 class Credit:
-    """How long pages are kept on credit, by the key of the page they are most like."""
+    """The accounts, by the key of the page that pages are most like."""
 
     def __init__(self) -> None:
         """Give every page full credit."""
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def closed(self, original: str) -> bool:
-        """Whether pages like this one have brought nothing for too long."""
+        """Whether the credit of pages like this one is used up."""
         account = self._accounts.get(original)
         return account is not None and account.pages >= LEAST and account.cost >= CREDIT
 
     def has_tries(self, original: str, tries: int) -> bool:
-        """Whether fewer than `tries` pages, kept since none like them had paid, led to nothing."""
+        """Whether fewer than `tries` barren pages around this original led to nothing."""
         account = self._accounts.get(original)
         return account is not None and account.tried < tries
 
     def kept(self, key: str, original: str) -> None:
-        """Note that a page was kept around an original, or around one that was kept itself."""
+        """Note that a page was kept around an original, or around another kept page."""
         account = self._accounts.get(original)
         if account is None:
             account = self._accounts[original] = _Account()
@@ -110,7 +110,7 @@ class Credit:
     # -------------------------------------------------- requests that such pages yielded
 
     def mark(self, request: Request, noted: dict[str, Any] | None) -> None:
-        """Note in a request which page yielded it, if that was kept on credit; else nothing of it."""
+        """Note in a request the page on credit that yielded it; else remove such a note."""
         if noted is not None:
             request.meta[_ON_CREDIT] = (noted["of"], noted["token"])
             account = self._accounts.get(noted["of"])
@@ -120,7 +120,7 @@ class Credit:
             del request.meta[_ON_CREDIT]
 
     def leads_to(self, request: Request, original: str) -> bool:
-        """Whether a page kept around an original led to this one, which is like that, too."""
+        """Whether a page kept around the same original led to this one."""
         account, _ = self._of(request)
         return account is not None and account is self._accounts.get(original)
 

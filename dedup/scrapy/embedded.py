@@ -1,6 +1,6 @@
-"""A crawl's memory in a store of its own, which the spiders of one process share.
+"""A crawl's memory in an embedded store, which the spiders of one process share.
 
-The rule kept here: what is done is done on return, and takes microseconds; nothing waits.
+The rule kept here: every call is complete on return, and takes microseconds; nothing waits.
 """
 
 import time
@@ -21,7 +21,7 @@ from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]
 
-LAST = 20_000  # documents of an opened store that its URLs are learned from
+LAST = 20_000  # documents of an opened store from which URL rules are learned
 
 
 class EmbeddedMemory:
@@ -83,18 +83,18 @@ class EmbeddedNamespace:
         self._counts = counts
 
     def documents(self) -> list[Document]:
-        """Return the last documents of the store, LAST at most. Raises StoreDamaged."""
+        """Return the last documents of the store, at most LAST. Raises StoreDamaged."""
         return last_documents(self.folder, LAST)
 
     def insert(self, verdicts: list[Verdict]) -> None:
-        """Insert pages together, or those that can be, one by one."""
+        """Insert pages together; after an error one by one, as many as possible."""
         try:
             with self._counts.meter:
                 late = self._detector.insert_many(verdicts)
         except Exception as error:
             if len(verdicts) == 1:
                 self._counts.fault(error, f"{verdicts[0].key} was parsed, but is not remembered")
-                with suppress(Exception):  # or its copies would wait for it
+                with suppress(Exception):  # otherwise its copies would wait for it
                     self._detector.release(verdicts[0])
                 return
             for verdict in verdicts:
@@ -105,7 +105,7 @@ class EmbeddedNamespace:
             self._counts.add("late_duplicate", sum(late))
 
     def release(self, verdict: Verdict) -> None:
-        """Give a page back."""
+        """Release a page."""
         try:
             with self._counts.meter:
                 self._detector.release(verdict)

@@ -1,14 +1,14 @@
-"""Pages in flight: from their verdict to the end of their callback, and of their items in the pipelines.
+"""Pages in flight: from the verdict to the end of callback and pipelines.
 
     begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
 
 The rules kept here:
-  - A page has paid when an item of it got through the pipelines. A callback that has never yielded an item,
-    although UNDECIDED pages were kept for it because none like them had brought one, yields none (a hub,
-    a link checker): its pages have paid.
-  - Pages that are done with are inserted together, at most COMMIT_SECONDS later, and at once when another
-    page asks for one of them: a transaction for each would cost more than all the rest. Until then they
-    are in flight, so nothing is dropped for their sake, and a kill forgets them.
+  - A page has paid when one of its items got through the pipelines. If a callback never yielded an item
+    although UNDECIDED barren pages were kept for it, it is one that yields none (a hub, a link checker),
+    and its pages have paid.
+  - Finished pages are inserted together, at most COMMIT_SECONDS later, and at once when another page
+    waits for one of them: a transaction for each would cost more than everything else. Until then they
+    are in flight, so nothing is dropped because of them, and a kill forgets them.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Accepted", "PagesInFlight", "token_of"]
 
-# Accepted pages; (None, document key) of one that is kept without being read.
+# Accepted pages; (None, document key) for one that is kept without being read.
 Accepted = deque[tuple["Namespace | None", Verdict | str]]
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
-UNDECIDED = 10  # barren pages without an item, from which on a callback yields none
+UNDECIDED = 10  # barren pages without an item, after which a callback counts as yielding none
 
 
 class _Flight:
@@ -53,7 +53,7 @@ class PagesInFlight:
     """The pages of one crawl that are not inserted yet, by token."""
 
     def __init__(self, counts: Counts, links: CrawlLinks, accepted: Accepted) -> None:
-        """Hold none. links are told what becomes of each page, accepted takes the verdicts of those."""
+        """Hold none. links is told the outcome of each page; accepted gets the verdicts of accepted ones."""
         self._counts = counts
         self._accepted = accepted
         self._links = links
@@ -70,7 +70,7 @@ class PagesInFlight:
     def begin(
         self, namespace: "Namespace", verdict: Verdict, callback: str, request: Request
     ) -> None:
-        """Take a page that was accepted, and holds a token; it ends at the latest with its request."""
+        """Add an accepted page, which has a token; it ends at the latest with its request."""
         assert verdict.token is not None
         self._flights[verdict.token] = _Flight(namespace, verdict, callback)
         finalize(request, self._discarded.append, verdict.token).atexit = False
@@ -83,7 +83,7 @@ class PagesInFlight:
             self._barren[flight.callback] = -1
 
     def item_withheld(self, token: str | None) -> None:
-        """Note an item that was brought before, and goes to no pipeline."""
+        """Note an item that an earlier crawl brought, and that is dropped before the pipelines."""
         flight = self._flights.get(token or "")
         if flight is not None:
             flight.paid = True
@@ -99,7 +99,7 @@ class PagesInFlight:
             self.end(token, accepted=True)
 
     def end(self, token: str | None, *, accepted: bool) -> None:
-        """Insert a page whose callback ended well, soon, or release it; later calls do nothing."""
+        """Insert a page soon, if its callback succeeded, or release it; later calls do nothing."""
         flight = self._flights.get(token or "")
         if flight is None or token is None:
             return
@@ -125,7 +125,7 @@ class PagesInFlight:
             self.schedule_commit()
 
     def yields_items(self, callback: str) -> bool:
-        """Whether the pages of a callback may bring items: so it did, or it is too early to tell."""
+        """Whether the pages of a callback may bring items: it did before, or it is too early to tell."""
         return self._barren.get(callback, 0) < UNDECIDED
 
     def release_discarded(self) -> None:
@@ -134,11 +134,11 @@ class PagesInFlight:
             self.end(self._discarded.popleft(), accepted=False)
 
     def waits_for_insert(self, key: str) -> bool:
-        """Whether a page with this key is to be inserted at the next commit."""
+        """Whether the next commit inserts a page with this key."""
         return any(v.key == key for verdicts in self._parsed.values() for v in verdicts)
 
     def schedule_commit(self) -> None:
-        """See that commit() is called soon."""
+        """Schedule a commit(), soon."""
         if self._timer is not None:
             return
         try:
@@ -149,7 +149,7 @@ class PagesInFlight:
             self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
 
     def commit(self) -> None:
-        """Insert the pages that were parsed since the last time, and bring the stats up to date."""
+        """Insert the pages that were parsed since the last time, and flush the stats."""
         parsed, self._parsed = self._parsed, {}
         for namespace, verdicts in parsed.items():
             namespace.insert(verdicts)
@@ -166,6 +166,6 @@ class PagesInFlight:
 
 
 def token_of(noted: Any) -> str | None:
-    """Return the token in what meta["dedup"] says, or None."""
+    """Return the token in meta["dedup"], or None."""
     token = noted.get("token") if isinstance(noted, dict) else None
     return token if isinstance(token, str) else None

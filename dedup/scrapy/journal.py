@@ -1,10 +1,10 @@
-"""What a crawl's report shows and its stats do not: examples, hosts, and what was saved.
+"""The notes for a crawl's report that are not stats: examples, hosts, and savings.
 
     judged pages -> groups of near-duplicates with examples, hosts -> report
 
-The rule kept here: memory is bounded whatever is crawled. Groups and hosts are counted up to a
-number of them; bodies of accepted pages are kept, the last ones, up to a number of bytes, so that a
-copy that comes soon can be shown beside its original.
+The rule kept here: memory is bounded whatever is crawled. The numbers of groups and hosts are limited;
+bodies of the last accepted pages are kept up to a number of bytes, so that a copy that comes soon can
+be shown beside its original.
 """
 
 from collections import OrderedDict
@@ -51,7 +51,7 @@ class HeldRule(NamedTuple):
 
 
 class Example:
-    """A near-duplicate: its URL, its distances in bits, and both texts where they were at hand."""
+    """A near-duplicate: its URL, distances in bits, and both texts if they were available."""
 
     def __init__(self, url: str, distance: int, similarity: float) -> None:
         """Begin without texts."""
@@ -95,7 +95,7 @@ class Journal:
         self._texts = 0
 
     def judged(self, verdict: "Verdict", response: "Response", recipe: "Recipe") -> None:
-        """Note a page and what it was."""
+        """Note a page and its verdict."""
         self.recipe = recipe
         host = self._host(response.url)
         host.judged += 1
@@ -122,7 +122,7 @@ class Journal:
         return self._meter.seconds
 
     def timed(self, results: "Iterable[T]") -> "Iterator[T]":
-        """Pass on what a callback yields, and add up its CPU time in seconds."""
+        """Pass on a callback's output, and add up its CPU time in seconds."""
         self.parsed += 1
         source = iter(results)
         while True:
@@ -134,7 +134,7 @@ class Journal:
             yield result
 
     async def timed_async(self, results: "AsyncIterable[T]") -> "AsyncIterator[T]":
-        """Do the same for an asynchronous callback: what runs while it waits does not count."""
+        """Do the same for an asynchronous callback, without what runs while it waits."""
         self.parsed += 1
         source = aiter(results)
         while True:

@@ -1,13 +1,13 @@
-"""Pages that are near-duplicates, and are kept all the same: what leads on, what says it is another page.
+"""Near-duplicates that are kept all the same: for new links, or as another page of their site.
 
-    verdict -> new links? another page by its own word? -> credit -> verdict
+    verdict -> new links? another title or canonical URL? -> credit -> verdict
 
-A mirror of a site in a folder of its own leads to links of its own. So a long page with nearly the text of
-its original, and its title, is read once more as if it stood at the original's address: where all links are
-known then, it leads nowhere new.
+A mirror of a site in another folder has other links. So a long page with nearly the text of its original, and
+its title, is read again as if it were at the original's URL: if all its links are known then, it leads nowhere
+new.
 
-The rule kept here: what is decided here is decided on accepted pages. Where the links that speak for a
-page stand on one whose callback still runs, the page waits for that, as for a near-duplicate in flight.
+The rule kept here: only accepted pages decide. If another page with the same new links is still in flight,
+the page waits for it, as for a near-duplicate in flight.
 """
 
 import asyncio
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Judged", "KeptPages"]
 
-# A page that may be its original in another folder; shorter ones are read at their own address only.
+# The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60
 
-QUEUED = 20_000  # accepted pages that wait for who learns of URLs, 500 bytes each
+QUEUED = 20_000  # accepted pages that wait for the learner of URLs, 500 bytes each
 
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
 
 class Judged(NamedTuple):
-    """A page that is judged: links_at() gives the links that it had if it stood at another address."""
+    """A page that is judged: links_at() returns the links it would have at another URL."""
 
     namespace: "Namespace"
     request: Request
@@ -70,14 +70,14 @@ class KeptPages:
         self.reads_links = self._new_links or config.unchanged == "drop"
         self.links = CrawlLinks(job_folder, counts.fault)
         self.credit = Credit()
-        # accepted pages for who learns of URLs, which is made when there is something to learn
+        # accepted pages for the learner of URLs, which is made when there is something to learn
         self.accepted: Accepted = deque(maxlen=QUEUED if config.urls != "off" else 0)
         self.urls: KnownUrls | None = None
         self._counts = counts
         self._opened: dict[str, Namespace] = {}
 
     def open(self, namespace: "Namespace", name: str) -> None:
-        """Begin with a namespace."""
+        """Begin a namespace."""
         self._opened[name] = namespace
         if self._new_links:
             self.links.open(namespace, name)
@@ -95,19 +95,19 @@ class KeptPages:
         return [] if self.urls is None else self.urls.rules()
 
     def forget(self, namespace: "Namespace", key: str) -> None:
-        """Take back a page that may have been inserted."""
+        """Forget a page that may have been inserted."""
         namespace.forget(key)
         if self.urls is not None:
             self.urls.forget(namespace, key)
 
     def close(self) -> None:
-        """Keep what the next run of the crawl, or the next crawl, is to know."""
+        """Save what the next run of the crawl, or the next crawl, needs."""
         self.links.close()
         if self.urls is not None:
             self.urls.close()
 
     def known(self, request: Request) -> "Known | Request | None":
-        """Return of which accepted page a request is that of; see KnownUrls.known()."""
+        """Return the accepted page that a request leads to; see KnownUrls.known()."""
         spider, name = self._counts.crawler.spider, self._config.namespace
         name = request.meta.get("dedup_namespace") or name
         if name is None and spider is not None:
@@ -148,7 +148,7 @@ class KeptPages:
                 return verdict
             judged.namespace.release(verdict)
             return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
-        if verdict.status == "exempt":  # barren: there are few like it
+        if verdict.status == "exempt":  # barren: few pages are like it
             self.credit.kept(verdict.key, verdict.of)
             return verdict
         reason = await self._reason(judged, verdict)
@@ -194,7 +194,7 @@ class KeptPages:
         )
 
     def _is_mirrored(self, judged: "Judged", verdict: Verdict) -> bool:
-        """Whether a page is its original in another place, and so leads to the same links in that."""
+        """Whether a page is its original at another place, with the same links there."""
         if (
             (verdict.similarity or 0) < MIRROR_SIMILARITY
             or verdict.identity != "same"

@@ -1,16 +1,16 @@
 """What a crawl learns of its URLs, and which requests it saves (DEDUP_URLS).
 
     verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
-    a request -> its document key under them -> an accepted page: skipped ("skip"), or counted ("learn")
-    a page's new links -> the same: where all lead to accepted pages, it leads nowhere new
-    rules -> urls.json in the store's folder; or a table service (shared_rules.py), and from there
+    a request -> its document key by the rules -> an accepted page: skipped ("skip"), or counted ("learn")
+    a page's new links -> their keys by the rules -> all accepted: the page leads nowhere new
+    rules -> urls.json in the store's folder, or a table service (shared_rules.py) -> later crawls
 
-Accepted pages are only put in a queue. All this is made, and takes them from there, when the first
-near-duplicate comes, or at the start where a store holds something already.
+Accepted pages are only put in a queue. The learner is made, and reads the queue, when the first
+near-duplicate comes, or at the start if the store already has documents.
 
-The rule kept here: what is not skipped is fetched and judged as ever. Only an ordinary request is skipped,
-for a page of the same kind that brought an item; one in CHECKED is fetched all the same and judges the rule.
-Copies go last: by then the rules have their evidence, and the links on them are known from elsewhere.
+The rule kept here: a request that is not skipped is fetched and judged as usual. Only an ordinary request is
+skipped, for a page of the same kind that brought an item; one in CHECKED is fetched to check the rule. Copies
+go last: by then the rules have their evidence, and the copies' links are known from other pages.
 """
 
 import asyncio
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownUrls"]
 
-LATER = 1_000_000  # by which the priority of a request falls that goes to the end of the queue
-CHECKED = 20  # of so many requests that rules would skip one is fetched
-SAVE_SECONDS = 10.0  # between two times that rules are written while the crawl runs
-LEAST_ALIKE = 0.97  # of two texts whose pages say nothing of themselves
-MOST_LINKS = 5000  # of a page that are looked at
+LATER = 1_000_000  # by which the priority of a request that is put off falls
+CHECKED = 20  # one in this number of requests that rules would skip is fetched
+SAVE_SECONDS = 10.0  # least time between two writes of rules during the crawl
+LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity
+MOST_LINKS = 5000  # links of a page that are read
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
 
-# Spiders of one process that share a store share what is learned.
+# Spiders of one process that share a store share the learner.
 _learners: "WeakValueDictionary[Path, Learner]" = WeakValueDictionary()
 
 
@@ -65,22 +65,22 @@ class KnownUrls:
     """The learners of one crawl, by namespace."""
 
     def __init__(self, config: Config, counts: Counts, accepted: Accepted) -> None:
-        """Know nothing yet; accepted pages come by a queue."""
+        """Know nothing yet; accepted pages come through a queue."""
         self._config = config
         self._counts = counts
         self._accepted = accepted
         self._skips = config.urls == "skip" and config.mode == "drop"
         self._learners: dict[Namespace, Learner] = {}
-        # the first request under way for what may be one page
+        # the first request under way, for each page that several may lead to
         self._under_way: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
         self._unsaved: set[Namespace] = set()
-        self._left_alone: set[Path] = set()  # folders whose file of rules is not written
-        self.doubting = False  # whether accepted pages' links are of interest
+        self._left_alone: set[Path] = set()  # folders whose file of rules must not be written
+        self.doubting = False  # whether the links of accepted pages are needed
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
 
     def open(self, namespace: "Namespace") -> None:
-        """Go on with what a store knows of its sites: its rules, its documents; or ask a service."""
+        """Load a store's rules and documents, or ask a service."""
         if namespace.shared_rules is None:
             self._learner(namespace)
         else:
@@ -128,10 +128,10 @@ class KnownUrls:
     # -------------------------------------------------------------------------- what is used
 
     def known(self, namespace: "Namespace", request: Request) -> "Known | Request | None":
-        """Return of which accepted page a request is that of; None: it is fetched.
+        """Return the accepted page that a request leads to; None: it is fetched.
 
-        What may turn out to be the page of another one, accepted or under way, is put off: it goes to the end
-        of the queue, once, as the request that is returned.
+        A request that may lead to a page that is accepted or under way is put off: the request that is
+        returned goes to the end of the queue, once.
         """
         learner = self._learners.get(namespace)
         if learner is None or not is_ordinary(request):
@@ -182,7 +182,7 @@ class KnownUrls:
     ) -> bool:
         """Whether rules map all of a page's new links to accepted pages.
 
-        hash_of  returns what a link to a URL comes to
+        hash_of  returns the hash of a link to a URL
         """
         self._take_accepted()
         learner = self._learners[namespace]
@@ -240,7 +240,7 @@ class KnownUrls:
         return learner
 
     def _begin(self, learner: "Learner", namespace: "Namespace", folder: Path) -> None:
-        """Let a learner know what a store holds."""
+        """Give a learner the documents of a store."""
         from dedup.detector.url_rules import Page
         from dedup.detector.url_rules.rule_file import load_rules
 
@@ -253,7 +253,7 @@ class KnownUrls:
             self._counts.fault(error, f"what {folder} knows of URLs is not used")
 
     def _take_accepted(self) -> None:
-        """Let the learners see the pages that were accepted meanwhile."""
+        """Give the learners the pages that were accepted meanwhile."""
         from dedup.detector.url_rules import Page
 
         accepted = self._accepted
@@ -267,7 +267,7 @@ class KnownUrls:
                 self._learner(namespace).accept(page)
 
     def _save_soon(self) -> None:
-        """Write the rules in a thread, or tell a service, if one came to hold, or fell."""
+        """Write the rules in a thread, or send them to a service, if a rule began to hold or fell."""
         if time.monotonic() < self._saved + SAVE_SECONDS or (
             self._saving is not None and not self._saving.done()
         ):
@@ -290,7 +290,7 @@ class KnownUrls:
             return
 
     def _exchange(self, namespace: "Namespace", *, ask: bool = True) -> None:
-        """Tell a service what was learned, in the background, and take what it knows; or only tell."""
+        """Exchange rules with a service in the background; or only send them."""
         shared, learner = namespace.shared_rules, self._learners.get(namespace)
         if shared is None:
             return
@@ -304,7 +304,7 @@ class KnownUrls:
             shared.exchange(content, lambda found: self._take_shared(namespace, found))
 
     def _take_shared(self, namespace: "Namespace", found: "list[Records] | None") -> None:
-        """Go on with what services know; None: they did not answer, and are asked again later."""
+        """Take over the rules of services; None: they did not answer, and are asked again later."""
         if found is None:
             self._unsaved.add(namespace)
             return
@@ -325,13 +325,13 @@ def _tell(saving: "asyncio.Future[None]") -> None:
 
 
 def _is_checked(key: str) -> bool:
-    """Whether a request is fetched although rules know its page: by its key alone, for all time."""
+    """Whether a request is fetched to check the rules: by its key, the same in every crawl."""
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup urls")
     return int.from_bytes(digest.digest(), "big") % CHECKED == 0
 
 
 def _links(body: bytes, base: str) -> Iterator[str]:
-    """Yield the URLs that a page links to, as far as a regular expression finds them."""
+    """Yield the URLs that a page links to, as a regular expression finds them."""
     for count, found in enumerate(_HREF.finditer(body)):
         if count >= MOST_LINKS:
             return

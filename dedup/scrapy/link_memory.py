@@ -1,6 +1,6 @@
-"""Which links the accepted pages of a crawl had: a page that leads to another one leads on, and is kept.
+"""The links of a crawl's accepted pages: a near-duplicate with a link that none of them had is kept.
 
-The rule kept here: forgetting keeps pages. A link that is not remembered any more counts as new.
+The rule kept here: forgetting keeps pages. A forgotten link counts as new.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from dedup.core.hash_set import HashSet
 
 __all__ = ["CrawlLinks", "LinkMemory", "hash_of_links"]
 
-# 10 to 12.5 bytes each, so 125 MB at most; Scrapy's own filter takes ten times as much for as many.
+# 10 to 12.5 bytes each, so at most 125 MB, a tenth of what Scrapy's own filter takes.
 MOST_LINKS = 10_000_000
 
 _MAGIC = b"dedup links 1\n"
@@ -20,14 +20,14 @@ _DIGEST_BYTES = 16
 
 
 class LinkMemory:
-    """The links that accepted pages of one namespace had; at most MOST_LINKS, then the oldest go."""
+    """The links of the accepted pages of one namespace; beyond MOST_LINKS the oldest are forgotten."""
 
     def __init__(self) -> None:
         """Remember nothing yet."""
         self._seen = HashSet(MOST_LINKS)
 
     def leads_on(self, links: bytes) -> bool:
-        """Whether one of these links (PageReading.links) was not seen before."""
+        """Whether one of these links (PageReading.links) is new."""
         return self._seen.missing(links) > 0
 
     def learn(self, links: bytes) -> None:
@@ -41,7 +41,7 @@ class LinkMemory:
         replace_file(path, _MAGIC + blake2b(hashes, digest_size=_DIGEST_BYTES).digest() + hashes)
 
     def load(self, path: Path) -> bool:
-        """Learn what a file holds; False if it is not whole. Raises OSError."""
+        """Load the links of a file; False if it is incomplete. Raises OSError."""
         if not path.exists():
             return True
         content, start = path.read_bytes(), len(_MAGIC) + _DIGEST_BYTES
@@ -55,10 +55,10 @@ class LinkMemory:
 
 
 class CrawlLinks:
-    """The links of a crawl, by namespace; with a JOBDIR they are there again when it resumes.
+    """The links of a crawl, by namespace; with a JOBDIR they are restored when it resumes.
 
     folder  the JOBDIR, or None
-    fault   is told an error, and what it means
+    fault   is called with an error and what it means
     """
 
     def __init__(self, folder: str | None, fault: Callable[[Exception, str], None]) -> None:
@@ -69,7 +69,7 @@ class CrawlLinks:
         self._in_flight: dict[str, tuple[object, bytes]] = {}  # by token
 
     def open(self, namespace: object, name: str) -> None:
-        """Remember the links of a namespace from now on. Without this it has none, and none is new."""
+        """Begin to remember the links of a namespace. Without this no link of it counts as new."""
         memory = LinkMemory()
         if self._folder is not None:
             path = self._folder / name
@@ -90,7 +90,7 @@ class CrawlLinks:
         return frozenset(link for link in _each(links) if memory.leads_on(link))
 
     def in_flight(self, namespace: object, links: frozenset[bytes]) -> bool:
-        """Whether all of these stand on pages whose callbacks still run."""
+        """Whether all of these are on pages whose callbacks still run."""
         missing = set(links)
         for theirs, held in self._in_flight.values():
             if theirs is namespace:
@@ -98,7 +98,7 @@ class CrawlLinks:
         return not missing
 
     def learn(self, namespace: object, links: bytes, token: str | None) -> None:
-        """Remember the links of a page: at once, or, if it has a token, once it was accepted."""
+        """Remember the links of a page: at once, or, if it has a token, once it is accepted."""
         if namespace not in self._memories:
             return
         if token is None:
@@ -107,13 +107,13 @@ class CrawlLinks:
             self._in_flight[token] = namespace, links
 
     def ended(self, token: str, *, accepted: bool) -> None:
-        """Note that a page is in flight no longer."""
+        """Note that a page is no longer in flight."""
         namespace, links = self._in_flight.pop(token, (None, b""))
         if accepted:
             self.learn(namespace, links, None)
 
     def close(self) -> None:
-        """Save the links for the next run of the crawl, and forget them."""
+        """Save the links for the next run of the crawl, and free them."""
         for name, memory in self._memories.values():
             if self._folder is None:
                 break
@@ -125,7 +125,7 @@ class CrawlLinks:
 
 
 def hash_of_links(links: bytes) -> int:
-    """Return a hash of a page's links (PageReading.links) in any order, 64 bits, never 0."""
+    """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
     digest = blake2b(b"".join(sorted(_each(links))), digest_size=8).digest()
     return int.from_bytes(digest, "big") or 1
 

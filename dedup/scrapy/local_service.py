@@ -1,9 +1,9 @@
-"""DEDUP_SERVICE = "auto": a table service on this machine, where there is one when a crawl begins.
+"""DEDUP_SERVICE = "auto": the table service on this machine, if one answers when a crawl begins.
 
-    connect -> HELLO (its token, where it asks for one) -> DEDUP.PARTITIONS -> its URL, or none
+    connect -> HELLO (with the token, if it asks for one) -> DEDUP.PARTITIONS -> its URL, or none
 
-The rule kept here: it is decided once, before the first page, within DEDUP_TIMEOUT_SECONDS, and the log says
-how. Whatever listens there and is not a table service that holds everything is not used.
+The rule kept here: this is decided once, before the first page, within DEDUP_TIMEOUT_SECONDS, and logged.
+Anything on this port but a table service that holds everything is not used.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from dedup.scrapy.counts import logger
 
 __all__ = ["find_service"]
 
-HOST, PORT = "127.0.0.1", 7700  # where `dedup serve` listens unless it is told otherwise
-VARIABLE = "DEDUP_TOKEN"  # of the environment: the token, as for `dedup serve`
+HOST, PORT = "127.0.0.1", 7700  # where `dedup serve` listens by default
+VARIABLE = "DEDUP_TOKEN"  # in the environment: the token, as for `dedup serve`
 
 Ask = Callable[..., Awaitable[Any]]
 
 
 async def find_service(timeout_seconds: float) -> tuple[str, ...]:
-    """Return the URL of the table service on this machine, none if there is none that can be used."""
+    """Return the URL of the table service on this machine, none if none can be used."""
     place = f"redis://{HOST}:{PORT}"
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -47,7 +47,7 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
 
 
 async def _greet(timeout_seconds: float) -> tuple[str, str]:
-    """Return what is wrong with what listens there, or "", and the token that it took, or ""."""
+    """Return what is wrong with the listener, or "", and the token that it accepted, or ""."""
     from dedup.wire.client.command_codec import PARTITIONS
     from dedup.wire.client.pipelined_connection import Connection, ReplyError
     from dedup.wire.client.request import packed
@@ -76,7 +76,7 @@ async def _greet(timeout_seconds: float) -> tuple[str, str]:
 
 
 async def _hello(ask: Ask) -> tuple[Any, str]:
-    """Return what a service says of itself, and the token that it wanted, or "". Raises ReplyError."""
+    """Return a service's answer to HELLO, and the token that it wanted, or "". Raises ReplyError."""
     from dedup.wire.client.pipelined_connection import ReplyError
 
     token = os.environ.get(VARIABLE, "")

@@ -1,8 +1,8 @@
-"""What a crawl remembers its pages in: the interface of embedded.py and remote.py.
+"""The memory of a crawl: the interface of embedded.py and service_memory.py.
 
-The rule kept here: a namespace's detector judges a page, and never costs it: a service that is away
-keeps the page. What becomes of an insert, a release or a forget is counted by the memory itself, at
-once or later; no fault of it reaches the crawl.
+The rule kept here: an error while a page is judged keeps the page, also while a service is unavailable. The
+memory itself counts the results of insert, release and forget, at once or later; none of its errors
+reaches the crawl.
 """
 
 from collections.abc import Iterable
@@ -23,34 +23,34 @@ class Namespace(Protocol):
 
     @property
     def detector(self) -> AsyncDetector:
-        """What judges them. Called with the meter running; it stands still while this waits."""
+        """The detector of the pages. Called with the meter running, which stops while this waits."""
 
     @property
     def folder(self) -> Path | None:
-        """The folder of its store; None if that is not in this process."""
+        """The folder of its store; None if the store is not in this process."""
 
     @property
     def shared_rules(self) -> "SharedRules | None":
-        """Where its rules about URLs are shared with other processes, if there is no folder."""
+        """The place where URL rules are shared with other processes, if there is no folder."""
 
     def documents(self) -> Iterable[Document]:
-        """Return the last documents that the store held when it was opened, some thousands at most."""
+        """Return the last documents of the store when it was opened, at most some thousands."""
 
     def insert(self, verdicts: list[Verdict]) -> None:
-        """Make pages last: their callbacks ended well."""
+        """Insert pages whose callbacks succeeded."""
 
     def release(self, verdict: Verdict) -> None:
-        """Give a page back."""
+        """Release a page."""
 
     def forget(self, key: str) -> None:
-        """Take back a page that may have been inserted."""
+        """Forget a page that may have been inserted."""
 
 
 class Memory(Protocol):
     """The namespaces of one crawl."""
 
     def open(self, namespace: str) -> Namespace:
-        """Return a namespace, at its first page. Raises what makes that impossible."""
+        """Return a namespace, at its first page. Raises the error that prevents it."""
 
     async def close(self) -> str:
-        """End what is under way, close everything, and say what is remembered, and where."""
+        """Finish, close everything, and return what is remembered, and where."""

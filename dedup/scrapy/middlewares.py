@@ -1,10 +1,10 @@
-"""Where a crawl meets deduplication: three middlewares, and how a drop is told.
+"""The three middlewares of the add-on, and the exceptions of dropped pages and requests.
 
     DownloaderMiddleware  a fetched page is judged before it is parsed; a near-duplicate is dropped
-    SpiderMiddleware      next to the engine: a page lasts when its callback's output ended well
+    SpiderMiddleware      next to the engine: a page is inserted when its callback's output is complete
     CallbackMiddleware    next to the spider: it sees an exception before any other middleware hides it
 
-Scrapy passes their methods the spider up to 2.13, and not after.
+Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -42,10 +42,10 @@ near_duplicate_dropped = object()
 
 
 class NearDuplicate(IgnoreRequest):
-    """A near-duplicate page was dropped; verdict says of which page, and at what distances."""
+    """A near-duplicate was dropped; verdict names its original, distance and similarity."""
 
     def __init__(self, verdict: Verdict) -> None:
-        """Keep the verdict and put it into words."""
+        """Keep the verdict and make a message of it."""
         self.verdict = verdict
         super().__init__(
             f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
@@ -54,14 +54,14 @@ class NearDuplicate(IgnoreRequest):
 
 
 class KnownUrl(IgnoreRequest):
-    """A request was not sent: by what was learned of its site it is an accepted page's, under another URL.
+    """A request was not sent: by the site's rules it leads to a page accepted under another URL.
 
     of     the document key of that page
     rules  the rules that say so, as `dedup store rules` lists them
     """
 
     def __init__(self, of: str, rules: list[str]) -> None:
-        """Keep what is known, and put it into words."""
+        """Keep these and make a message of them."""
         self.of, self.rules = of, rules
         super().__init__(f"the same page as {of}, by {', '.join(rules)}")
 
@@ -90,10 +90,10 @@ class DownloaderMiddleware:
         request: Request,
         spider: Spider | None = None,  # noqa: ARG002
     ) -> Request | None:
-        """Forget what meta still says of another page, or of an earlier try of this one.
+        """Remove from meta what belongs to another page, or to an earlier try of this one.
 
-        Returns the request to be scheduled again, last, where its page may turn out to be known; raises
-        KnownUrl where rules say that it is: it was accepted under another URL.
+        Returns the request, to be scheduled again at the end, if its page may turn out to be known;
+        raises KnownUrl if rules say that its page was accepted under another URL.
         """
         try:
             forget_copied(request)
@@ -141,7 +141,7 @@ class DownloaderMiddleware:
 
 
 class CallbackMiddleware:
-    """Gives a page back whose callback raised, or was never called (HttpError), at 1000."""
+    """Releases a page whose callback raised, or was never called (HttpError), at 1000."""
 
     def __init__(self, session: Session) -> None:
         """Private: from_crawler() makes it."""
@@ -153,7 +153,7 @@ class CallbackMiddleware:
         try:
             return cls(Session.of(crawler))
         except NotConfigured:
-            raise NotConfigured from None  # the downloader middleware says why, once
+            raise NotConfigured from None  # the downloader middleware reports this, once
 
     def process_spider_exception(
         self,
@@ -161,7 +161,7 @@ class CallbackMiddleware:
         exception: Exception,  # noqa: ARG002
         spider: Spider | None = None,  # noqa: ARG002
     ) -> None:
-        """Give the page back, and leave the exception to others."""
+        """Release the page, and leave the exception to others."""
         self.session.in_flight.end(_noted(response).get("token"), accepted=False)
 
 
@@ -170,7 +170,7 @@ class SpiderMiddleware(CallbackMiddleware):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Join the crawler's session, and end it with the spider. Raises NotConfigured."""
+        """Join the crawler's session, and close it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
         crawler.signals.connect(middleware.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
@@ -188,7 +188,7 @@ class SpiderMiddleware(CallbackMiddleware):
         result: Iterable[Any],
         spider: Spider | None = None,  # noqa: ARG002
     ) -> Iterator[Any]:
-        """Pass on what a callback yields and end the page's reservation when it is through."""
+        """Pass on a callback's output and end the page's reservation when it is complete."""
         journal = self.session.journal
         with _Output(self.session, response) as output:
             for yielded in result if journal is None else journal.timed(result):
@@ -209,7 +209,7 @@ class SpiderMiddleware(CallbackMiddleware):
                     yield yielded
 
     async def spider_opened(self) -> None:
-        """Begin the session (Scrapy's signal), which no request is made before."""
+        """Begin the session (Scrapy's signal), before any request."""
         await self.session.begin()
 
     def item_scraped(self, response: Response | None) -> None:
@@ -227,16 +227,16 @@ class SpiderMiddleware(CallbackMiddleware):
             self.session.forget(request)
 
     def request_scheduled(self, request: Request) -> None:
-        """Note that a page is fetched for a callback, not for who waits for it (Scrapy's signal)."""
+        """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
         self.session.scheduling = True
         mark_scheduled(request)
 
     def request_dropped(self, request: Request) -> None:
-        """Note a request that Scrapy filtered: it leads nowhere (Scrapy's signal)."""
+        """Note a request that Scrapy filtered out: it brings nothing (Scrapy's signal)."""
         self.session.kept.credit.came_back(request, sent=False)
 
     def spider_idle(self) -> None:
-        """Leave nothing undone: the spider may be closed now (Scrapy's signal)."""
+        """Finish pending work: the spider may be closed now (Scrapy's signal)."""
         self.session.in_flight.commit()
 
     async def spider_closed(self) -> None:
@@ -256,8 +256,8 @@ def _noted(response: Response) -> dict[str, Any]:
 class _Output:
     """The output of one callback, from its first object to its end.
 
-    Ended well: insert. Raised, closed half way, or asked for something (a login, a captcha, a retry):
-    release, for that is no content.
+    Complete: insert. Raised, closed early, or asked for something (a login, a captcha, a retry):
+    release, since that is no content.
     """
 
     def __init__(self, session: Session, response: Response) -> None:
@@ -287,7 +287,7 @@ class _Output:
         return self
 
     def passes(self, yielded: Any) -> bool:
-        """Whether what a callback yielded goes on to the engine."""
+        """Whether an object that a callback yielded is passed to the engine."""
         credit = self._session.kept.credit
         if not isinstance(yielded, Request):
             if yielded is not None and not self._paid:

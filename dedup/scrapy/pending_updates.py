@@ -1,11 +1,11 @@
-"""What a crawl has still to tell a table service about its pages, until the service acknowledged it.
+"""Updates that a table service has not acknowledged yet.
 
     add -> (a batch of inserts, or of releases, sent at once) -> acknowledged, and counted
 
 The rule kept here: updates of one page keep their order. They are repeated while the service does not
-answer, at most LIMIT of them, and no longer than CLOSE_SECONDS after the crawl's end. What fails goes
-behind all others, so that a shard that is away does not hold up the others. An update that is given up
-is counted as a fault.
+answer: at most LIMIT of them, and no longer than CLOSE_SECONDS after the crawl's end. An update that
+fails goes to the end, so that an unavailable shard does not delay the others. An update that is given
+up is counted as a fault.
 
     insert, release, forget   as the service's commands
     pin                       hold a reservation for an insert event that is on its way to Kafka; one
@@ -27,9 +27,9 @@ __all__ = ["CLOSE_SECONDS", "PendingUpdates"]
 
 Kind = Literal["insert", "pin", "release", "forget"]
 
-LIMIT = 100_000  # updates that wait; beyond it the oldest is given up
+LIMIT = 100_000  # waiting updates; beyond it the oldest is given up
 BATCH = 256  # updates sent at once
-TRIED = 4096  # of those that wait, before a pause if some failed
+TRIED = 4096  # waiting updates that are sent before a pause if some failed
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 CLOSE_SECONDS = 5.0
@@ -60,7 +60,7 @@ class PendingUpdates:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, kind: Kind, key: str, verdict: Verdict | None = None) -> None:
-        """Send an update, soon; forget needs the key only."""
+        """Send an update soon; forget needs only the key."""
         if len(self._waiting) >= LIMIT:
             self._give_up(self._waiting.popleft(), ServiceUnavailable("too many pages wait for it"))
         self._waiting.append(_Update(kind, key, verdict))
@@ -104,7 +104,7 @@ class PendingUpdates:
             tried = failed = 0
 
     def _requeue(self, updates: list[_Update]) -> None:
-        """Put what failed behind all others, and behind it the later updates of the same pages."""
+        """Put failed updates at the end, followed by later updates of the same pages."""
         keys = {update.key for update in updates}
         after = [update for update in self._waiting if update.key in keys] if keys else []
         if after:
@@ -112,7 +112,7 @@ class PendingUpdates:
         self._waiting.extend((*updates, *after))
 
     def _next_batch(self) -> list[_Update]:
-        """Take the first ones out that are of one kind."""
+        """Take out the first updates that are of one kind."""
         batch = [self._waiting.popleft()]
         while self._waiting and self._waiting[0].kind == batch[0].kind and len(batch) < BATCH:
             batch.append(self._waiting.popleft())
@@ -141,7 +141,7 @@ class PendingUpdates:
         return None
 
     def _check_pin(self, error: Exception | None) -> None:
-        """Count a pin that the service will never take, since it does not read the events."""
+        """Count a pin that the service will never accept, since it does not read the events."""
         if error is not None and not isinstance(error, ServiceUnavailable | NoToken):
             self._counts.fault(error, "the service does not learn of the pages of this crawl")
 

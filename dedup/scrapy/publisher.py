@@ -1,11 +1,10 @@
-"""A crawl's insert events on their way to Kafka: through an outbox on disk.
+"""Sends a crawl's insert events to Kafka, through an outbox on disk.
 
     add -> outbox (on disk) -> kept() -> Kafka's acknowledgement -> out of the outbox
 
-The rule kept here: records that are said to be kept survive whatever happens to the process or to
-Kafka afterwards. Records go out in the order they came in, those that an earlier crawl
-left behind before all others. Nothing here waits for Kafka but the task that sends; the disk's work is
-done in a thread.
+The rule kept here: after kept() a record survives any failure of the process or of Kafka. Records are
+sent in the order in which they came, those that an earlier crawl left first. Only the sending task
+waits for Kafka; writes to disk are done in a thread.
 """
 
 import asyncio
@@ -35,8 +34,8 @@ SENT_AT_ONCE = 1000
 KEPT_AT_ONCE = 1000
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
-DRAIN_SECONDS = 10.0  # how long the first page waits for what an earlier crawl left behind
-STOP_SECONDS = 2.0  # for the producer, of which nothing is expected any more
+DRAIN_SECONDS = 10.0  # how long the first page waits for the records of an earlier crawl
+STOP_SECONDS = 2.0  # for closing the producer, which has nothing left to send
 CLOSE_SECONDS = 10.0  # how long the end of a crawl waits for Kafka
 
 
@@ -50,7 +49,7 @@ class Publisher:
     """The outbox of a crawl, and the tasks that fill and empty it. Made in a running loop."""
 
     def __init__(self, path: Path, config: KafkaConfig) -> None:
-        """Open an outbox below DEDUP_PATH and begin to send what was left in it, and in others.
+        """Open an outbox below DEDUP_PATH and begin to send what was left in it and in other outboxes.
 
         Raises OSError with the path, and StoreDamaged.
         """
@@ -58,7 +57,9 @@ class Publisher:
         self._config = config
         self._outbox = Outbox.own(self._folder)
         self._loop = asyncio.get_running_loop()
-        self._disk = ThreadPoolExecutor(1, "dedup-outbox")  # one: an outbox is for one thread
+        self._disk = ThreadPoolExecutor(
+            1, "dedup-outbox"
+        )  # one, since an outbox belongs to one thread
         self._added: deque[_Added] = deque()
         self._keeping: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -70,7 +71,7 @@ class Publisher:
         self._sending = self._loop.create_task(self._send())
 
     async def ready(self) -> None:
-        """Wait until what an earlier crawl left behind is sent, or DRAIN_SECONDS have passed."""
+        """Wait until the records of an earlier crawl are sent, at most DRAIN_SECONDS."""
         if not self._ready.is_set():
             await self._ready.wait()
 
@@ -80,16 +81,16 @@ class Publisher:
         kept: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Keep records, soon, and send them; kept() is called once they are on disk, else failed()."""
+        """Write records to disk soon, and send them; kept() is called once they are on disk, else failed()."""
         self._added.append(_Added(records, kept, failed))
         if self._keeping is None or self._keeping.done():
             self._keeping = self._loop.create_task(self._keep())
 
     async def close(self) -> None:
-        """Send the rest, within CLOSE_SECONDS; what Kafka did not take stays on disk."""
+        """Send the rest, within CLOSE_SECONDS; what Kafka did not acknowledge stays on disk."""
         if self._keeping is not None:
             await asyncio.wait((self._keeping,))
-        self._empty.clear()  # what was kept last may not have been seen
+        self._empty.clear()  # the last records may not have been seen
         self._wake.set()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._empty.wait(), CLOSE_SECONDS)
@@ -151,7 +152,7 @@ class Publisher:
             await self._wake.wait()
 
     async def _drain(self, outbox: Outbox) -> None:
-        """Send all that an outbox holds, however long it takes."""
+        """Send all records of an outbox, however long it takes."""
         backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:

@@ -1,8 +1,8 @@
-"""Requests and responses as deduplication sees them: who a page is, and whether it is judged.
+"""Requests and responses: the document key of a page, and whether it is judged.
 
-The document key is the canonical URL that was requested first, before any redirect. Users copy
-meta from a response to new requests; what they copy must give no page another page's verdict, key,
-first URL, or place among the start requests.
+The document key is the canonical form of the URL that was requested first, before any redirect. Users
+copy meta from a response to new requests; that must not give a page another page's verdict, key, first
+URL, or status of a start request.
 """
 
 from hashlib import blake2b
@@ -38,22 +38,22 @@ __all__ = [
     "wanted_urls",
 ]
 
-KIND_CHARACTERS = 32  # of a kind; more do not tell pages apart
+KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
 _OWNER = "_dedup_owner"
-# The URL of a request that was scheduled: one that is downloaded for who waits for it has none.
+# The URL of a scheduled request; a request that is awaited in a callback has none.
 _SCHEDULED = "_dedup_scheduled"
 _NONE_WANTED: frozenset[str] = frozenset()
-# When that was, as Unix time.
+# When it was scheduled, as Unix time.
 _SCHEDULED_AT = "_dedup_scheduled_at"
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
-# In the meta of a copy that was kept for its links, and of all that is reached through it: what rules of its
-# URL are in doubt for that.
+# In the meta of a copy that was kept for its links, and of everything reached through it: the rules of its
+# URL that are in doubt because of that.
 BEHIND = "_dedup_behind"
-# In the meta of a request that went to the end of the queue, since it may be a known page's.
+# In the meta of a request that was put off, since it may lead to a known page.
 PUT_OFF = "_dedup_put_off"
-# In the meta of requests whose URL is not all that speaks for them.
+# In the meta of requests whose URL alone does not decide.
 _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 # In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
@@ -68,13 +68,13 @@ def first_url(request: Request) -> str:
 
 
 def _method(request: Request) -> str:
-    """Return the method by which a page is fetched."""
+    """Return the method with which a page is fetched."""
     splash = _splash_arguments(request)
     return request.method if splash is None else str(splash.get("http_method", "GET"))
 
 
 def _splash_arguments(request: Request) -> dict[str, Any] | None:
-    """Return what Splash was asked for by scrapy-splash: a POST to Splash, whatever the page is."""
+    """Return the arguments that scrapy-splash sent to Splash (always by POST)."""
     splash = request.meta.get("splash")
     if not isinstance(splash, dict) or not request.meta.get("_splash_processed"):
         return None
@@ -89,9 +89,9 @@ def key_of(request: Request) -> str:
 
 
 def wanted_urls(request: Request, response: Response) -> frozenset[str]:
-    """Return the URLs that were asked for and led elsewhere: to a login, say.
+    """Return the requested URLs that were redirected elsewhere, such as to a login.
 
-    A redirect that only tidies up the address (a slash, the scheme, the case) leads nowhere else.
+    A redirect that only normalises the URL (a slash, the scheme, the case) does not count.
     """
     redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
     if not redirects:
@@ -105,10 +105,10 @@ def _path(url: str) -> str:
 
 
 def asks(yielded: Request, wanted: frozenset[str]) -> bool:
-    """Whether a callback that yields this takes its page for no content: it asks for something.
+    """Whether a callback that yields this asks for something, so that its page is no content.
 
-    A form, or another method than GET (a login); past the filter of seen requests (a retry); what
-    was wanted before it was redirected.
+    A form, or a method other than GET (a login); a request with dont_filter (a retry); a URL that was
+    requested before and redirected.
     """
     return (
         yielded.dont_filter
@@ -119,7 +119,7 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
 
 
 def mark_own(request: Request) -> None:
-    """Note whose meta this is, so that forget_copied() knows it where it was copied to."""
+    """Note whose meta this is, so that forget_copied() recognises copies of it."""
     request.meta[_OWNER] = (request.url, request.meta.get("dedup_key"))
 
 
@@ -136,10 +136,10 @@ def asked_for_at(request: Request) -> float:
 
 
 def is_ordinary(request: Request) -> bool:
-    """Whether a request is one that only a page's URL speaks for: it may be that of a known page.
+    """Whether only its URL decides which page a request leads to: it may be a known page.
 
-    Not a start request, a form, one past the filter of seen requests, or one for who waits for it; none
-    that was sent before (redirected, tried again), and none with a key, an exemption or cookies of its own.
+    Not a start request, a form, one with dont_filter, or one that is awaited in a callback; not one that
+    was sent before (redirected, retried), or has its own key, exemption or cookies.
     """
     meta = request.meta
     return (
@@ -155,10 +155,10 @@ def is_ordinary(request: Request) -> bool:
 
 
 def forget_copied(request: Request) -> None:
-    """Take an earlier page's verdict and identity out of a request's meta.
+    """Remove another page's verdict and identity from a request's meta.
 
-    A retry of a page keeps its identity: it has the URL of that page. A key copied along to another
-    URL is taken out; one that the spider gave itself is another, and stays.
+    A retry keeps its identity: it has the URL of that page. A key that was copied to another URL is
+    removed; a key that the spider set itself stays.
     """
     meta = request.meta
     meta.pop("dedup", None)
@@ -178,7 +178,7 @@ def is_start(request: Request) -> bool:
 def exemption(
     request: Request, response: Response, config: Config, *, scheduling: bool
 ) -> str | None:
-    """Return the reason for which a page is not judged, before its bytes are looked at.
+    """Return the reason for which a page is not judged, before its bytes are read.
 
     scheduling  whether the crawl has a scheduler, through which pages for callbacks come
     """
@@ -203,7 +203,7 @@ def exemption(
 
 
 def callback_name(request: Request, spider: Any) -> str:
-    """Return the name of the callback that a page is for; of a CrawlSpider's rule, that rule's."""
+    """Return the name of a page's callback; for a rule of a CrawlSpider, the rule's callback."""
     callback = request.callback
     if callback is None:
         return "parse"
@@ -221,18 +221,18 @@ def callback_name(request: Request, spider: Any) -> str:
 def explores(key: str, share: float) -> bool:
     """Whether a near-duplicate with this document key is among the share that is kept.
 
-    The key alone decides, by a stable hash: a resume and a recrawl choose the same pages, a greater
-    share chooses those of a smaller one and more, and of many keys the share is met in expectation.
+    Only the key decides, by a stable hash: a resumed or repeated crawl chooses the same pages, a greater
+    share adds pages to those of a smaller one, and the share is met on average over many keys.
     """
     if not share:
         return False
-    # surrogates, of a file name in a URL for one, are hashed as they are
+    # surrogates, such as from a file name in a URL, are hashed unchanged
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup explore")
     return int.from_bytes(digest.digest(), "big") < share * 2.0**64
 
 
 def _is_html(response: Response) -> bool:
-    """Whether a page is HTML by its type: a plugin may have a class of its own for it."""
+    """Whether a page is HTML by its type, since plugins have their own response classes."""
     kind = (response.headers.get("Content-Type") or b"").partition(b";")[0].strip().lower()
     return isinstance(response, TextResponse) and kind in _HTML_TYPES
 

@@ -2,7 +2,7 @@
 
 The rule kept here: a page waits for the service only while it is judged, at most
 DEDUP_TIMEOUT_SECONDS for each URL, and not at all while the service is known to be away. A page that
-could not be judged is kept, and remembered all the same as soon as the service is back.
+could not be judged is kept, and remembered as soon as the service is back.
 
 With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the
 service is told to hold its reservation until it reads the event.
@@ -52,7 +52,7 @@ class ServiceMemory:
         self._namespaces: list[ServiceNamespace] = []
 
     def open(self, namespace: str) -> "ServiceNamespace":
-        """Return a namespace; whether a service is there shows with each page."""
+        """Return a namespace; whether a service answers is found out with each page."""
         options = msgspec.structs.replace(self._config.options, namespace=namespace)
         detector = CrawlDetector(self._services, options, self._publisher, self._counts)
         rules = SharedRules(self._services, options.timeout_seconds, namespace)
@@ -78,7 +78,7 @@ class ServiceMemory:
 
 
 class CrawlDetector(RemoteDetector):
-    """A detector that keeps a page that no service judged, and counts what it does with a meter."""
+    """A detector that keeps pages that no service judged, and measures its work with a meter."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class CrawlDetector(RemoteDetector):
         publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
-        """Ask services; pages wait until a publisher is ready."""
+        """Use services; pages wait until a publisher is ready."""
         super().__init__(services, options)
         self._publisher = publisher
         self._counts = counts
@@ -124,14 +124,14 @@ class ServiceNamespace:
         self.shared_rules = shared_rules
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
-        self.folder: Path | None = None  # the service's store is not here
+        self.folder: Path | None = None  # the service's store is in another process
 
     def documents(self) -> tuple[Document, ...]:
-        """Return none: they are the service's."""
+        """Return none: they are at the service."""
         return ()
 
     def insert(self, verdicts: list[Verdict]) -> None:
-        """Insert pages, soon: through the service, or through Kafka, which tells the service."""
+        """Insert pages soon: through the service, or through Kafka, from which the service reads them."""
         if self._publisher is not None:
             self._publish(self._publisher, verdicts)
             return
@@ -139,7 +139,7 @@ class ServiceNamespace:
             self.updates.add("insert", verdict.key, verdict)
 
     def release(self, verdict: Verdict) -> None:
-        """Give a page back, soon."""
+        """Release a page, soon."""
         if is_unjudged(verdict):
             self._counts.add("released")
             return

@@ -1,7 +1,7 @@
 """The DEDUP_ settings, read once into a frozen value.
 
-A setting with a wrong value stops the crawl at its start, naming the setting, the value and what is
-allowed; one whose libraries are missing disables the add-on and says so.
+A setting with a wrong value stops the crawl at its start, with a message that names the setting, the
+value and what is allowed. If a setting's libraries are missing, the add-on is disabled with a message.
 """
 
 from difflib import get_close_matches
@@ -72,7 +72,7 @@ SETTINGS = (
 
 
 def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
-    """Return the DEDUP_ settings that do not exist, each with the name that may have been meant."""
+    """Return the unknown DEDUP_ settings, each with the name that was probably meant."""
     unknown = (n for n in settings if str(n).startswith("DEDUP_") and n not in SETTINGS)
     return {n: next(iter(get_close_matches(n, SETTINGS, 1)), None) for n in unknown}
 
@@ -80,23 +80,23 @@ def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
 class Config(msgspec.Struct, frozen=True):
     """The settings in force; None stands for the recipe's own value.
 
-    options       of the detector, but for its namespace
+    options       options of the detector, without its namespace
     namespace     None: the spider's name
     memory        what the store remembers of earlier crawls: nothing ("crawl"), everything ("ever"),
-                  or what is not older than some seconds
-    unchanged     whether pages that are what they were in an earlier crawl bring their items
+                  or documents that are not older than some seconds
+    unchanged     whether unchanged pages of an earlier crawl bring their items
     path          folder of the store's namespaces
     service       URLs of table services in order of preference; none: the store at path
-    auto          whether a table service on this machine takes the store's place, where there is one
+    auto          whether a table service on this machine replaces the store, if there is one
     kafka         where insert events go, besides the service; None: nowhere
     wait_seconds  how long a page waits for a near-duplicate in flight
     exempt        reasons in force for which a page is not judged, or is kept
-    max_bytes     greater pages are not judged
-    tries         pages alike that brought nothing, from which on others like them are dropped
+    max_bytes     larger pages are not judged
+    tries         number of similar pages without an item after which others like them are dropped
     kinds         whether only pages of one callback are compared
     explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
     report        where the crawl's report is written; None: nowhere
-    urls          what the crawl learns of its URLs, and whether it skips what it knows by them
+    urls          whether the crawl learns of its URLs, and skips requests for known pages
     """
 
     mode: Mode
@@ -145,7 +145,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def has_asyncio() -> bool:
-    """Whether the crawl runs on an asyncio loop, as the setting TWISTED_REACTOR has it."""
+    """Whether the crawl runs on an asyncio loop, by the setting TWISTED_REACTOR."""
     try:
         from scrapy.utils.asyncio import is_asyncio_available
     except ImportError:  # Scrapy 2.13
@@ -189,7 +189,7 @@ def _wrong(name: str, value: object, allowed: str) -> UsageError:
 
 
 def _switch(settings: BaseSettings, name: str) -> bool:
-    """Return a setting that is True unless it is turned off."""
+    """Return a setting that is True by default."""
     try:
         return settings.getbool(name, True)
     except ValueError:
@@ -293,7 +293,7 @@ def _is_auto(settings: BaseSettings) -> bool:
 
 
 def _service(settings: BaseSettings) -> tuple[str, ...]:
-    """Return the URLs, each of them checked; a wrong one is shown without its token."""
+    """Return the URLs, checked; errors show a URL without its token."""
     try:
         urls = tuple(settings.getlist("DEDUP_SERVICE"))
     except TypeError:
@@ -343,7 +343,7 @@ def _kafka(settings: BaseSettings) -> "KafkaConfig | None":
 
 
 def _path(settings: BaseSettings) -> Path:
-    """Return the folder; a relative one lies beside the project's scrapy.cfg, if there is one."""
+    """Return the folder; a relative path starts beside the project's scrapy.cfg, if there is one."""
     return _place("DEDUP_PATH", settings.get("DEDUP_PATH") or ".scrapy/dedup", "a folder")
 
 

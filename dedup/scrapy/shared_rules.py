@@ -1,8 +1,8 @@
-"""What a crawl's table services know of URLs: asked for at the begin, told what was learned (DEDUP.RULES).
+"""Rules about URLs, exchanged with table services (DEDUP.RULES).
 
-The rule kept here: no page waits for it, and nothing of it counts as a fault. It has connections of its own,
-for as long as an exchange takes: on those of the pages every answer behind it would wait, and what it fails
-by says nothing of the pages. A service that is known to be away is not asked; one that does not know the
+The rule kept here: no page waits for an exchange, and its errors do not count as faults. It has its own
+connections while it lasts: on those of the pages, every later answer would wait for it, and its errors say
+nothing about the pages. A service that is known to be unavailable is not asked; one that does not know the
 command is not asked again.
 """
 
@@ -27,7 +27,7 @@ class SharedRules:
     """The rules of one namespace at table services."""
 
     def __init__(self, services: Services, timeout_seconds: float, namespace: str) -> None:
-        """Ask nothing yet; services are those that judge the pages."""
+        """Exchange nothing yet; services are those that judge the pages."""
         self._services = services
         self._timeout = timeout_seconds
         self._namespace = namespace
@@ -36,7 +36,7 @@ class SharedRules:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def exchange(self, content: bytes, take: Take) -> None:
-        """Tell rules (b"": none), soon, and hand over those that the services have.
+        """Send rules (b"": none) soon, and pass those of the services to take.
 
         take gets None if no service has answered.
         """
@@ -45,7 +45,7 @@ class SharedRules:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait for what is under way, no longer than CLOSE_SECONDS."""
+        """Wait for the exchange that is under way, at most CLOSE_SECONDS."""
         if tasks := tuple(self._tasks):
             await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
             for task in tasks:
@@ -70,7 +70,7 @@ class SharedRules:
                 logger.warning("dedup: rules about URLs are not shared with a service: %s", error)
 
     async def _asked(self, content: bytes) -> list[object]:
-        """Return what services reply; none: none did."""
+        """Return the services' replies; none if none replied."""
         reachable = await self._services.reachable()
         if not reachable:
             return []

@@ -1,4 +1,4 @@
-"""What a crawl's deduplication came to, in a few readable lines for the log."""
+"""The summary of a crawl's deduplication, in a few readable lines for the log."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,9 @@ def summary(
     warnings: Sequence[str] = (),
     rules: "Sequence[HeldRule]" = (),
 ) -> str:
-    """Return the summary of a crawl from its stats; remembered says what is held, and where.
+    """Return the summary of a crawl from its stats; remembered says what is stored, and where.
 
-    rules  about its URLs that hold
+    rules  the rules about its URLs that hold
     """
     counts = {name[6:]: value for name, value in stats.items() if name.startswith("dedup/")}
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)

@@ -1,6 +1,6 @@
-"""Says when drops look wrong: one page swallows many others, or drops have titles of their own.
+"""Warns when drops look wrong: one page swallows many others, or drops have other titles.
 
-The rule kept here: it is said at that moment, once for each page, with examples and what to do; memory is
+The rule kept here: a warning is logged at once, one for each page, with examples and advice; memory is
 bounded whatever is crawled.
 """
 
@@ -12,10 +12,10 @@ from dedup.scrapy.counts import logger
 __all__ = ["Swallowing"]
 
 MANY = 50  # drops for one page
-FEW = 20  # the same, where they are a share of the crawl:
+FEW = 20  # the same, if they are this share of the crawl:
 SHARE = 0.2
 EXAMPLES = 3
-ORIGINALS = 10_000  # that are counted; the oldest go
+ORIGINALS = 10_000  # originals that are counted; the oldest are forgotten
 SAID = 20  # warnings at most in one crawl
 
 ADVICE = (
@@ -34,17 +34,17 @@ class _Swallowed:
 
 
 class Swallowing:
-    """Which pages the near-duplicates of a crawl were dropped for."""
+    """The originals of a crawl's drops."""
 
     def __init__(self) -> None:
         """Begin without drops."""
-        self.lines: list[str] = []  # what was said, for the summary and the report
+        self.lines: list[str] = []  # the warnings, for the summary and the report
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self._judged = 0
 
     def judged(self, verdict: Verdict, url: str) -> None:
-        """Note a page and what it was."""
+        """Note a page and its verdict."""
         self._judged += 1
         if verdict.status != "near_duplicate" or verdict.of is None:
             return
@@ -69,7 +69,7 @@ class Swallowing:
             )
 
     def _titles_differ(self, original: str, url: str) -> None:
-        """Note a drop with another title than its original; the third one is said."""
+        """Note a drop with another title than its original; warn at the third one."""
         if len(self._other) < EXAMPLES:
             self._other.append(url)
             if len(self._other) == EXAMPLES:

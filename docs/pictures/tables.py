@@ -37,11 +37,11 @@ class Picture:
         )
 
     def text(self, x: float, y: float, words: str, style: str = "") -> None:
-        """Draw a rectangle."""
+        """Write words; y is that of their base line."""
         self.parts.append(f'<text x="{x:g}" y="{y:g}" class="{style}">{words}</text>')
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float) -> None:
-        """Write words; y is that of their base line."""
+        """Draw an arrow."""
         self.parts.append(f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" class="line"/>')
         side = 4 if x2 >= x1 else -4
         head = (
@@ -52,7 +52,7 @@ class Picture:
         self.parts.append(f'<path d="{head}" class="line"/>')
 
     def blocks(self, x: float, y: float, blocks: list[tuple[int, str, str]]) -> None:
-        """Blocks of a fingerprint: bits, style and what stands in it."""
+        """Draw blocks of a fingerprint: bits, style and words of each."""
         for bits, style, words in blocks:
             self.rect(x, y, bits * CELL, HEIGHT, style)
             self.rect(x, y, bits * CELL, HEIGHT)
@@ -60,13 +60,12 @@ class Picture:
             x += bits * CELL
 
     def differ(self, x: float, y: float, bits: list[int]) -> None:
-        """Draw an arrow."""
+        """Mark bits that differ."""
         for bit in bits:
             self.rect(x + bit * CELL + 2, y + 2, CELL - 4, HEIGHT - 4, "bad")
 
     def save(self, name: str) -> None:
         """Write it beside this file."""
-        """Mark bits that differ."""
         content = self.head + "\n".join(self.parts) + "\n</svg>\n"
         HERE.joinpath(name).write_text(content, encoding="utf-8")
 

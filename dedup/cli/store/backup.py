@@ -1,4 +1,4 @@
-"""`dedup store backup`: the documents of a service that goes on serving, as JSON lines.
+"""`dedup store backup`: the documents of a running service, as JSON lines.
 
     service -> /v1/export, some hundred documents an answer -> lines -> a file that is whole or not there
 
@@ -31,11 +31,11 @@ TIMEOUT_SECONDS = 60.0
     "--output", metavar="FILE", default="-", help="Write the lines to a file. [default: stdout]"
 )
 def backup(url: str, namespace: str | None, output: str) -> None:
-    """Write the documents of the table service at URL, its HTTP port, as JSON lines.
+    """Write the documents of a running table service as JSON lines.
 
-    The service goes on serving. The token, if it asks for one, is in DEDUP_TOKEN. FILE appears when it
-    is complete and on disk. `dedup store import` makes stores of it. A store that no process holds is
-    written by `dedup store export`.
+    URL is its HTTP port. The service continues to serve. Its token, if it has one, is read from
+    DEDUP_TOKEN. FILE appears when it is complete and on disk. `dedup store import` restores it. For a
+    store that no process uses, there is `dedup store export`.
     """
     if urlsplit(url).scheme not in {"http", "https"}:
         raise UsageError(

@@ -1,7 +1,7 @@
 """`dedup store export` and `dedup store import`: documents as JSON lines, out and in.
 
-The rule kept here: an import is looked at as a whole before anything is written. What is wrong with
-a line is said with its number, and the line left out; what is wrong with the whole stops it.
+The rule kept here: the whole input of an import is checked before anything is written. A bad line is
+reported with its number and skipped; an error of the input as a whole stops the import.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
     A line is a document, with the fields of an insert event (docs/store-format.md). FILE appears
-    when it is complete and on disk; when a store cannot be read there is none, and a FILE of before
-    stays. A document that is not readable is named and left out.
+    when it is complete and on disk; if a store cannot be read, no FILE is written and an existing
+    one stays. An unreadable document is reported and skipped.
     """
     from dedup.store.transfer import export_lines
 
@@ -73,12 +73,12 @@ def export(path: str, output: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
 def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
-    """Store the documents of JSON lines, as `export` writes them; a known key is replaced.
+    """Insert documents from JSON lines, as `export` writes them.
 
-    PATH is the folder of a store, or one that holds a folder for each namespace; a store that is
-    missing is made. A new folder is a store if it bears the name of the input's namespace. The
-    input is looked at before anything is written. Bad lines are named and left out, and give exit
-    code 1; lines of another recipe than the store's stop it all.
+    Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
+    missing stores are created. A new folder becomes a store itself if it has the name of the input's
+    namespace. The whole input is checked first. Bad lines are reported and skipped, with exit code 1;
+    lines of another recipe than the store's stop the import.
     """
     from dedup.store import transfer
 

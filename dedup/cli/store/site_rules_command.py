@@ -20,16 +20,16 @@ __all__ = ["rules"]
 
 @click.command(epilog="Example: dedup store rules .scrapy/dedup --pin 'drop:ref example.com'")
 @click.argument("path", type=click.Path())
-@click.option("--all", "every", is_flag=True, help="Also what fell, and what lacks evidence.")
-@click.option("--pin", "pins", multiple=True, metavar="RULE", help="Hold this, whatever comes.")
-@click.option("--forbid", "forbids", multiple=True, metavar="RULE", help="Never hold this.")
-@click.option("--leave", "leaves", multiple=True, metavar="RULE", help="Take back what was said.")
+@click.option("--all", "every", is_flag=True, help="Also list rules that do not hold (any more).")
+@click.option("--pin", "pins", multiple=True, metavar="RULE", help="Always apply this rule.")
+@click.option("--forbid", "forbids", multiple=True, metavar="RULE", help="Never apply this rule.")
+@click.option("--leave", "leaves", multiple=True, metavar="RULE", help="Undo --pin or --forbid.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["table", "duplicate-url-discarder"]),
     default="table",
-    help="The latter: the rule file of that Scrapy plugin (DUD_LOAD_RULE_PATHS).",
+    help="Print a table, or a rule file for that Scrapy plugin (DUD_LOAD_RULE_PATHS).",
 )
 @json_option()
 def rules(
@@ -41,10 +41,11 @@ def rules(
     format_: str,
     as_json: bool,
 ) -> None:
-    """Show which differences between URLs mean nothing, as the crawls of the stores at PATH learned.
+    """Show the rules about URLs that crawls learned.
 
-    A RULE is written as it is listed: "drop:sid example.com" (the parameter may be absent), "value:id
-    example.com/news" (its value means nothing there), "part:/print example.com", "host:www.a.com=a.com".
+    A rule says which difference between URLs means nothing. Write a RULE as it is listed:
+    "drop:sid example.com" (the parameter may be absent), "value:id example.com/news" (its value means
+    nothing there), "part:/print example.com", "host:www.a.com=a.com".
     """
     said = {"pin": pins, "forbid": forbids, "": leaves}
     if any(said.values()):

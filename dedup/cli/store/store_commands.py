@@ -1,4 +1,4 @@
-"""`dedup store`: look after a store.
+"""`dedup store`: inspect and maintain stores.
 
     PATH -> the store there, or those of the namespaces below -> info, verify, export, prune
     lines -> the store of each namespace -> import
@@ -35,9 +35,9 @@ __all__ = ["store"]
 
 @click.group(cls=terminal.Group, epilog="Example: dedup store info .scrapy/dedup")
 def store() -> None:
-    """Look after a store: what it holds, and whether it is sound.
+    """Inspect and maintain stores.
 
-    PATH is the folder of a store, or one whose folders are stores (a namespace each).
+    PATH is the folder of a store, or a folder with a store for each namespace.
     """
 
 
@@ -45,7 +45,7 @@ def store() -> None:
 @click.argument("path", type=click.Path())
 @json_option()
 def info(path: str, as_json: bool) -> None:
-    """Show what the stores at PATH hold. Nothing is changed."""
+    """Show recipe, documents and size of the stores at PATH. Nothing is changed."""
     stores, failed = each(path, _info)
     if as_json:
         terminal.out_json({"path": path, "stores": stores})
@@ -74,7 +74,7 @@ def info(path: str, as_json: bool) -> None:
 @click.argument("path", type=click.Path())
 @json_option()
 def verify(path: str, as_json: bool) -> None:
-    """Read the stores at PATH to the last byte. Nothing is changed; damage gives exit code 1."""
+    """Check the stores at PATH completely. Nothing is changed; damage gives exit code 1."""
     stores, failed = each(path, _verify)
     unsound = [s for s in stores if not s.get("sound")]
     if as_json:
@@ -126,10 +126,10 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
 @click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
 def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
-    """Remove the documents that were inserted before a time from the stores at PATH.
+    """Remove old documents from the stores at PATH.
 
-    Their pages count as new when they are met again. The files keep their size, the room is used
-    for later documents.
+    Their pages count as new when they are fetched again. The files keep their size; the free space
+    is used for later documents.
     """
     from dedup.store.transfer import count_before
 

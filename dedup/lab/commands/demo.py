@@ -29,21 +29,21 @@ __all__ = ["demo"]
     "--seed",
     default=1,
     show_default=True,
-    help="Seed of the site's content: another seed, another site.",
+    help="Seed of the site's content; another seed makes another site.",
 )
 @click.option(
     "--mode",
     type=click.Choice(["drop", "skip_links", "tag"]),
     default="drop",
     show_default=True,
-    help="What becomes of near-duplicates (the setting DEDUP_MODE).",
+    help="What happens to near-duplicates (the setting DEDUP_MODE).",
 )
 @click.option(
     "--urls",
     type=click.Choice(["learn", "skip", "off"]),
     default="learn",
     show_default=True,
-    help="What becomes of what is learned of the site's URLs (the setting DEDUP_URLS).",
+    help="What the crawl learns of its URLs, and does with it (the setting DEDUP_URLS).",
 )
 @click.option(
     "--kafka",
@@ -53,7 +53,7 @@ __all__ = ["demo"]
 @click.option(
     "--install",
     is_flag=True,
-    help="With --kafka: fetch Kafka, and Java where it is missing (with Maven, pip and apt-get).",
+    help="With --kafka: download Kafka, and Java if it is missing (with Maven, pip and apt-get).",
 )
 @json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
@@ -75,12 +75,12 @@ def demo(
 
     A news site is generated and served on loopback: articles, their copies under session ids, with
     other advertisements, times and counters or in a partner's shell, soft 404s, listings, product
-    variants. Scrapy crawls it with the add-on enabled, and the outcome is compared with what the
+    variants. Scrapy crawls it with the add-on enabled, and the result is compared with what the
     pages really are. Nothing is left behind.
 
     With --kafka two spiders share a table service, and their accepted pages go to a Kafka broker
-    (KAFKA_BOOTSTRAP_SERVERS, or one that is started, which --install fetches). In the middle one
-    spider and the service are killed with -9 and started again; the end shows that nothing was lost.
+    (KAFKA_BOOTSTRAP_SERVERS, or one that the demo starts; --install downloads it). Halfway, one spider
+    and the service are killed with -9 and restarted; the result shows that nothing was lost.
     """
     if site_only:
         _serve(pages, seed, port or 0, as_json=as_json)

@@ -60,18 +60,18 @@ _NAMES = {
 @click.option(
     "--pairs",
     type=FILE,
-    help="Labels: lines page_a, page_b, label (1, 0, U), kind; tabs.",
+    help="Labels: page_a, page_b, label (1, 0, U) and kind, with tabs between.",
 )
-@click.option("--complete", is_flag=True, help="Pairs that --pairs does not list are not near.")
+@click.option("--complete", is_flag=True, help="The list of --pairs has every near-duplicate.")
 @click.option(
     "--generated",
     metavar="[PAGES]",
     type=int,
     is_flag=False,
     flag_value=GENERATED,
-    help=f"Evaluate on the generated site of `dedup demo`, {GENERATED} pages unless told.",
+    help=f"Evaluate on the generated site of `dedup demo`. [default: {GENERATED} pages]",
 )
-@click.option("--recipe", metavar="ID", help="Recipe that is evaluated. [default: the newest]")
+@click.option("--recipe", metavar="ID", help="Recipe to evaluate. [default: the newest]")
 @distance_option("Greatest distance of near-duplicates, in bits. [default: the recipe's]")
 @similarity_option
 @identity_option
@@ -80,7 +80,7 @@ _NAMES = {
     "count",
     type=click.IntRange(0),
     default=0,
-    help="Number of mistakes of a kind to show.",
+    help="Number of mistakes of each kind to show.",
 )
 @click.option(
     "--bootstrap",
@@ -88,14 +88,14 @@ _NAMES = {
     type=click.IntRange(0),
     default=1000,
     show_default=True,
-    help="Number of draws for the 95 % intervals; 0: no intervals.",
+    help="Number of bootstrap draws for the 95 % intervals; 0: no intervals.",
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of draws and generated site.")
 @click.option(
     "--plot",
     "picture",
     type=click.Path(path_type=Path),
-    help="Draw the result: .svg or .png.",
+    help="Draw precision and recall to this .svg or .png file.",
 )
 @html_option
 @json_option()
@@ -117,13 +117,12 @@ def evaluate(
     page: str | None,
     as_json: bool,
 ) -> None:
-    """Measure how many of the near-duplicates are found, and how many of those found are right.
+    """Measure how many near-duplicates are found (recall), and how many of those are right (precision).
 
-    Takes --set, --corpora, --pages and --pairs, or --generated. Figures are over all pairs of pages where
-    all have labels, and over the pairs that are labelled one by one; "real" are pages as their site
-    gave them. Pages are of one site by their URL's registrable domain; a syndicated copy is of
-    another. A corpus is crawled in its order, and each drop is judged by the content of the page that
-    it was dropped for. --html shows the errors side by side.
+    Needs --set, --corpora, --pages and --pairs, or --generated. Figures are over all pairs of pages if
+    all have labels, and over the pairs that are labelled one by one; "real" pages are as their site
+    gave them. A site is a registrable domain; a syndicated copy is of another. A corpus is crawled in
+    its order, and each drop is compared with the page it was dropped for. --html shows the errors.
     """
     check_html(page, as_json)
     if page is not None and not count:

@@ -37,12 +37,12 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 @html_option
 @json_option()
 def report(path: str, distance: int | None, top: int, page: str | None, as_json: bool) -> None:
-    """Show how the fingerprints of the stores at PATH are spread. Nothing is changed.
+    """Show how the fingerprints of a store are distributed. Nothing is changed.
 
-    Leading bits and buckets are Figure 2 of Manku, Jain and Das Sarma (WWW 2007): what they show
-    should look random, but for the pages that are alike. Then come the values with the most
-    documents, the places where most lie within the distance, with example keys and why these pages
-    were stored beside each other, and the domains with the most documents.
+    Leading bits and buckets are Figure 2 of Manku, Jain and Das Sarma (WWW 2007): they should look
+    random, except for similar pages. Then come the values with the most documents, the most crowded
+    neighbourhoods, with example keys and why these pages were stored together, and the domains with
+    the most documents.
     """
     from dedup.lab.spread.spread import SpreadReport, report_store
 

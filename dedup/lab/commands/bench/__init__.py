@@ -47,4 +47,4 @@ class _Benchmarks(terminal.Group):
 
 @click.group(cls=_Benchmarks, epilog="Example: dedup bench pages")
 def bench() -> None:
-    """Measure on this machine, side by side, what a part costs or reaches."""
+    """Benchmark a part of dedup on this machine, compared with its alternatives."""

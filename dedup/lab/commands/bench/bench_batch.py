@@ -37,12 +37,12 @@ _FULL = 1 << 33
     type=click.IntRange(0),
     default=10_000_000,
     show_default=True,
-    help="Fingerprints of which all pairs are found; 0: none.",
+    help="Number of fingerprints to find all pairs of; 0: skip that.",
 )
 @distance_option("Greatest distance in bits.", 3)
 @click.option("--threads", type=click.IntRange(1), help="Number of threads. [default: one a core]")
 @quick_option("100,000 queries, 2^24 fingerprints")
-@click.option("--full", is_flag=True, help="As long a stream as the paper's: 2^33.")
+@click.option("--full", is_flag=True, help="A stream as long as the paper's: 2^33.")
 @json_option("Print one JSON object.")
 def batch(
     queries: int,
@@ -54,11 +54,11 @@ def batch(
     full: bool,
     as_json: bool,
 ) -> None:
-    """Search a generated stream for all fingerprints near one of many queries, and time it.
+    """Time batch search and all pairs.
 
-    It plants near-duplicates of queries in the stream, and fails unless each of them is found. Then
-    it finds all pairs of one set, and times that beside the way of simhash-cpp: the paper's permuted
-    and sorted tables (up to 10 million fingerprints).
+    Searches a generated stream for fingerprints near one of many queries; fails unless all planted
+    near-duplicates are found. Then finds all pairs of one set, and compares with the algorithm of
+    simhash-cpp, the paper's permuted and sorted tables (up to 10 million fingerprints).
     """
     from dedup.lab.bench.all_pairs import bench_pairs
     from dedup.lab.bench.batch_search import bench_batch

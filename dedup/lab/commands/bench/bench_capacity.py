@@ -24,7 +24,7 @@ PARTS = ("table", "store", "tree", "commands", "log")
     "parts",
     multiple=True,
     type=click.Choice(PARTS),
-    help="What is measured; may be given several times (default: all but log, which needs Java).",
+    help="Part to measure; may be repeated (default: all but log, which needs Java).",
 )
 @click.option(
     "--sizes",
@@ -36,21 +36,21 @@ PARTS = ("table", "store", "tree", "commands", "log")
     "--distances",
     metavar="K,K",
     callback=numbers,
-    help="Distances to measure (default: 3,7); stores: the first.",
+    help="Distances to measure (default: 3,7); for stores only the first.",
 )
 @click.option(
     "--requests",
     type=click.IntRange(100),
     default=10_000,
     show_default=True,
-    help="Pages that a service is asked about.",
+    help="Number of pages judged by the service.",
 )
 @click.option(
     "--fill-seconds",
     type=click.FloatRange(0, min_open=True),
     default=3600,
     show_default=True,
-    help="A store that is not full by then is measured as it is.",
+    help="Time to fill a store; then it is measured as it is.",
 )
 @quick_option("200,000 documents, 2,000 pages")
 @click.option(
@@ -58,9 +58,11 @@ PARTS = ("table", "store", "tree", "commands", "log")
     "read_files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Measure nothing: take what --json wrote; of several files all that is in them.",
+    help="Measure nothing: read files that --json wrote; may be repeated.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write what was measured; - is stdout.")
+@click.option(
+    "--json", "json_file", metavar="FILE", help="Write the measurements here; - is stdout."
+)
 @click.option(
     "--costs",
     "costs_file",
@@ -71,7 +73,7 @@ PARTS = ("table", "store", "tree", "commands", "log")
     "--page",
     "page_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A Markdown page whose figures are replaced, between the marks of checks.",
+    help="Markdown page whose figures are replaced, between the marks `checks`.",
 )
 def capacity(
     parts: tuple[str, ...],
@@ -85,11 +87,11 @@ def capacity(
     costs_file: Path | None,
     page_file: Path | None,
 ) -> None:
-    """Measure what documents and pages cost here, and compare it with what the model says.
+    """Measure the costs of documents and pages.
 
-    table: dedup.Table grown and loaded. store: documents.mdb filled as from a log, snapshot, opening.
-    tree: the store's tree of keys alone. commands: RESERVE, INSERT and RELEASE at a real `dedup
-    serve`. log: two services that follow a real Kafka of our own.
+    They are compared with the model of `dedup plan --cluster`. table: growing and loading a
+    dedup.Table. store: filling a store, snapshot, opening. tree: only the store's tree of keys.
+    commands: RESERVE, INSERT, RELEASE at a real `dedup serve`. log: two services on a real Kafka.
     """
     import msgspec
 

@@ -31,7 +31,7 @@ __all__ = ["crawl"]
     type=click.Choice(["fetch", "parse", "follow"]),
     default="parse",
     show_default=True,
-    help="What the spider does: nothing; an item with links; that, and requests for them.",
+    help="The spider does nothing; makes an item with links; also makes requests for them.",
 )
 @click.option("--service", is_flag=True, help="Use a table service in place of a store.")
 @quick_option("60 pages, one round")
@@ -45,7 +45,7 @@ def crawl(
     quick: bool,
     as_json: bool,
 ) -> None:
-    """Crawl the same pages with and without the add-on, in turns, and compare the CPU time."""
+    """Compare crawls with and without the add-on. CPU time of the same pages, in turns."""
     from dedup.lab.bench.crawl.crawl_comparison import bench_crawl
 
     if quick:

@@ -28,12 +28,12 @@ __all__ = ["crowds"]
 @click.option(
     "--page",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A Markdown page whose figures are replaced, between its two marks.",
+    help="Markdown page whose figures are replaced, between its two marks.",
 )
 def crowds(size: int, distance: int, rounds: int, as_json: bool, page: Path | None) -> None:
-    """Measure crowded neighbourhoods: a probe beside the size of its answer, table and segment.
+    """Time probes where fingerprints are crowded.
 
-    Fingerprints around one centre, with equal leading bits, or one with all documents. The answers of
+    Fingerprints are around one centre, have equal leading bits, or one has all documents. Answers of
     table and segment are compared, and the first ones with those of a plain search.
     """
     from dedup.lab.bench.figures import marked, put

@@ -19,12 +19,12 @@ __all__ = ["directory"]
     type=click.IntRange(10),
     default=20_000,
     show_default=True,
-    help="Number of pages known.",
+    help="Number of pages.",
 )
 @quick_option("500 entries")
 @json_option("Print one JSON object.")
 def directory(entries: int, quick: bool, as_json: bool) -> None:
-    """Crawl a directory whose entries are all alike by text, embedded and through a service."""
+    """Time pages of one template. Each has its own title; with a store and with a service."""
     from dedup.lab.bench.directory import bench_directory
 
     result = bench_directory(500 if quick else entries, terminal.progress("pages"))

@@ -36,9 +36,9 @@ __all__ = ["fanout"]
     "--page",
     "page_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A Markdown page whose figures are replaced, between the marks of fan-out.",
+    help="Markdown page whose figures are replaced, between the marks `fan-out`.",
 )
-@json_option("Print a JSON list, an object a case.")
+@json_option("Print a JSON list, an object for each case.")
 def fanout(
     pages: int,
     quick: bool,
@@ -47,11 +47,11 @@ def fanout(
     page_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate how long a page waits until every shard has answered, at several loads.
+    """Simulate how long a page waits for all shards.
 
-    Shards take as long as `dedup bench capacity` measured of one (dedup/lab/capacity/costs.py); queues do the rest.
-    Beside pages, shards are held up by nothing, by stalls, or one of them is slow. Late is a page that
-    waits longer than 5 ms.
+    Service times are those that `dedup bench capacity` measured (dedup/lab/capacity/costs.py). In three
+    cases shards are undisturbed, have stalls, or one of them is slow; each at several loads. A page
+    that waits longer than 5 ms is late.
     """
     from dedup.lab.bench.capacity.fanout_page import bench_fanout, page, plot
     from dedup.lab.bench.figures import marked, put

@@ -27,17 +27,17 @@ __all__ = ["pages"]
 )
 @rounds_option(7)
 @click.option(
-    "--peers/--no-peers", default=True, show_default=True, help="Measure other extractors, too."
+    "--peers/--no-peers", default=True, show_default=True, help="Also measure other extractors."
 )
 @quick_option("10 pages, one round")
 @json_option("Print one JSON object.")
 def pages(
     source: Path | None, count: int, rounds: int, peers: bool, quick: bool, as_json: bool
 ) -> None:
-    """Measure the CPU time from a page's bytes to its fingerprint, ours and that of other tools.
+    """Compare the CPU time of a fingerprint with other tools.
 
-    The others are those of resiliparse, trafilatura and selectolax that are installed, each with the
-    package simhash behind it; `pip install --group bench` brings them.
+    From a page's bytes to its fingerprint. The others are resiliparse, trafilatura and selectolax, if
+    installed (`pip install --group bench`), each followed by the package simhash.
     """
     from dedup.lab.bench.pages import bench_pages
 

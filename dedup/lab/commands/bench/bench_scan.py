@@ -28,7 +28,7 @@ __all__ = ["scan"]
 @quick_option("500 pages, one round")
 @json_option("Print one JSON object.")
 def scan(pages: int, files: int, rounds: int, quick: bool, as_json: bool) -> None:
-    """Scan generated WARC files of 53 KB pages, with one process and with one a core, in turns."""
+    """Time `dedup scan`. Generated WARC files are read with one process, and with one a core."""
     from dedup.lab.bench.scan_rate import bench_scan
 
     if quick:

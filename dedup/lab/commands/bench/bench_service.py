@@ -28,20 +28,20 @@ __all__ = ["service"]
     type=click.IntRange(1000),
     default=100_000,
     show_default=True,
-    help="Single probes a round; pipelined ones are eight times as many.",
+    help="Single probes a round; eight times this number are pipelined.",
 )
 @rounds_option(5)
 @click.option(
     "--redis-benchmark/--no-redis-benchmark",
     default=True,
     show_default=True,
-    help="Ask with redis-benchmark too, where it is installed.",
+    help="Also measure with redis-benchmark, if installed.",
 )
 @click.option(
     "--shards",
     type=click.IntRange(2, 16),
-    help="Measure a number of services that share the documents beside one that holds all of them, "
-    "on a Kafka that is started for it.",
+    help="Compare this number of shards with one service that holds all documents, on a Kafka that "
+    "is started for it.",
 )
 @quick_option("100,000 documents, one round")
 @json_option("Print one JSON object.")
@@ -55,9 +55,9 @@ def service(
     quick: bool,
     as_json: bool,
 ) -> None:
-    """Measure probes over RESP: rates for the service's CPU time, and latencies at half load.
+    """Measure the probes of a table service. Rates for its CPU time, latencies at half load.
 
-    With --shards: latencies of the client's probes and CPU of a page, of one service and of several.
+    With --shards: latencies of the client's probes and CPU of a page, for one service and several.
     """
     if quick:
         documents, requests, rounds = 100_000, 20_000, 1

@@ -32,7 +32,7 @@ __all__ = ["spark"]
 @quick_option("50,000 fingerprints, one round")
 @json_option("Print one JSON object.")
 def spark(fingerprints: int, rounds: int, threads: int, quick: bool, as_json: bool) -> None:
-    """Judge the same generated fingerprints as `dedup scan` does and in Spark, and compare.
+    """Compare `dedup scan` on this machine and on Spark.
 
     Needs the extra spark, and Java 17. Fails unless both give the same verdicts.
     """

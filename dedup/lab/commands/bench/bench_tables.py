@@ -58,25 +58,27 @@ def numbers(
 @click.option(
     "--build-seconds",
     type=click.FloatRange(0),
-    help="A peer that would take longer to build is left out (default: 120).",
+    help="Skip a peer that would take longer to build (default: 120).",
 )
 @click.option(
     "--build-gigabytes",
     type=click.FloatRange(0),
     default=2,
     show_default=True,
-    help="A peer that would take more memory is left out.",
+    help="Skip a peer that would take more memory.",
 )
 @click.option(
-    "--peers/--no-peers", default=True, show_default=True, help="Measure other tables, too."
+    "--peers/--no-peers", default=True, show_default=True, help="Also measure other tables."
 )
 @click.option(
-    "--only", multiple=True, metavar="TEXT", help="Measure only those whose names contain this."
+    "--only", multiple=True, metavar="TEXT", help="Measure only tables whose names contain this."
 )
 @click.option(
     "--quick", is_flag=True, help="Within two minutes: 1000000 stored, k = 3 and 6, three rounds."
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write one JSON object; - is stdout.")
+@click.option(
+    "--json", "json_file", metavar="FILE", help="Write one JSON object here; - is stdout."
+)
 @click.option(
     "--plot",
     "plot_file",
@@ -86,7 +88,7 @@ def numbers(
 @click.option(
     "--page",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A Markdown page whose figures are replaced, between its two marks.",
+    help="Markdown page whose figures are replaced, between its two marks.",
 )
 def tables(
     data: tuple[str, ...],
@@ -102,11 +104,11 @@ def tables(
     plot_file: Path | None,
     page: Path | None,
 ) -> None:
-    """Measure how fast fingerprints within k bits are found, by ours and by other tables.
+    """Compare dedup.Table with other tables.
 
-    The others are those of Faiss, gaoya and 1e0ng/simhash that are installed;
-    `pip install --group bench` brings them. Each has a process of its own and one core. All answers
-    to the first queries are compared with those of a plain search.
+    Finds fingerprints within k bits. The others are Faiss, gaoya and 1e0ng/simhash, if installed
+    (`pip install --group bench`). Each has its own process and one core. All answers to the first
+    queries are compared with those of a plain search.
     """
     from dedup.lab.bench.tables.tables_comparison import Plan, bench_tables
 
