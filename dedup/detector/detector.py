@@ -270,7 +270,7 @@ class EmbeddedDetector(Detector):
         self._store.sync()
 
     def snapshot(self, least: int) -> None:
-        """Write a snapshot of the table if at least this number of documents changed since the last."""
+        """Write the index if at least this number of documents changed since the last time."""
         self._check_open()
         self._store.snapshot(least)
 

@@ -8,6 +8,6 @@ The rules kept here:
   - Whatever comes from outside has a bound: length, count, time (limits in config.py). What is
     beyond it gets a clear error, or its connection ends; the others are served meanwhile.
   - Commands run on the event loop, in the order they came, since each takes microseconds; opening
-    stores and writing snapshots happens in a thread.
+    stores and writing their index happens in a thread.
   - commands.py knows no socket and no clock of its own: the simulation in the tests runs it as it is.
 """

@@ -1,7 +1,7 @@
 """The table service as a process: opens the stores, listens, and stops in order.
 
     bind -> listen (NOTREADY) -> open the stores in a thread (-> catch up with the log) -> ready
-         -> SIGTERM -> take no more, answer what came -> close the stores, with snapshots
+         -> SIGTERM -> take no more, answer what came -> close the stores, their index written
 
 The rule kept here: whatever was acknowledged is in the stores before they are closed.
 """
@@ -24,7 +24,6 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.pruning import Pruning
-from dedup.service.core.snapshots import Snapshots
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
@@ -80,8 +79,6 @@ class Service:
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
-        # a service with a log writes snapshots with its manifest
-        self.snapshots = Snapshots(self.namespaces) if self.follower is None else None
         self._beside: list[asyncio.Task[None]] = []  # what they do, once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
         self._following = False  # the log: from then on the follower decides about readiness
@@ -143,8 +140,6 @@ class Service:
             opening.cancel()
             if self.pruning is not None:
                 self.pruning.stop()
-            if self.snapshots is not None:
-                self.snapshots.stop()
             await asyncio.wait({opening, *filter(None, (self._stores, *self._beside))})
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
@@ -183,8 +178,6 @@ class Service:
         )
         if self.pruning is not None:
             self._beside.append(asyncio.create_task(self.pruning.run()))
-        if self.snapshots is not None:
-            self._beside.append(asyncio.create_task(self.snapshots.run()))
 
     async def _watch(self) -> None:
         while True:

@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.core.bulk.segments.segmented_table import MERGED_MOST, SegmentedTable
-from dedup.core.matches import Matches, ProbedMany
 from dedup.core.numbers import Array
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
@@ -47,7 +46,13 @@ log = logging.getLogger(__name__)
 
 
 class Index:
-    """The index of an open store. Every method but write() is called with the store's lock held."""
+    """The index of an open store. Every method but write() is called with the store's lock held.
+
+    k          the greatest distance that documents are found at, in bits
+    documents  of the store
+    values     value -> document ids
+    keys       key digest -> document ids
+    """
 
     def __init__(
         self,
@@ -63,7 +68,8 @@ class Index:
         lock is the store's. read_only changes nothing on disk, and raises IndexUnusable where the index
         would be made again. Raises StoreDamaged if a document is not readable.
         """
-        self._folder, self._documents, self._lock = folder, documents, lock
+        self._folder, self._lock = folder, lock
+        self.documents = documents
         self._read_only = read_only
         self._idle = threading.Condition(lock)  # waiting for it lets others use the store
         self._busy = self._ended = False
@@ -83,34 +89,34 @@ class Index:
             documents.index_written(0, [])
             self._removals.clear()
             self._open()
-        if not read_only and self._values.unwritten >= TAIL_AT_OPEN:
+        if not read_only and self.values.unwritten >= TAIL_AT_OPEN:
             self.write()
 
     def _open(self) -> None:
         """Open both tables, and read the tail. Raises IndexUnusable, and StoreDamaged."""
         for name in (VALUES, KEYS):
-            if self._documents.indexed and not (self._folder / name).exists():
+            if self.documents.indexed and not (self._folder / name).exists():
                 raise IndexUnusable(f"{self._folder / name} is missing")
-        self._values = self._table(VALUES, self.k)
-        self._keys = self._table(KEYS, 0)
-        removed = self._documents.removed()
+        self.values = self._table(VALUES, self.k)
+        self.keys = self._table(KEYS, 0)
+        removed = self.documents.removed()
         if removed:
             self.remove(removed)
-        first = min(self._values.note, self._keys.note)
-        while tail := self._documents.tail(first, BATCH):
+        first = min(self.values.note, self.keys.note)
+        while tail := self.documents.tail(first, BATCH):
             first = tail[-1][0] + 1
             ids, values, digests = (np.array(each, np.uint64) for each in zip(*tail, strict=True))
-            for table, numbers in ((self._values, values), (self._keys, digests)):
+            for table, numbers in ((self.values, values), (self.keys, digests)):
                 begin = int(np.searchsorted(ids, table.note))
                 table.append(numbers[begin:], ids[begin:])
-            if self._values.unwritten >= MOST and not self._read_only:
+            if self.values.unwritten >= MOST and not self._read_only:
                 self._freeze(first)
                 self._write()
-        for table, name in ((self._values, VALUES), (self._keys, KEYS)):
-            if len(table) != len(self._documents):
+        for table, name in ((self.values, VALUES), (self.keys, KEYS)):
+            if len(table) != len(self.documents):
                 raise IndexUnusable(
                     f"{self._folder / name} comes to {len(table)} documents where "
-                    f"{len(self._documents)} belong"
+                    f"{len(self.documents)} belong"
                 )
 
     def _table(self, name: str, k: int) -> SegmentedTable:
@@ -119,7 +125,7 @@ class Index:
             table = SegmentedTable(path, k, self._lock, read_only=self._read_only)
         except (StoreDamaged, OSError) as error:
             raise IndexUnusable(f"{path} is not readable ({error})") from error
-        if not self._documents.indexed <= table.note <= self._documents.next_id:
+        if not self.documents.indexed <= table.note <= self.documents.next_id:
             raise IndexUnusable(f"{path} is of another time than the documents")
         return table
 
@@ -128,62 +134,54 @@ class Index:
     @property
     def memory_bytes(self) -> int:
         """The memory it takes; mapped files aside."""
-        return self._values.stats().memory_bytes + self._keys.stats().memory_bytes
+        return self.values.stats().memory_bytes + self.keys.stats().memory_bytes
 
     @property
     def file_bytes(self) -> int:
         """The size of its files."""
-        return self._values.stats().file_bytes + self._keys.stats().file_bytes
+        return self.values.stats().file_bytes + self.keys.stats().file_bytes
 
     @property
     def covered(self) -> int:
         """How many documents its files cover."""
-        return self._values.written
+        return self.values.written
 
     def append(self, first: int, documents: Sequence[Document]) -> None:
         """Take documents in, whose ids are first, first + 1, and so on."""
-        if self._values.unwritten >= self._due and not self._read_only:
+        if self.values.unwritten >= self._due and not self._read_only:
             self._freeze(first)
             if not self._busy and not self._ended:
                 threading.Thread(target=self._work, name="dedup-index", daemon=True).start()
         if len(documents) == 1:
             (document,) = documents
-            self._values.append_one(document.page.value, first)
-            self._keys.append_one(key_digest(document.key), first)
+            self.values.append_one(document.page.value, first)
+            self.keys.append_one(key_digest(document.key), first)
         elif documents:
             ids = np.arange(first, first + len(documents), dtype=np.uint64)
             values = [document.page.value for document in documents]
             digests = [key_digest(document.key) for document in documents]
-            self._values.append(np.array(values, np.uint64), ids)
-            self._keys.append(np.array(digests, np.uint64), ids)
+            self.values.append(np.array(values, np.uint64), ids)
+            self.keys.append(np.array(digests, np.uint64), ids)
 
     def remove(self, removed: Sequence[Removal]) -> None:
         """Leave out what was removed from the documents."""
         ids, values, digests = (np.array(each, np.uint64) for each in zip(*removed, strict=True))
-        self._values.remove(values, ids)
-        self._keys.remove(digests, ids)
+        self.values.remove(values, ids)
+        self.keys.remove(digests, ids)
         self._removals += ids.tolist()
 
     def has(self, values: Array, digests: Array, ids: Array) -> npt.NDArray[np.bool_]:
         """Return for each document whether both tables have it."""
-        return self._values.has(values, ids) & self._keys.has(digests, ids)
+        return self.values.has(values, ids) & self.keys.has(digests, ids)
 
     def __len__(self) -> int:
         """Return the number of documents, by the table of values."""
-        return len(self._values)
-
-    def near(self, value: int, limit: int) -> Matches:
-        """Return the ids of documents within k of a value, as Table.probe() does."""
-        return self._values.probe(value, limit)
-
-    def near_many(self, values: Array, limit: int) -> ProbedMany:
-        """Return the same for a batch of values, as Table.probe_many() does."""
-        return self._values.probe_many(values, limit)
+        return len(self.values)
 
     def find(self, key: str) -> tuple[int, Document] | None:
         """Return the document with a key, and its id. Raises StoreDamaged."""
-        for document_id in self._keys.documents(key_digest(key)):
-            (document,) = self._documents.read([document_id])
+        for document_id in self.keys.documents(key_digest(key)):
+            (document,) = self.documents.read([document_id])
             if document.key == key:
                 return document_id, document
         return None
@@ -196,8 +194,8 @@ class Index:
         if not keys:
             return []
         wanted = set(keys)
-        ids = self._keys.probe_many(np.array([*{*map(key_digest, wanted)}], np.uint64))[1].tolist()
-        documents = zip(ids, self._documents.read(ids), strict=True)
+        ids = self.keys.probe_many(np.array([*{*map(key_digest, wanted)}], np.uint64))[1].tolist()
+        documents = zip(ids, self.documents.read(ids), strict=True)
         return [(i, document) for i, document in documents if document.key in wanted]
 
     # --------------------------------------------------------------------------------------- on disk
@@ -209,14 +207,14 @@ class Index:
         log: nothing is lost.
         """
         with self._lock:
-            self._freeze(self._documents.next_id)
+            self._freeze(self.documents.next_id)
         self._work(merged_most)
 
     def _freeze(self, covered: int) -> None:
         """Have the tables, which hold the documents with id < covered, wait to be written."""
-        many = self._values.unwritten >= FIRST
+        many = self.values.unwritten >= FIRST
         self._due = MOST if many else FIRST
-        for table in (self._values, self._keys):
+        for table in (self.values, self.keys):
             fresh = Table(table.k)
             if many:  # and so will the next ones be
                 fresh.reserve(MOST)
@@ -234,7 +232,7 @@ class Index:
             self._busy = True
         try:
             self._write()
-            while not self._ended and any(t.merge(merged_most) for t in (self._values, self._keys)):
+            while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
                 self._write()
         except Exception as error:  # whatever it is, the documents are there
             log.warning("%s: the index was not written (%s); nothing is lost", self._folder, error)
@@ -248,8 +246,8 @@ class Index:
         with self._lock:
             covered, known, self._frozen = self._covered, self._frozen, []
         try:
-            self._documents.sync()  # never an index on disk of documents that are not
-            for table in (self._values, self._keys):
+            self.documents.sync()  # never an index on disk of documents that are not
+            for table in (self.values, self.keys):
                 table.write(covered)
         except BaseException:
             with self._lock:
@@ -257,7 +255,7 @@ class Index:
             raise
         for begin in range(0, max(1, len(known)), CLEARED):
             with self._lock:
-                self._documents.index_written(covered, known[begin : begin + CLEARED])
+                self.documents.index_written(covered, known[begin : begin + CLEARED])
 
     def end(self) -> None:
         """Write nothing from now on, and wait for what is being written: others use the store meanwhile."""

@@ -5,8 +5,6 @@
 The rule kept here: what the index finds and the documents say must agree; else nothing is answered.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,10 +14,9 @@ from dedup.core.table import Match
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
 from dedup.store.changes import GivenUp
-from dedup.store.database.documents import Documents
 from dedup.store.index import Index
 
-__all__ = ["NEAR_LIMIT", "Searched", "TooMany", "near", "near_many"]
+__all__ = ["NEAR_LIMIT", "TooMany", "near", "near_many"]
 
 NEAR_LIMIT = 1000  # documents that one value is answered with, at most
 
@@ -31,46 +28,40 @@ class TooMany(UsageError):
     """More documents lie near the values of a batch than one answer may hold."""
 
 
-class Searched(NamedTuple):
-    """What is searched: the index, its documents, and those given up."""
-
-    index: Index
-    documents: Documents
-    given_up: GivenUp | None
-
-    def mismatch(self) -> StoreDamaged:
-        """Return the error of an index that does not agree with the documents."""
-        return self.documents.damaged("the index does not fit it")
-
-
 def near(
-    searched: Searched, value: int, k: int, limit: int | None = None, without: int = 0
+    index: Index,
+    given_up: GivenUp | None,
+    value: int,
+    k: int,
+    limit: int | None = None,
+    without: int = 0,
 ) -> Near:
     """Return the documents within k of a value, the nearest `limit` without the first `without`.
 
-    Raises StoreDamaged.
+    Those given up are left out. Raises StoreDamaged.
     """
-    probed = searched.index.near(value, NEAR_LIMIT if limit is None else limit)
+    probed = index.values.probe(value, NEAR_LIMIT if limit is None else limit)
     answer: Near = Nearest()
     if not probed:
         return answer
     answer.cut = probed.cut and probed[-1].distance <= k
     matches: list[Match] = probed[without:] if without else probed
-    if k < searched.index.k:
+    if k < index.k:
         matches = [m for m in matches if m.distance <= k]
-    given_up = searched.given_up
-    found = searched.documents.read([m.document for m in matches])
+    found = index.documents.read([m.document for m in matches])
     for match, document in zip(matches, found, strict=True):
         if document.page.value != match.value:
-            raise searched.mismatch()
+            raise _mismatch(index)
         if given_up is None or not given_up.has(match.document, document.key):
             answer.append((document, match.distance))
     return answer
 
 
-def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> dict[int, Near]:
+def near_many(
+    index: Index, given_up: GivenUp | None, values: Array, k: int, limit: int | None
+) -> dict[int, Near]:
     """Return near() of each value that has any, by its index. Raises StoreDamaged and TooMany."""
-    probed = searched.index.near_many(values, NEAR_LIMIT)
+    probed = index.values.probe_many(values, NEAR_LIMIT)
     offsets, ids, distances = probed
     answers: dict[int, Near] = {}
     if not len(ids):
@@ -81,19 +72,19 @@ def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> d
             f"{limit:,} that one answer may hold: probe fewer at once"
         )
     cut = frozenset(np.flatnonzero(probed.cut).tolist())
-    if k < searched.index.k:
+    if k < index.k:
         cut = frozenset(i for i in cut if distances[int(offsets[i + 1]) - 1] <= k)
         offsets, ids, distances = _within(k, offsets, ids, distances)
     given = ids.tolist()
-    found = searched.documents.read(given)
-    ends, nearness, given_up = offsets.tolist(), distances.tolist(), searched.given_up
+    found = index.documents.read(given)
+    ends, nearness = offsets.tolist(), distances.tolist()
     for i in np.flatnonzero(np.diff(offsets)).tolist():
         span = slice(ends[i], ends[i + 1])
         value = int(values[i])
         answer: Near = Nearest(zip(found[span], nearness[span], strict=True))
         for document, distance in answer:
             if (document.page.value ^ value).bit_count() != distance:
-                raise searched.mismatch()
+                raise _mismatch(index)
         if given_up is not None:
             answer = Nearest(
                 each
@@ -104,6 +95,10 @@ def near_many(searched: Searched, values: Array, k: int, limit: int | None) -> d
         if answer:
             answers[i] = answer
     return answers
+
+
+def _mismatch(index: Index) -> StoreDamaged:
+    return index.documents.damaged("the index does not fit it")
 
 
 def _within(

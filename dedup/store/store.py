@@ -28,7 +28,7 @@ from dedup.store.database.file import Flusher
 from dedup.store.database.record_format import FORMAT, Removal, key_digest
 from dedup.store.index import Index
 from dedup.store.open_folder import open_folder
-from dedup.store.search import Near, Searched, near, near_many
+from dedup.store.search import Near, near, near_many
 
 if TYPE_CHECKING:
     from dedup.store.verify import Report
@@ -112,7 +112,7 @@ class Store:
                 self._check_open()
             if not isinstance(key, str):
                 return False
-            found = self._searched().index.find(key)
+            found = self._ready().find(key)
             return found is not None and self._is_found(found[0], key)
 
     @property
@@ -134,7 +134,7 @@ class Store:
         """Return the document with this key, or None. Raises StoreDamaged."""
         with self._lock:
             self._check_open()
-            found = self._searched().index.find(key)
+            found = self._ready().find(key)
             return found[1] if found is not None and self._is_found(found[0], key) else None
 
     def _is_found(self, document_id: int, key: str) -> bool:
@@ -151,7 +151,7 @@ class Store:
         """
         with self._lock:
             bound = self.k if k is None else min(k, self.k)
-            return near(self._searched(), value, bound, limit, without)
+            return near(self._ready(), self._given_up, value, bound, limit, without)
 
     def near_many(
         self, values: Array, k: int | None = None, limit: int | None = None
@@ -162,13 +162,13 @@ class Store:
         """
         with self._lock:
             bound = self.k if k is None else min(k, self.k)
-            return near_many(self._searched(), values, bound, limit)
+            return near_many(self._ready(), self._given_up, values, bound, limit)
 
-    def _searched(self) -> Searched:
-        """Return what is searched. Called with the lock held."""
+    def _ready(self) -> Index:
+        """Return the index, which has what is committed. Called with the lock held."""
         if self._closed or not self._fits:
             self.widen(self.k)
-        return Searched(self._index, self._documents, self._given_up)
+        return self._index
 
     def insert(self, document: Document) -> None:
         """Store a document; one with the same key is replaced. Committed on return.
@@ -207,8 +207,7 @@ class Store:
         """Store documents, no key twice, and remove others; return the keys that were there before."""
         with self._lock:
             self._check_writable()
-            index = self._searched().index
-            known = index.find_many([*(document.key for document in documents), *forgotten])
+            known = self._ready().find_many([*(document.key for document in documents), *forgotten])
             self._commit(documents, known, offsets)
         return {document.key for _, document in known}
 
@@ -323,7 +322,7 @@ class Store:
             from dedup.store.verify import verify_documents
 
             self._check_open()
-            return verify_documents(self._documents, self._searched().index, self.path, progress)
+            return verify_documents(self._documents, self._ready(), self.path, progress)
 
     def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
         """Write the index if `least` documents or more changed since the last time, as close() does.

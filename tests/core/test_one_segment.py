@@ -113,7 +113,7 @@ def test_a_damaged_segment_is_named_and_refused(tmp_path, damage):
         case "longer":
             content += b"\0"
         case "version":
-            content[8] = 2
+            content[8] = 3
         case _:
             content[:8] = b"NDDTABLE"
     path.write_bytes(content)

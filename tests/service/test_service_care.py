@@ -1,4 +1,4 @@
-"""What the person who runs a service does while it serves: a namespace is dropped, snapshots are written."""
+"""What the person who runs a service does while it serves: a namespace is dropped, the index is written."""
 
 import stat
 import sys
@@ -12,7 +12,6 @@ from detecting import accept, page
 from services import Serving
 
 import dedup
-from dedup.service.core import snapshots
 from dedup.store.verify import verify_store
 
 
@@ -69,13 +68,11 @@ def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
     assert not left.exists()
 
 
-def test_a_service_without_a_log_writes_snapshots_while_it_runs(tmp_path, monkeypatch):
+def test_a_service_writes_its_index_while_it_runs(tmp_path, monkeypatch):
     """After a kill the next opening need not read every document."""
-    changes = "from dedup.service.core import snapshots\nsnapshots.DOCUMENTS = 100\n"
-    changes += "snapshots.PAUSE_SECONDS = 0.05\n"
+    changes = "from dedup.store import index\nindex.FIRST = index.MOST = 100\n"
     (tmp_path / "sitecustomize.py").write_text(changes)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert snapshots.DOCUMENTS == 100_000
     with Serving(tmp_path / "served") as serving:
         fill(f"redis://127.0.0.1:{serving.port}", "news", range(150))
         written = tmp_path / "served" / "news" / "keys" / "manifest.json"

@@ -327,19 +327,19 @@ def test_a_segment_of_removed_documents_is_written_again(tmp_path, monkeypatch):
         for i in range(300):
             s.forget(f"http://example.com/{i}")
         s.snapshot(0)
-        assert s._index._values.stats().removed == 0
+        assert s._index.values.stats().removed == 0
         before = index_files(tmp_path)
         for i in range(300, 400):
             s.forget(f"http://example.com/{i}")
         s.snapshot(0)
-        assert s._index._values.stats().removed == 100
+        assert s._index.values.stats().removed == 100
         assert [f for f in index_files(tmp_path) if "segment" in f.name] == [
             f for f in before if "segment" in f.name
         ]
         for i in range(400, 1000):
             s.forget(f"http://example.com/{i}")
         s.snapshot(0)
-        assert s._index._values.stats().segments == 0
+        assert s._index.values.stats().segments == 0
     assert verify_store(tmp_path).problems == []
 
 

@@ -171,7 +171,7 @@ class Namespaces:
             raise Refused("NOTREADY", f"the namespace {name} is being dropped")
 
     def close(self) -> None:
-        """Close every namespace: flushed, with a snapshot where one is due.
+        """Close every namespace: flushed, its index written where that is due.
 
         All are closed, even after an error; then the first error is raised.
         """

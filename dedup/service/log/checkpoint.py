@@ -1,6 +1,6 @@
 """What of the log is on disk: the stores are flushed, then the manifest says so.
 
-    apply, apply, ... -> every MANIFEST_SECONDS: flush -> snapshot, where one is due -> log.json
+    apply, apply, ... -> every MANIFEST_SECONDS: flush -> log.json
 
 The rule kept here: the manifest never covers a record that some store could still lose. After a power
 cut the log is read again from the manifest's offsets on.
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from dedup.core.files import FolderLock
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.snapshots import write_where_due
 from dedup.service.log.applying import Applying
 from dedup.service.log.manifest import MANIFEST, Manifest, write_manifest
 from dedup.store import empty
@@ -68,7 +67,6 @@ class Checkpoint:
                 detector = self._views.get(name)
                 if detector is not None:
                     await asyncio.to_thread(detector.sync)
-                    await asyncio.to_thread(write_where_due, detector)
             if manifest != self.manifest:
                 await asyncio.to_thread(write_manifest, self._path, manifest)
                 self.manifest = manifest

@@ -182,6 +182,8 @@ class SegmentedTable:
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value itself, in no order; of a table for distance 0."""
         found = [match.document for match in self._table.probe(value)]
+        if not self._frozen and not self._segments:
+            return found
         older = self._exact.documents(value)
         older += [m.document for each in self._frozen for m in each.table.probe(value)]
         if older and len(self._removed):
