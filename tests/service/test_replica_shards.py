@@ -146,7 +146,7 @@ KILLED = """
 
     replica.write_manifest = fatal(replica.write_manifest)
     Documents.note_offsets = fatal(Documents.note_offsets)
-    Documents.remove_many = fatal(Documents.remove_many)
+    Documents.change = fatal(Documents.change)
 
     async def main():
         namespaces = Namespaces(Path(path))
