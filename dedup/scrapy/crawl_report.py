@@ -1,6 +1,6 @@
 """The page that DEDUP_REPORT asks for: what deduplication did in a crawl, and whether it was right.
 
-    stats, journal -> funnel, savings, groups with their texts, hosts, reasons, advice -> one file
+    stats, journal -> funnel, reasons, savings, times, groups with their texts, hosts, what if, advice
 
 The rule kept here: every number is one of the stats, or counted in the journal; the one that is
 estimated says so.
@@ -15,20 +15,21 @@ import msgspec
 from dedup.core.files import replace_file
 from dedup.model.recipes import Recipe
 from dedup.model.report.html import (
-    Bar,
-    bars,
     facts,
     folded,
     link,
     page,
+    percent,
     section,
     table,
     two_texts,
     warning,
-)  # fmt: skip
-from dedup.model.report.texts import count
+)
+from dedup.model.report.texts import alike, count
 from dedup.scrapy.journal import Example, Group, Journal
+from dedup.scrapy.page_flow import exempt, funnel, reasons, times
 from dedup.scrapy.settings import Config
+from dedup.scrapy.what_if import on_distance, what_if
 
 __all__ = ["crawl_report", "write_report"]
 
@@ -38,29 +39,12 @@ HOSTS_SHOWN = 50
 RULES_SHOWN = 50
 SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
 SUSPICIOUS_PAGES = 20  # judged, at least
-FEW = 20  # near-duplicates from which on their distances say something
 CONTEXT = 12  # words around a difference
 
 _BECAME = {
     "drop": "dropped before they were parsed",
     "skip_links": "parsed, but not followed",
     "tag": "marked only",
-}
-_REASONS = {
-    "start": "start requests, always kept",
-    "non_html": "no HTML or text",
-    "status": "another status than 200",
-    "method": "another method than GET",
-    "short": "too few distinct words to be judged",
-    "too_large": "larger than DEDUP_MAX_BYTES",
-    "data_page": "made of inline data",
-    "new_links": "alike text, but a link that no page had before",
-    "other_title": "alike text, but another page by its title or canonical URL",
-    "unread": "too little of the page was read",
-    "no_callback": "robots.txt, media, the shell",
-    "in_flight": "a near-duplicate was in flight for too long",
-    "dont_dedup": "left out by request.meta",
-    "fault": "no table service answered",
 }
 _MEANS_NOTHING = {
     "drop": "the parameter {}: it may be absent",
@@ -105,12 +89,20 @@ def crawl_report(
     parts = [
         _headline(counts, config),
         *(warning(text) for text in (*warnings, *_warnings(counts, journal))),
-        _funnel(stats, counts),
+        funnel(stats, counts),
+        reasons(counts),
         _savings(counts, config, journal),
+        times(stats, journal.timeline),
         _groups(journal),
         _hosts(journal),
         _urls(counts, journal),
-        _reasons(counts),
+        what_if(
+            counts,
+            journal.kept,
+            config.options.policy(journal.recipe),
+            guard="other_title" in config.exempt,
+            whole=journal.kept_all,
+        ),
         _advice(counts, config, journal),
         _settings(config, journal.recipe),
     ]
@@ -134,9 +126,10 @@ def _headline(counts: Mapping[str, Any], config: Config) -> str:
                 [
                     ("judged", probed),
                     ("near-duplicates", found),
-                    ("share", f"{_percent(found, probed)}"),
+                    ("share", f"{percent(found, probed)}"),
                     ("unique", counts.get("unique", 0)),
                     ("fetched again", counts.get("refetch", 0)),
+                    ("kept all the same", sum(exempt(counts, judged=True).values())),
                     ("remembered", counts.get("inserted", 0)),
                 ]
             ),
@@ -159,22 +152,6 @@ def _warnings(counts: Mapping[str, Any], journal: Journal) -> Iterator[str]:
         )
 
 
-def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
-    exempt = sum(n for reason, n in counts.items() if reason.startswith("exempt/"))
-    steps: list[Bar] = [
-        ("requests", stats.get("downloader/request_count", 0)),
-        ("responses", stats.get("downloader/response_count", 0)),
-        ("judged", counts.get("probed", 0)),
-        (" unique", counts.get("unique", 0), "unique"),
-        (" near-duplicates", counts.get("near_duplicate", 0), "near"),
-        (" fetched again", counts.get("refetch", 0), "refetch"),
-        ("exempt: kept unjudged, or all the same", exempt, "exempt"),
-        ("parsed to the end and remembered", counts.get("inserted", 0)),
-        ("items", stats.get("item_scraped_count", 0)),
-    ]
-    return section("From request to item", bars(steps))
-
-
 def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
     found = counts.get("near_duplicate", 0) - counts.get("explored", 0)
     each = journal.parsing_seconds / journal.parsed if journal.parsed else 0.0
@@ -182,7 +159,8 @@ def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str
         ("pages not parsed", found if config.mode == "drop" else 0),
         ("MB not parsed", journal.dropped_bytes / 1e6 if config.mode == "drop" else 0.0),
         ("seconds of callbacks saved", found * each if config.mode == "drop" else 0.0),
-        ("seconds spent on it", float(counts.get("cpu_seconds", 0.0))),
+        ("seconds spent on it", spent := float(counts.get("cpu_seconds", 0.0))),
+        ("milliseconds for each page", 1000 * spent / max(1, counts.get("probed", 0))),
     ]
     return section(
         "What it saved",
@@ -217,12 +195,12 @@ def _group(key: str, group: Group) -> str:
 
 def _example(example: Example) -> str:
     bits = count(example.distance, "bit")
-    alike = f"{round(100 * example.similarity)} % of the word triples alike"
-    name = f"{link(example.url)} ({alike}, {bits} apart)"
-    if example.texts is None:
-        return f'<p class="pair">{name}</p>'
+    name = f'<p class="pair">{link(example.url)} ({alike(example.similarity)}, {bits} apart)</p>'
+    if example.texts is None or not example.texts[2]:
+        return name
     shown = two_texts(*example.texts, CONTEXT, names=("the page that was kept", "this page"))
-    return f'<details class="pair"><summary>{name}</summary>{shown}</details>'
+    differ = f"where the texts differ: {count(len(example.texts[2]), 'place')}"
+    return f'{name}<details class="pair"><summary>{differ}</summary>{shown}</details>'
 
 
 def _suspicious(journal: Journal) -> list[str]:
@@ -241,7 +219,7 @@ def _hosts(journal: Journal) -> str:
             name or "-",
             host.judged,
             host.near_duplicates,
-            _percent(host.near_duplicates, host.judged),
+            percent(host.near_duplicates, host.judged),
             *(("look at it" if name in suspicious else "",) if suspicious else ()),
         )
         for name, host in hosts[:HOSTS_SHOWN]
@@ -275,35 +253,6 @@ def _in_words(rule: str) -> str:
     return _MEANS_NOTHING[kind].format(name)
 
 
-def _reasons(counts: Mapping[str, Any]) -> str:
-    rows = sorted(
-        (reason[7:], n) for reason, n in counts.items() if reason.startswith("exempt/") and n
-    )
-    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
-    distances = _distances(counts)
-    return "\n".join(
-        (
-            section("Kept without being judged, or all the same", bars(named)) if named else "",
-            section(
-                "Distances of the near-duplicates",
-                bars([(count(bits, "bit"), n, "near") for bits, n in distances.items()]),
-            )
-            if distances
-            else "",
-        )
-    )
-
-
-def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
-    """Return how many near-duplicates lay at each distance, in bits; from 0 to the greatest."""
-    found = {
-        int(name.rpartition("/")[2]): n
-        for name, n in counts.items()
-        if name.startswith("near_duplicate/distance/")
-    }
-    return {bits: found.get(bits, 0) for bits in range(max(found, default=-1) + 1)}
-
-
 def _settings(config: Config, recipe: Recipe) -> str:
     rows = []
     fields = msgspec.structs.asdict(config)
@@ -325,7 +274,7 @@ def _settings(config: Config, recipe: Recipe) -> str:
             usual, told = getattr(recipe, field), getattr(policy, field)
             told = f"{told} (the recipe's)" if told == usual else f"{told} (of DEDUP_SIMILARITY)"
         rows.append((f"DEDUP_{field.upper()}", str(told)))
-    return section("Settings in force", table(("setting", "value"), rows))
+    return section("Settings in force", folded("All settings", table(("setting", "value"), rows)))
 
 
 def _without_token(url: str) -> str:
@@ -355,31 +304,7 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
             "Near-duplicates were accepted at the same time (late_duplicate): a longer "
             "DEDUP_RESERVATION_SECONDS covers slow callbacks."
         )
-    lines += _on_distance(counts, config, journal.recipe)
+    lines += on_distance(counts, config.options.policy(journal.recipe))
     if not lines:
         lines.append("Nothing stands out.")
     return section("What to tune", "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
-
-
-def _on_distance(counts: Mapping[str, Any], config: Config, recipe: Recipe) -> Iterator[str]:
-    """Say whether DEDUP_DISTANCE cuts copies off, or is wider than it needs to be."""
-    k = config.options.policy(recipe).distance
-    distances = _distances(counts)
-    found = sum(distances.values())
-    if found < FEW or k < 2:
-        return
-    if distances.get(k, 0) > 0.1 * found:
-        yield (
-            f"{_percent(distances[k], found)} of the near-duplicates lie at the greatest distance, "
-            f"{k} bits: more copies may lie beyond it. Compare some that were kept (dedup compare) "
-            "before raising DEDUP_DISTANCE."
-        )
-    elif max(distances) <= k // 2:
-        yield (
-            f"All near-duplicates lie within {count(max(distances), 'bit')}: DEDUP_DISTANCE = "
-            f"{max(*distances, 1)} would have found the same."
-        )
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"

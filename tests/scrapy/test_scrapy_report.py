@@ -4,6 +4,7 @@ import re
 from html import unescape
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, words
 from scrapy.settings import Settings
@@ -13,9 +14,10 @@ from dedup.model.recipes import recipe_of
 from dedup.model.report.html import link
 from dedup.model.values import Verdict
 from dedup.scrapy import journal as journals
-from dedup.scrapy.crawl_report import _on_distance
 from dedup.scrapy.journal import Journal
+from dedup.scrapy.page_flow import funnel
 from dedup.scrapy.settings import Config
+from dedup.scrapy.what_if import on_distance, what_if
 
 EVIL = "<script>alert(1)</script>"
 COPIES = 30
@@ -78,6 +80,10 @@ def test_the_group_is_shown_with_its_differences(crawl):
     assert re.search(
         rf"{crawl.url}/copy/0</a> \(\d+ % of the word triples alike, \d bits? apart\)", page
     )
+    assert "<summary>where the texts differ: 1 place</summary>" in page
+    summaries = re.findall(r"<summary>(.*?)</summary>", page, re.DOTALL)
+    assert summaries
+    assert not any("<a " in summary for summary in summaries)  # a click does one thing
     assert "<b>A</b> the page that was kept" in page
     assert "<del>one</del>" in page
 
@@ -111,7 +117,7 @@ def test_distances_say_what_to_tune():
     config = Config.from_settings(Settings())
 
     def told(counts):
-        return " ".join(_on_distance(counts, config, recipe_of()))
+        return " ".join(on_distance(counts, config.options.policy(recipe_of())))
 
     assert "40.0 % of the near-duplicates lie at the greatest distance, 8 bits" in told(
         {f"{at}/1": 30, f"{at}/8": 20}
@@ -121,6 +127,76 @@ def test_distances_say_what_to_tune():
     )
     assert not told({f"{at}/0": 30, f"{at}/5": 20})
     assert not told({f"{at}/8": 3})
+
+
+def rows(html: str) -> list[tuple[bool, int]]:
+    """Return of each row whether it is a part of the one above, and its number."""
+    found = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">([\d,]+)', html)
+    return [(bool(part), int(number.replace(",", ""))) for part, number in found]
+
+
+def test_the_sums_add_up(crawl):
+    """The parts of a row add up to it: responses to what was judged or not, and that to verdicts."""
+    funnels = [crawl[1].partition("From request to item")[2].partition("</section>")[0]]
+    counts = {"probed": 100, "unique": 60, "near_duplicate": 20, "refetch": 5, "inserted": 70}
+    counts |= {"exempt/other_title": 7, "exempt/short": 3, "exempt/data_page": 1}
+    counts |= {"exempt/non_html": 9, "exempt/status": 2, "exempt/no_callback": 1}
+    funnels.append(funnel({"downloader/response_count": 130}, counts))
+    for html in funnels:
+        of, sums = [], []
+        for part, number in rows(html):
+            if not part:
+                of.append(number)
+                sums.append([])
+            else:
+                sums[-1].append(number)
+        added = [(whole, sum(parts)) for whole, parts in zip(of, sums, strict=True) if parts]
+        assert added
+        assert all(whole == parts for whole, parts in added), added
+    assert fact(crawl[1], "kept all the same") == "2"  # the start request, and the short page
+
+
+def test_what_if_the_distance_were_another(crawl):
+    """How many would be found at each: at a smaller one fewer, at a larger one kept pages, too."""
+    section = crawl[1].partition("What if: other distances")[2].partition("</section>")[0]
+    assert f'8 bits, in force</td><td class="number">0</td><td class="number">{COPIES}' in section
+    policy = Config.from_settings(Settings()).options.policy(recipe_of())
+    page = fingerprint(f"<p>{words(1)}".encode())
+    values = (0, 0x3FF, 0xFFFFF00000000000)  # ten bits apart, and far away
+    kept = [
+        Verdict(
+            "unique", "", f"http://a/{i}", None, None, None, None,
+            msgspec.structs.replace(page, value=value), "token", "a",
+        )
+        for i, value in enumerate(values)
+    ]  # fmt: skip
+    counts = {"probed": 50, "near_duplicate/distance/0": 10, "near_duplicate/distance/3": 5}
+    table = what_if(counts, kept, policy, guard=False, whole=True).partition("<tbody>")[2]
+    found = [
+        tuple(map(unescape, re.findall(r"<td[^>]*>([^<]*)</td>", row)))
+        for row in table.partition("</tbody>")[0].splitlines()
+    ]
+    assert [row[0] for row in found] == [
+        f"{n} bit{'s' * (n != 1)}{', in force' * (n == 8)}" for n in range(13)
+    ]
+    assert found[0] == ("0 bits", "10", "10", "20.0 %", "-5")
+    assert found[8] == ("8 bits, in force", "0", "15", "30.0 %", "0")
+    assert found[10] == ("10 bits", "1", "16", "32.0 %", "+1")
+    assert found[12][2] == "16"
+
+
+def test_the_time_of_the_crawl_is_drawn(monkeypatch):
+    """Columns of equal spans, however long it takes: each page is in one of them."""
+    now = [0.0]
+    monkeypatch.setattr(journals, "monotonic", lambda: now[0])
+    line = journals.Timeline()
+    for n in range(1000):
+        now[0] = 0.7 * n
+        line.add(near_duplicate=n % 4 == 0)
+    assert line.seconds == 16
+    assert len(line.spans) == 44
+    assert [sum(column) for column in zip(*line.spans, strict=True)] == [1000, 250]
+    assert line.spans[0] == (23, 6)
 
 
 def test_a_host_of_copies_is_warned_about(crawl):
