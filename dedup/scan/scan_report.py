@@ -156,8 +156,8 @@ def _distances(s: Summary) -> str:
         return ""
     return section(
         "What if: a smaller distance",
-        table(("--distance", "at this distance", "near-duplicates in all", "share"), rows),
-        text="An estimate: what is kept decides what later pages are compared with.",
+        table(("distance", "pages at it", "up to it", "share"), rows),
+        text="What a scan with --distance would find: those up to it. An estimate: what is kept decides what later pages are compared with.",
     )
 
 

@@ -95,13 +95,16 @@ def what_if(
             across="DEDUP_DISTANCE, bits",
             up="pages",
         ),
-        legend(("near", "found in this crawl"), ("exempt", "kept now, and would be found too")),
+        legend(("near", "found in this crawl"), ("exempt", "kept now, and would be found too"))
+        if more
+        else "",
         table(
-            ("DEDUP_DISTANCE", "at this distance", "near-duplicates in all", "share", "change"),
+            ("distance", "pages at it", "up to it", "share", "change"),
             rows,
         ),
         text="Near-duplicates that this crawl would have found with another distance, all else the "
-        "same. An estimate: what is kept decides what later pages are compared with." + first,
+        "same: those up to it. An estimate: what is kept decides what later pages are compared with."
+        + first,
     )
 
 
