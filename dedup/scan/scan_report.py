@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dedup.model.errors import UsageError
-from dedup.model.report.charts import Column, columns
 from dedup.model.report.html import Bar, bars, facts, line, page, percent, section, table
 from dedup.model.report.texts import count
 from dedup.scan.scan_values import Row, Summary
@@ -105,19 +104,14 @@ def _html(report: Report) -> str:
     aside += [("broken", s.broken)] if s.broken else []
     least = "" if report.exact else "There are too many to count them all: these are lower bounds."
     parts = [
-        facts(
-            [
-                ("pages", s.pages),
-                ("unique", s.unique),
-                ("near-duplicates", s.near_duplicate),
-                ("share", percent(s.near_duplicate, s.pages)),
-                ("files", s.files),
-                ("MB read", s.bytes / 1e6),
-            ]
-        ),
+        facts([("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]),
         section("What became of the pages", bars(judged)),
         section("Other records", bars(aside)) if aside else "",
-        _similarities(s.similarities),
+        section(
+            "Near-duplicates by similarity",
+            bars([(f"{share} %", n, "near") for share, n in sorted(s.similarities.items())]),
+            text="The estimated share of the word triples of both texts that are in both.",
+        ),
         _distances(s),
         section("Pages with most near-duplicates", _most("page", report.clusters), text=least),
         section("Hosts with most near-duplicates", _most("host", report.hosts), text=least),
@@ -128,22 +122,6 @@ def _html(report: Report) -> str:
         faults = table(("file", "place", "what is wrong"), rows)
         parts.append(section("Broken records", faults, text=told))
     return page("Near-duplicates of a scan", parts, "crawl-dedup, dedup scan")
-
-
-def _similarities(found: dict[int, int]) -> str:
-    if not found:
-        return ""
-    drawn = []
-    for share in range(min(found), max(found) + 1):
-        n = found.get(share, 0)
-        told = f"{share} %: {count(n, 'near-duplicate')}"
-        drawn.append(Column(f"{share} %", ((n, "near"),), told))
-    title = "Near-duplicates by similarity"
-    return section(
-        title,
-        columns(drawn, title=title, across="word triples alike", up="pages"),
-        text="The estimated share of the word triples of both texts that are in both.",
-    )
 
 
 def _distances(s: Summary) -> str:

@@ -1,12 +1,13 @@
 """The page that DEDUP_REPORT asks for: what deduplication did in a crawl, and whether it was right.
 
-    stats, journal -> funnel, reasons, savings, times, groups with their texts, hosts, what if, advice
+    stats, journal -> funnel, reasons, savings, groups with their texts, hosts, what if, advice
 
 The rule kept here: every number is one of the stats, or counted in the journal; the one that is
 estimated says so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import msgspec
 from dedup.core.files import replace_file
 from dedup.model.recipes import Recipe
 from dedup.model.report.html import (
+    Bar,
+    bars,
     facts,
     folded,
     link,
@@ -24,12 +27,11 @@ from dedup.model.report.html import (
     table,
     two_texts,
     warning,
-)
+)  # fmt: skip
 from dedup.model.report.texts import alike, count
 from dedup.scrapy.journal import Example, Group, Journal
-from dedup.scrapy.page_flow import exempt, funnel, reasons, times
 from dedup.scrapy.settings import Config
-from dedup.scrapy.what_if import on_distance, what_if
+from dedup.scrapy.what_if import what_if
 
 __all__ = ["crawl_report", "write_report"]
 
@@ -46,6 +48,28 @@ _BECAME = {
     "skip_links": "parsed, but not followed",
     "tag": "marked only",
 }
+_REASONS = {
+    "start": "start requests, always kept",
+    "non_html": "no HTML or text",
+    "status": "another status than 200",
+    "method": "another method than GET",
+    "short": "too few distinct words to be judged",
+    "too_large": "larger than DEDUP_MAX_BYTES",
+    "data_page": "made of inline data",
+    "new_links": "alike text, but a link that no page had before",
+    "other_title": "alike text, but another page by its title or canonical URL",
+    "unread": "too little of the page was read",
+    "no_callback": "robots.txt, media, the shell",
+    "inline": "downloaded by a callback, not by the scheduler",
+    "barren": "alike text, but pages like it brought no item yet",
+    "expired": "its reservation had expired",
+    "in_flight": "a near-duplicate was in flight for too long",
+    "dont_dedup": "left out by request.meta",
+    "fault": "no table service answered",
+}
+_UNJUDGED = {  # no look was taken at the text
+    "dont_dedup", "inline", "method", "no_callback", "non_html", "status", "too_large",
+}  # fmt: skip
 _MEANS_NOTHING = {
     "drop": "the parameter {}: it may be absent",
     "value": "the value of the parameter {}",
@@ -89,10 +113,9 @@ def crawl_report(
     parts = [
         _headline(counts, config),
         *(warning(text) for text in (*warnings, *_warnings(counts, journal))),
-        funnel(stats, counts),
-        reasons(counts),
+        _funnel(stats, counts),
+        _reasons(counts),
         _savings(counts, config, journal),
-        times(stats, journal.timeline),
         _groups(journal),
         _hosts(journal),
         _urls(counts, journal),
@@ -107,7 +130,9 @@ def crawl_report(
         _settings(config, journal.recipe),
     ]
     begun = stats.get("start_time")
-    when = f", begun {begun:%Y-%m-%d %H:%M} UTC" if begun is not None else ""
+    when = (
+        f", {begun:%Y-%m-%d %H:%M:%S} to {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC" if begun else ""
+    )
     made = f"crawl-dedup, recipe {journal.recipe.id}; spider {name}{when}"
     return page(f"Deduplication: crawl of “{name}”", parts, made)
 
@@ -129,7 +154,7 @@ def _headline(counts: Mapping[str, Any], config: Config) -> str:
                     ("share", f"{percent(found, probed)}"),
                     ("unique", counts.get("unique", 0)),
                     ("fetched again", counts.get("refetch", 0)),
-                    ("kept all the same", sum(exempt(counts, judged=True).values())),
+                    ("kept all the same", sum(_exempt(counts, judged=True).values())),
                     ("remembered", counts.get("inserted", 0)),
                 ]
             ),
@@ -150,6 +175,39 @@ def _warnings(counts: Mapping[str, Any], journal: Journal) -> Iterator[str]:
             "near-duplicates. Look at the examples: an error page under many addresses, a consent "
             "wall and a template with little text look like this."
         )
+
+
+def _exempt(counts: Mapping[str, Any], *, judged: bool | None = None) -> dict[str, int]:
+    """Return the pages that were kept, by reason: those that were judged, or those that were not."""
+    found = {name[7:]: n for name, n in counts.items() if name.startswith("exempt/") and n}
+    return {r: n for r, n in found.items() if judged is None or judged == (r not in _UNJUDGED)}
+
+
+def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
+    """Return the way of the pages: the parts of a row, indented below it, add up to it."""
+    responses, judged = stats.get("downloader/response_count", 0), counts.get("probed", 0)
+    unjudged = sum(_exempt(counts, judged=False).values())
+    kept = sum(_exempt(counts, judged=True).values())
+    unique, near, again = (counts.get(w, 0) for w in ("unique", "near_duplicate", "refetch"))
+    steps: list[Bar] = [
+        ("requests", stats.get("downloader/request_count", 0)),
+        ("responses", responses),
+        *([(" judged", judged)] if responses != judged else []),
+        (" kept without being judged", unjudged, "exempt"),
+        (" redirects, retries, errors", responses - judged - unjudged),
+        ("judged", judged),
+        (" unique", unique, "unique"),
+        (" near-duplicates", near, "near"),
+        (" fetched again", again, "refetch"),
+        (" kept all the same", kept, "exempt"),
+        (" a fault of ours, kept", judged - unique - near - again - kept),
+        ("remembered: parsed to the end", counts.get("inserted", 0)),
+        ("given back: a callback or an item failed", counts.get("released", 0)),
+        ("items", stats.get("item_scraped_count", 0)),
+    ]
+    always = ("requests", "responses", "judged", " unique", " near-duplicates", "items")
+    shown = [step for step in steps if step[1] > 0 or step[0] in always]
+    return section("From request to item", bars(shown))
 
 
 def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
@@ -253,6 +311,12 @@ def _in_words(rule: str) -> str:
     return _MEANS_NOTHING[kind].format(name)
 
 
+def _reasons(counts: Mapping[str, Any]) -> str:
+    rows = sorted(_exempt(counts).items(), key=lambda item: (-item[1], item[0]))
+    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
+    return section("Kept without being judged, or all the same", bars(named)) if named else ""
+
+
 def _settings(config: Config, recipe: Recipe) -> str:
     rows = []
     fields = msgspec.structs.asdict(config)
@@ -304,7 +368,6 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
             "Near-duplicates were accepted at the same time (late_duplicate): a longer "
             "DEDUP_RESERVATION_SECONDS covers slow callbacks."
         )
-    lines += on_distance(counts, config.options.policy(journal.recipe))
     if not lines:
         lines.append("Nothing stands out.")
     return section("What to tune", "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")

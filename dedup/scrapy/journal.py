@@ -1,15 +1,13 @@
 """What a crawl's report shows and its stats do not: examples, hosts, and what was saved.
 
-    judged pages -> groups of near-duplicates with examples, hosts, times, originals -> report
+    judged pages -> groups of near-duplicates with examples, hosts, originals -> report
 
 The rule kept here: memory is bounded whatever is crawled. Groups and hosts are counted up to a
 number of them; bodies of accepted pages are kept, the last ones, up to a number of bytes, so that a
-copy that comes soon can be shown beside its original. Times are counted in at most SPANS spans: when
-there are more, each is made twice as long.
+copy that comes soon can be shown beside its original.
 """
 
 from collections import OrderedDict
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -40,7 +38,6 @@ TEXTS = 60  # examples whose differing text is kept
 WORDS = 4000  # words of each text that are compared
 SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
 KEPT = 20_000  # originals, the first ones: what a page at another distance would have resembled
-SPANS = 60  # of the crawl's time
 
 T = TypeVar("T")
 
@@ -82,28 +79,6 @@ class Host:
         self.judged = self.near_duplicates = 0
 
 
-class Timeline:
-    """Pages over the crawl's time: judged and near-duplicates of each span of so many seconds."""
-
-    def __init__(self) -> None:
-        """Begin now."""
-        self.seconds, self.spans = 1, [(0, 0)]
-        self._begun = monotonic()
-
-    def add(self, *, near_duplicate: bool) -> None:
-        """Count a page."""
-        at = int(monotonic() - self._begun)
-        while at // self.seconds >= SPANS:
-            self.seconds *= 2
-            pairs = [*self.spans, (0, 0)]
-            self.spans = [
-                (a + c, b + d) for (a, b), (c, d) in zip(pairs[:-1:2], pairs[1::2], strict=True)
-            ]
-        self.spans += [(0, 0)] * (at // self.seconds + 1 - len(self.spans))
-        judged, copies = self.spans[-1]
-        self.spans[-1] = judged + 1, copies + near_duplicate
-
-
 class Journal:
     """Takes notes of a crawl while it runs."""
 
@@ -112,7 +87,6 @@ class Journal:
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
         self.url_rules: list[HeldRule] = []  # at the crawl's end
-        self.timeline = Timeline()
         self.kept: list[Verdict] = []  # the first pages that became originals, in their order
         self.kept_all = True  # whether it has all of them
         self.dropped_bytes = 0  # of near-duplicates' bodies
@@ -128,7 +102,6 @@ class Journal:
         self.recipe = recipe
         host = self._host(response.url)
         host.judged += 1
-        self.timeline.add(near_duplicate=verdict.status == "near_duplicate")
         if verdict.status != "near_duplicate":
             if verdict.token is not None:
                 self._keep(verdict.key, response.body)

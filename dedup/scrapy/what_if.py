@@ -7,7 +7,7 @@ those are then originals for later ones; at a larger one, more, and they are not
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,15 +20,14 @@ from dedup.model.report.html import legend, percent, section, table
 from dedup.model.report.texts import count
 from dedup.model.values import Verdict, accepted_document
 
-__all__ = ["beyond", "distances", "on_distance", "what_if"]
+__all__ = ["what_if"]
 
 MORE = 4  # bits beyond the distance in force that are looked at
 GREATEST = 15  # bits: the greatest DEDUP_DISTANCE
 NEAREST = 64  # pages that one is compared with, at most
-FEW = 20  # near-duplicates from which on their distances say something
 
 
-def distances(counts: Mapping[str, Any]) -> dict[int, int]:
+def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
     """Return how many near-duplicates lay at each distance, in bits; from 0 to the greatest."""
     found = {
         int(name.rpartition("/")[2]): n
@@ -38,7 +37,7 @@ def distances(counts: Mapping[str, Any]) -> dict[int, int]:
     return {bits: found.get(bits, 0) for bits in range(max(found, default=-1) + 1)}
 
 
-def beyond(kept: Sequence[Verdict], policy: Policy, *, guard: bool) -> Counter[int]:
+def _beyond(kept: Sequence[Verdict], policy: Policy, *, guard: bool) -> Counter[int]:
     """Return how many unique pages have an earlier one alike beyond the policy's distance, by bits.
 
     kept are the pages that became originals, in their order; guard: other pages of their site by
@@ -65,8 +64,8 @@ def what_if(
     counts: Mapping[str, Any], kept: Sequence[Verdict], policy: Policy, *, guard: bool, whole: bool
 ) -> str:
     """Return the section; whole is False where not every page that was kept is in `kept`."""
-    found, probed = distances(counts), counts.get("probed", 0)
-    more = beyond(kept, policy, guard=guard)
+    found, probed = _distances(counts), counts.get("probed", 0)
+    more = _beyond(kept, policy, guard=guard)
     if not found and not more:
         return ""
     now, total, rows, drawn = sum(found.values()), 0, [], []
@@ -106,23 +105,3 @@ def what_if(
         "same: those up to it. An estimate: what is kept decides what later pages are compared with."
         + first,
     )
-
-
-def on_distance(counts: Mapping[str, Any], policy: Policy) -> Iterator[str]:
-    """Say whether DEDUP_DISTANCE cuts copies off, or is wider than it needs to be."""
-    k = policy.distance
-    at = distances(counts)
-    found = sum(at.values())
-    if found < FEW or k < 2:
-        return
-    if at.get(k, 0) > 0.1 * found:
-        yield (
-            f"{percent(at[k], found)} of the near-duplicates lie at the greatest distance, "
-            f"{k} bits: more copies may lie beyond it. Compare some that were kept (dedup compare) "
-            "before raising DEDUP_DISTANCE."
-        )
-    elif max(at) <= k // 2:
-        yield (
-            f"All near-duplicates lie within {count(max(at), 'bit')}: DEDUP_DISTANCE = "
-            f"{max(*at, 1)} would have found the same."
-        )

@@ -14,10 +14,10 @@ from dedup.model.recipes import recipe_of
 from dedup.model.report.html import link
 from dedup.model.values import Verdict
 from dedup.scrapy import journal as journals
+from dedup.scrapy.crawl_report import _funnel
 from dedup.scrapy.journal import Journal
-from dedup.scrapy.page_flow import funnel
 from dedup.scrapy.settings import Config
-from dedup.scrapy.what_if import on_distance, what_if
+from dedup.scrapy.what_if import what_if
 
 EVIL = "<script>alert(1)</script>"
 COPIES = 30
@@ -111,28 +111,17 @@ def test_only_addresses_of_the_web_become_links():
     assert link(EVIL) == "&lt;script&gt;alert(1)&lt;/script&gt;"
 
 
-def test_distances_say_what_to_tune():
-    """Many near-duplicates at the greatest distance, or none near it: the report says what follows."""
-    at = "near_duplicate/distance"
-    config = Config.from_settings(Settings())
-
-    def told(counts):
-        return " ".join(on_distance(counts, config.options.policy(recipe_of())))
-
-    assert "40.0 % of the near-duplicates lie at the greatest distance, 8 bits" in told(
-        {f"{at}/1": 30, f"{at}/8": 20}
-    )
-    assert "lie within 1 bit: DEDUP_DISTANCE = 1 would have found the same" in told(
-        {f"{at}/0": 30, f"{at}/1": 20}
-    )
-    assert not told({f"{at}/0": 30, f"{at}/5": 20})
-    assert not told({f"{at}/8": 3})
-
-
 def rows(html: str) -> list[tuple[bool, int]]:
     """Return of each row whether it is a part of the one above, and its number."""
     found = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">([\d,]+)', html)
     return [(bool(part), int(number.replace(",", ""))) for part, number in found]
+
+
+def test_the_time_of_the_crawl_is_said(crawl):
+    """From its start to the report."""
+    assert re.search(
+        r"<footer><p>.*, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) to \d{4}-.* UTC</p>", crawl[1]
+    )
 
 
 def test_the_sums_add_up(crawl):
@@ -141,7 +130,7 @@ def test_the_sums_add_up(crawl):
     counts = {"probed": 100, "unique": 60, "near_duplicate": 20, "refetch": 5, "inserted": 70}
     counts |= {"exempt/other_title": 7, "exempt/short": 3, "exempt/data_page": 1}
     counts |= {"exempt/non_html": 9, "exempt/status": 2, "exempt/no_callback": 1}
-    funnels.append(funnel({"downloader/response_count": 130}, counts))
+    funnels.append(_funnel({"downloader/response_count": 130}, counts))
     for html in funnels:
         of, sums = [], []
         for part, number in rows(html):
@@ -183,20 +172,6 @@ def test_what_if_the_distance_were_another(crawl):
     assert found[8] == ("8 bits, in force", "0", "15", "30.0 %", "0")
     assert found[10] == ("10 bits", "1", "16", "32.0 %", "+1")
     assert found[12][2] == "16"
-
-
-def test_the_time_of_the_crawl_is_drawn(monkeypatch):
-    """Columns of equal spans, however long it takes: each page is in one of them."""
-    now = [0.0]
-    monkeypatch.setattr(journals, "monotonic", lambda: now[0])
-    line = journals.Timeline()
-    for n in range(1000):
-        now[0] = 0.7 * n
-        line.add(near_duplicate=n % 4 == 0)
-    assert line.seconds == 16
-    assert len(line.spans) == 44
-    assert [sum(column) for column in zip(*line.spans, strict=True)] == [1000, 250]
-    assert line.spans[0] == (23, 6)
 
 
 def test_a_host_of_copies_is_warned_about(crawl):

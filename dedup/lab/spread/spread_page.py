@@ -87,7 +87,8 @@ def _buckets(buckets: Sequence[int]) -> str:
         for part, n in enumerate(buckets, 1)
     ]
     title = f"Documents in {len(buckets)} parts of the range of values"
-    return columns(drawn, title=title, across=f"part of {len(buckets)}", up="documents")
+    chart = columns(drawn, title=title, across=f"part of {len(buckets)}", up="documents")
+    return chart + folded("The numbers", table(("part", "documents"), enumerate(buckets, 1)))
 
 
 def _place(place: "Place") -> str:

@@ -3,15 +3,13 @@
     columns (a name, its parts, what it says) -> scale -> SVG
 
 The rule kept here: no script. What a column says is shown when the pointer is over it, and when it is
-reached by keyboard; a reader of the page hears it as the column's name. Where there are too many to
-go through one by one, a folded list says it instead.
+reached by keyboard; a screen reader says it. More than STOPS are not gone through one by one: who
+draws them lists their numbers, too.
 """
 
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
-
-from dedup.model.report.html import folded
 
 __all__ = ["Column", "columns"]
 
@@ -49,14 +47,8 @@ def columns(given: Sequence[Column], *, title: str, across: str, up: str) -> str
         f'aria-label="{escape(title)}"><g aria-hidden="true">{"".join(lines)}'
         f'<text x="0" y="16">{escape(up)}</text>'
         f'<text x="{RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(across)}</text></g>'
-        f"{''.join(_drawn(given, most))}</svg></div>{_listed(given)}"
+        f"{''.join(_drawn(given, most))}</svg></div>"
     )
-
-
-def _listed(given: Sequence[Column]) -> str:
-    if len(given) <= STOPS:
-        return ""
-    return folded("The numbers", f"<ul>{''.join(f'<li>{escape(c.told)}</li>' for c in given)}</ul>")
 
 
 def _drawn(given: Sequence[Column], most: int) -> Iterator[str]:

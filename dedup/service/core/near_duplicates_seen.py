@@ -8,6 +8,7 @@ that is judged to be something else is no near-duplicate any more.
 
 import time
 from collections import OrderedDict
+from itertools import islice
 
 import msgspec
 
@@ -16,7 +17,7 @@ from dedup.model.values import Verdict, hex_fingerprint
 __all__ = ["NearDuplicateView", "NearDuplicatesSeen"]
 
 SEEN = 10_000  # near-duplicates remembered
-SEEN_BYTES = 4 << 20  # of their keys and namespaces
+SEEN_BYTES = 4 << 20  # of their keys, and of their documents'
 ANSWERED = 50  # of one question
 
 
@@ -41,8 +42,8 @@ class NearDuplicatesSeen:
     def judged(self, namespace: str, verdict: Verdict) -> None:
         """Note a verdict."""
         place = namespace, verdict.key
-        if place in self._pages:
-            self._bytes -= _size(place, self._pages.pop(place))
+        if (before := self._pages.pop(place, None)) is not None:
+            self._bytes -= _size(before)
         if verdict.status != "near_duplicate":
             return
         seen = self._pages[place] = NearDuplicateView(
@@ -53,20 +54,19 @@ class NearDuplicatesSeen:
             verdict.similarity or 0.0,
             time.time(),
         )
-        self._bytes += _size(place, seen)
+        self._bytes += _size(seen)
         while len(self._pages) > SEEN or self._bytes > SEEN_BYTES:
-            self._bytes -= _size(*self._pages.popitem(last=False))
+            self._bytes -= _size(self._pages.popitem(last=False)[1])
 
     def about(self, namespace: str, text: str) -> list[NearDuplicateView]:
         """Return the last near-duplicates with this key or fingerprint, or of this document."""
-        found = []
-        for (of, _), seen in reversed(self._pages.items()):
-            if of == namespace and text in (seen.key, seen.of, seen.value):
-                found.append(seen)
-                if len(found) == ANSWERED:
-                    break
-        return found
+        found = (
+            seen
+            for (of, _), seen in reversed(self._pages.items())
+            if of == namespace and text in (seen.key, seen.of, seen.value)
+        )
+        return list(islice(found, ANSWERED))
 
 
-def _size(place: tuple[str, str], seen: NearDuplicateView) -> int:
-    return len(place[0]) + len(seen.key) + len(seen.of)  # in characters: of URLs, bytes
+def _size(seen: NearDuplicateView) -> int:
+    return len(seen.key) + len(seen.of)  # in characters: of URLs, bytes

@@ -210,7 +210,7 @@ class DocumentAnswer(msgspec.Struct, frozen=True):
     inserted_seconds: float
 
 
-class NearDuplicatesAnswer(msgspec.Struct, frozen=True):
+class SeenAnswer(msgspec.Struct, frozen=True):
     """The last near-duplicates that a look-up is about, the newest first; since the process started."""
 
     results: list[NearDuplicateView]

@@ -9,13 +9,7 @@ from typing import Any
 import msgspec
 
 from dedup.service.core.overview import Overview
-from dedup.service.http.json_types import (
-    ENDPOINTS,
-    DocumentAnswer,
-    Failed,
-    Health,
-    NearDuplicatesAnswer,
-)
+from dedup.service.http.json_types import ENDPOINTS, DocumentAnswer, Failed, Health, SeenAnswer
 
 __all__ = ["openapi"]
 
@@ -34,7 +28,7 @@ ERRORS = {
 def openapi(version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the interface."""
     types = [kind for pair in ENDPOINTS.values() for kind in pair]
-    types += [DocumentAnswer, NearDuplicatesAnswer, Health, Failed, Overview]
+    types += [DocumentAnswer, SeenAnswer, Health, Failed, Overview]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -80,7 +74,7 @@ def openapi(version: str) -> dict[str, Any]:
             "summary": "Near-duplicates judged lately: with this key or fingerprint, or of this document.",
             "parameters": query,
             "responses": {
-                "200": answer(NearDuplicatesAnswer, "The last ones, the newest first."),
+                "200": answer(SeenAnswer, "The last ones, the newest first."),
                 **{status: errors[status] for status in ("400", "401", "403")},
             },
         }

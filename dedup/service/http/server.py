@@ -46,9 +46,8 @@ STATUS = {
 }
 EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
-ASSETS = {"/": "index.html"} | {
-    f"/{name}": name for name in ("dashboard.css", "dashboard.js", "drawing.js")
-}
+FILES = ("dashboard.css", "dashboard.js", "drawing.js")
+ASSETS = {"/": "index.html"} | {f"/{name}": name for name in FILES}
 MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
@@ -216,7 +215,7 @@ class _Endpoints:
         if "ns" not in query or "key" not in query:
             return _failure(Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint"))
         found = self._commands.tally.seen.about(query["ns"], query["key"])
-        return _json(json_types.NearDuplicatesAnswer(found))
+        return _json(json_types.SeenAnswer(found))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
