@@ -47,7 +47,8 @@ class DemoPages:
 
 def _run(*command: object) -> None:
     given = [str(part) for part in command]
-    subprocess.run([sys.executable, *given], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, *given], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @contextmanager
