@@ -2,10 +2,11 @@
 
     verdicts -> the last SEEN near-duplicates -> by key, by original, by fingerprint
 
-The rule kept here: memory is bounded, in pages and in bytes; the oldest are forgotten first, and a page
+The rule kept here: memory is bounded, in pages and in characters; the oldest are forgotten first, and a page
 that is judged to be something else is no near-duplicate any more.
 """
 
+import re
 import time
 from collections import OrderedDict
 from itertools import islice
@@ -17,7 +18,7 @@ from dedup.model.values import Verdict, hex_fingerprint
 __all__ = ["NearDuplicateView", "NearDuplicatesSeen"]
 
 SEEN = 10_000  # near-duplicates remembered
-SEEN_BYTES = 4 << 20  # of their keys, and of their documents'
+SEEN_CHARACTERS = 4 << 20  # of their keys, and of their documents'
 ANSWERED = 50  # of one question
 
 
@@ -36,37 +37,38 @@ class NearDuplicatesSeen:
     """The last near-duplicates. For one thread, the event loop's."""
 
     def __init__(self) -> None:
-        self._pages: OrderedDict[tuple[str, str], NearDuplicateView] = OrderedDict()
-        self._bytes = 0
+        self._pages: OrderedDict[tuple[str, str], tuple[float, Verdict]] = OrderedDict()
+        self._characters = 0
 
     def judged(self, namespace: str, verdict: Verdict) -> None:
         """Note a verdict."""
-        place = namespace, verdict.key
-        if (before := self._pages.pop(place, None)) is not None:
-            self._bytes -= _size(before)
+        pages, place = self._pages, (namespace, verdict.key)
+        if place in pages:
+            self._characters -= _size(pages.pop(place)[1])
         if verdict.status != "near_duplicate":
             return
-        seen = self._pages[place] = NearDuplicateView(
-            verdict.key,
-            hex_fingerprint(verdict.page.value),
-            verdict.of or "",
-            verdict.distance or 0,
-            verdict.similarity or 0.0,
-            time.time(),
-        )
-        self._bytes += _size(seen)
-        while len(self._pages) > SEEN or self._bytes > SEEN_BYTES:
-            self._bytes -= _size(self._pages.popitem(last=False)[1])
+        pages[place] = time.time(), verdict
+        self._characters += _size(verdict)
+        while len(pages) > SEEN or self._characters > SEEN_CHARACTERS:
+            self._characters -= _size(pages.popitem(last=False)[1][1])
 
     def about(self, namespace: str, text: str) -> list[NearDuplicateView]:
         """Return the last near-duplicates with this key or fingerprint, or of this document."""
+        value = int(text, 16) if re.fullmatch("[0-9a-f]{16}", text) else None
         found = (
-            seen
-            for (of, _), seen in reversed(self._pages.items())
-            if of == namespace and text in (seen.key, seen.of, seen.value)
+            NearDuplicateView(
+                seen.key,
+                hex_fingerprint(seen.page.value),
+                seen.of or "",
+                seen.distance or 0,
+                seen.similarity or 0.0,
+                seconds,
+            )
+            for (of, key), (seconds, seen) in reversed(self._pages.items())
+            if of == namespace and (text in (key, seen.of) or seen.page.value == value)
         )
         return list(islice(found, ANSWERED))
 
 
-def _size(seen: NearDuplicateView) -> int:
-    return len(seen.key) + len(seen.of)  # in characters: of URLs, bytes
+def _size(seen: Verdict) -> int:
+    return len(seen.key) + len(seen.of or "")

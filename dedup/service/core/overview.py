@@ -2,7 +2,7 @@
 
     verdicts -> tally -> (a sample every SAMPLE_SECONDS) -> overview -> JSON
 
-The rule kept here: counting costs a verdict less than a microsecond, and memory is bounded whatever
+The rule kept here: counting costs a verdict a microsecond or two, and memory is bounded whatever
 comes. Of hosts, documents and reasons the less frequent half is dropped whenever there are too many:
 the frequent ones stay, and the count of one that was dropped before is too low.
 """
