@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dedup.model.errors import UsageError
-from dedup.model.report.html import Bar, bars, facts, line, page, percent, section, table
+from dedup.model.report.html import Bar, bars, facts, page, percent, section, table
 from dedup.model.report.texts import count
 from dedup.scan.scan_values import Row, Summary
 
@@ -140,6 +140,4 @@ def _distances(s: Summary) -> str:
 
 
 def _most(what: str, counts: list[Count]) -> str:
-    if not counts:
-        return line("There are none.")
     return table((what, "near-duplicates"), [(c.name, c.near_duplicates) for c in counts])

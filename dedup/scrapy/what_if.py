@@ -69,7 +69,7 @@ def what_if(
     if not found and not more:
         return ""
     now, total, rows, drawn = sum(found.values()), 0, [], []
-    for bits in range(min(max(*found, policy.distance) + MORE, GREATEST) + 1):
+    for bits in range(min(max([*found, policy.distance]) + MORE, GREATEST) + 1):
         here = found.get(bits, 0) + more[bits]
         total += here
         inside, name = min(total, now), count(bits, "bit")

@@ -172,6 +172,9 @@ def test_what_if_the_distance_were_another(crawl):
     assert found[8] == ("8 bits, in force", "0", "15", "30.0 %", "0")
     assert found[10] == ("10 bits", "1", "16", "32.0 %", "+1")
     assert found[12][2] == "16"
+    alone = what_if({"probed": 3}, kept, policy, guard=False, whole=False)
+    assert "10 bits: 1 near-duplicate" in alone and "the first 3 are looked at" in alone
+    assert not what_if({"probed": 3}, kept[:1], policy, guard=False, whole=True)
 
 
 def test_a_host_of_copies_is_warned_about(crawl):
@@ -230,7 +233,8 @@ def judge(journal: Journal, key: str, of: str | None, body: bytes) -> None:
 
 def test_the_journal_is_bounded(monkeypatch):
     """Whatever is crawled: so many groups, hosts, examples, texts and bytes of bodies, no more."""
-    for name, most in {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000}.items():
+    bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "KEPT": 6}
+    for name, most in bounds.items():
         monkeypatch.setattr(journals, name, most)
     journal = Journal()
     for n in range(20):
@@ -250,4 +254,6 @@ def test_the_journal_is_bounded(monkeypatch):
     examples = [example for group in journal.groups.values() for example in group.examples]
     assert len(examples) == 5 * journals.EXAMPLES
     assert sum(example.texts is not None for example in examples) == 3
+    assert [verdict.key for verdict in journal.kept] == [f"http://host{n}.test/" for n in range(6)]
+    assert not journal.kept_all
     assert sum(map(len, journal._bodies.values())) <= 1000

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from scrapy.settings import Settings
 
 import dedup
+from dedup.lab.evaluate.mistakes import Mistake, MistakenPage, mistakes_page
 from dedup.model.values import Verdict
 from dedup.scrapy.crawl_report import write_report
 from dedup.scrapy.journal import Journal
@@ -56,11 +57,34 @@ def long_report(folder):
     return folder / "long-report.html"
 
 
+def mistakes(folder):
+    """What `dedup evaluate --html` shows: pairs that were judged wrongly, beside each other."""
+    one, other = (
+        MistakenPage(
+            f"{n}", f"http://a.example/{n}", "news", 9, [*"a page of a few words".split(), n]
+        )
+        for n in ("first", "second")
+    )
+    found = [Mistake(kind, "news", 3, 0.9, None, one, other) for kind in ("wrong", "missed")]
+    (folder / "mistakes.html").write_text(mistakes_page("a set", found))
+    return folder / "mistakes.html"
+
+
+def empty_report(folder):
+    """The report of a crawl that judged nothing."""
+    made = folder / "empty-report.html"
+    write_report(made, "empty", {}, Config.from_settings(Settings()), Journal())
+    return made
+
+
+MORE = {"long-report": long_report, "empty-report": empty_report, "mistakes": mistakes}
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     with demo_pages(folder, 120, DOWNLOAD_DELAY=0.02) as shown:
-        shown.reports["long-report"] = long_report(folder)
+        shown.reports.update({name: make(folder) for name, make in MORE.items()})
         yield shown
 
 
@@ -75,7 +99,7 @@ def checked(page, name, width, scheme):
     kept(page, f"{name}-{width}-{scheme}")
 
 
-@pytest.mark.parametrize("name", [*REPORTS, "long-report"])
+@pytest.mark.parametrize("name", [*REPORTS, *MORE])
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_axe_finds_nothing_in_a_report(browser, pages, name, width, scheme):
     """Reports of crawls, stores and scans, and comparisons; with all that is folded unfolded, too."""

@@ -102,9 +102,9 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """Return a table; numbers, also such as "12.3 %", stand to the right."""
     listed = [list(row) for row in rows]
-    numbers = [
-        bool(listed) and all(_is_number(row[i]) for row in listed) for i in range(len(headers))
-    ]
+    if not listed:
+        return "<p>There are none.</p>"
+    numbers = [all(_is_number(row[i]) for row in listed) for i in range(len(headers))]
     head = "".join(
         _cell("th" if name else "td", name, right, ' scope="col"' if name else "")
         for name, right in zip(headers, numbers, strict=True)
