@@ -13,7 +13,7 @@ export PIP_RETRIES ?= 8
 # Modules are compiled when they are first imported: most of what is installed never is.
 export PIP_NO_COMPILE ?= 1
 
-# Where the browser's tests leave pictures of the dashboard and of a report.
+# Where the browser's tests leave pictures of the dashboard and of every report.
 export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 # The least supported version of everything, in an environment of its own, and what it runs.
@@ -24,7 +24,7 @@ MINIMUM_TESTS := crawl explore exempt keys phases reference service settings sur
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables figures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -124,6 +124,9 @@ bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
+
+pictures: $(VENV)/test-tools ## the pictures of dashboard and report in the documentation, from a run of the demo; needs Chromium
+	@$(BIN)/python tests/support pictures
 
 docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dedup.model.errors import UsageError
-from dedup.model.report.html import bars, facts, page, section, table
+from dedup.model.report.html import Bar, bars, facts, page, percent, section, table
 from dedup.model.report.texts import count
 from dedup.scan.scan_values import Row, Summary
 
@@ -93,35 +93,51 @@ def _host(key: str) -> str:
 
 def _html(report: Report) -> str:
     s = report.summary
-    aside = [
-        ("seen again under their own key", s.refetch),
-        *((f"kept: {reason}", n) for reason, n in sorted(s.exempt.items())),
-        *((f"no page: {reason}", n) for reason, n in sorted(s.skipped.items())),
-        ("broken", s.broken),
+    judged: list[Bar] = [
+        ("pages", s.pages),
+        (" unique", s.unique, "unique"),
+        (" near-duplicates", s.near_duplicate, "near"),
+        (" seen again under their own key", s.refetch, "refetch"),
+        *((f" kept: {reason}", n, "exempt") for reason, n in sorted(s.exempt.items())),
     ]
+    aside = [*((f"no page: {reason}", n) for reason, n in sorted(s.skipped.items()))]
+    aside += [("broken", s.broken)] if s.broken else []
     least = "" if report.exact else "There are too many to count them all: these are lower bounds."
     parts = [
         facts([("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]),
-        section("Other records", bars(aside)),
+        section("What became of the pages", bars(judged)),
+        section("Other records", bars(aside)) if aside else "",
         section(
             "Near-duplicates by similarity",
             bars([(f"{share} %", n, "near") for share, n in sorted(s.similarities.items())]),
             text="The estimated share of the word triples of both texts that are in both.",
         ),
-        section(
-            "Near-duplicates by distance",
-            bars([(count(bits, "bit"), n, "near") for bits, n in sorted(s.distances.items())]),
-        ),
-        section("Pages with most near-duplicates", bars(_pairs(report.clusters)), text=least),
-        section("Hosts with most near-duplicates", bars(_pairs(report.hosts)), text=least),
+        _distances(s),
+        section("Pages with most near-duplicates", _most("page", report.clusters), text=least),
+        section("Hosts with most near-duplicates", _most("host", report.hosts), text=least),
     ]
     if s.faults:
         rows = [(fault.path, fault.place, fault.reason) for fault in s.faults]
         told = f"The first {len(rows)} of {s.broken:,}." if s.broken > len(rows) else ""
         faults = table(("file", "place", "what is wrong"), rows)
         parts.append(section("Broken records", faults, text=told))
-    return page("Scan", parts)
+    return page("Near-duplicates of a scan", parts, "crawl-dedup, dedup scan")
 
 
-def _pairs(counts: list[Count]) -> list[tuple[str, int]]:
-    return [(count.name, count.near_duplicates) for count in counts]
+def _distances(s: Summary) -> str:
+    """Return how many near-duplicates each distance finds; all within it are found, too."""
+    total, rows = 0, []
+    for bits in range(max(s.distances, default=-1) + 1):
+        total += (here := s.distances.get(bits, 0))
+        rows.append((count(bits, "bit"), here, total, percent(total, s.pages)))
+    if not rows:
+        return ""
+    return section(
+        "What if: a smaller distance",
+        table(("distance", "pages at it", "up to it", "share"), rows),
+        text="What a scan with --distance would find: those up to it. An estimate: what is kept decides what later pages are compared with.",
+    )
+
+
+def _most(what: str, counts: list[Count]) -> str:
+    return table((what, "near-duplicates"), [(c.name, c.near_duplicates) for c in counts])

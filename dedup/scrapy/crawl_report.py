@@ -1,12 +1,13 @@
 """The HTML report of a crawl (DEDUP_REPORT): what was dropped, saved, and to check.
 
-    stats, journal -> funnel, savings, groups with their texts, hosts, reasons, advice -> one file
+    stats, journal -> funnel, reasons, savings, groups with their texts, hosts, what if, advice
 
 The rule kept here: every number is a stat or counted in the journal; the one estimated number is
 marked as such.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,16 @@ from dedup.model.report.html import (
     folded,
     link,
     page,
+    percent,
     section,
     table,
     two_texts,
     warning,
 )  # fmt: skip
-from dedup.model.report.texts import count
+from dedup.model.report.texts import alike, count
 from dedup.scrapy.journal import Example, Group, Journal
 from dedup.scrapy.settings import Config
+from dedup.scrapy.what_if import what_if
 
 __all__ = ["crawl_report", "write_report"]
 
@@ -38,7 +41,6 @@ HOSTS_SHOWN = 50
 RULES_SHOWN = 50
 SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
 SUSPICIOUS_PAGES = 20  # judged, at least
-FEW = 20  # near-duplicates, at least, for advice about their distances
 CONTEXT = 12  # words around a difference
 
 _BECAME = {
@@ -58,10 +60,16 @@ _REASONS = {
     "other_title": "alike text, but another page by its title or canonical URL",
     "unread": "too little of the page was read",
     "no_callback": "robots.txt, media, the shell",
+    "inline": "downloaded by a callback, not by the scheduler",
+    "barren": "alike text, but pages like it brought no item yet",
+    "expired": "its reservation had expired",
     "in_flight": "a near-duplicate was in flight for too long",
     "dont_dedup": "left out by request.meta",
     "fault": "no table service answered",
 }
+_UNJUDGED = {  # no look was taken at the text
+    "dont_dedup", "inline", "method", "no_callback", "non_html", "status", "too_large",
+}  # fmt: skip
 _MEANS_NOTHING = {
     "drop": "the parameter {}: it may be absent",
     "value": "the value of the parameter {}",
@@ -106,16 +114,25 @@ def crawl_report(
         _headline(counts, config),
         *(warning(text) for text in (*warnings, *_warnings(counts, journal))),
         _funnel(stats, counts),
+        _reasons(counts),
         _savings(counts, config, journal),
         _groups(journal),
         _hosts(journal),
         _urls(counts, journal),
-        _reasons(counts),
+        what_if(
+            counts,
+            journal.kept,
+            config.options.policy(journal.recipe),
+            guard="other_title" in config.exempt,
+            whole=journal.kept_all,
+        ),
         _advice(counts, config, journal),
         _settings(config, journal.recipe),
     ]
     begun = stats.get("start_time")
-    when = f", begun {begun:%Y-%m-%d %H:%M} UTC" if begun is not None else ""
+    when = (
+        f", {begun:%Y-%m-%d %H:%M:%S} to {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC" if begun else ""
+    )
     made = f"crawl-dedup, recipe {journal.recipe.id}; spider {name}{when}"
     return page(f"Deduplication: crawl of “{name}”", parts, made)
 
@@ -134,9 +151,10 @@ def _headline(counts: Mapping[str, Any], config: Config) -> str:
                 [
                     ("judged", probed),
                     ("near-duplicates", found),
-                    ("share", f"{_percent(found, probed)}"),
+                    ("share", f"{percent(found, probed)}"),
                     ("unique", counts.get("unique", 0)),
                     ("fetched again", counts.get("refetch", 0)),
+                    ("kept all the same", sum(_exempt(counts, judged=True).values())),
                     ("remembered", counts.get("inserted", 0)),
                 ]
             ),
@@ -159,20 +177,37 @@ def _warnings(counts: Mapping[str, Any], journal: Journal) -> Iterator[str]:
         )
 
 
+def _exempt(counts: Mapping[str, Any], *, judged: bool | None = None) -> dict[str, int]:
+    """Return the pages that were kept, by reason: those that were judged, or those that were not."""
+    found = {name[7:]: n for name, n in counts.items() if name.startswith("exempt/") and n}
+    return {r: n for r, n in found.items() if judged is None or judged == (r not in _UNJUDGED)}
+
+
 def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
-    exempt = sum(n for reason, n in counts.items() if reason.startswith("exempt/"))
+    """Return the way of the pages: the parts of a row, indented below it, add up to it."""
+    responses, judged = stats.get("downloader/response_count", 0), counts.get("probed", 0)
+    unjudged = sum(_exempt(counts, judged=False).values())
+    kept = sum(_exempt(counts, judged=True).values())
+    unique, near, again = (counts.get(w, 0) for w in ("unique", "near_duplicate", "refetch"))
     steps: list[Bar] = [
         ("requests", stats.get("downloader/request_count", 0)),
-        ("responses", stats.get("downloader/response_count", 0)),
-        ("judged", counts.get("probed", 0)),
-        (" unique", counts.get("unique", 0), "unique"),
-        (" near-duplicates", counts.get("near_duplicate", 0), "near"),
-        (" fetched again", counts.get("refetch", 0), "refetch"),
-        ("exempt: kept unjudged, or all the same", exempt, "exempt"),
-        ("parsed to the end and remembered", counts.get("inserted", 0)),
+        ("responses", responses),
+        *([(" judged", judged)] if responses != judged else []),
+        (" kept without being judged", unjudged, "exempt"),
+        (" redirects, retries, errors", responses - judged - unjudged),
+        ("judged", judged),
+        (" unique", unique, "unique"),
+        (" near-duplicates", near, "near"),
+        (" fetched again", again, "refetch"),
+        (" kept all the same", kept, "exempt"),
+        (" a fault of ours, kept", judged - unique - near - again - kept),
+        ("remembered: parsed to the end", counts.get("inserted", 0)),
+        ("given back: a callback or an item failed", counts.get("released", 0)),
         ("items", stats.get("item_scraped_count", 0)),
     ]
-    return section("From request to item", bars(steps))
+    always = ("requests", "responses", "judged", " unique", " near-duplicates", "items")
+    shown = [step for step in steps if step[1] > 0 or step[0] in always]
+    return section("From request to item", bars(shown))
 
 
 def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
@@ -182,7 +217,8 @@ def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str
         ("pages not parsed", found if config.mode == "drop" else 0),
         ("MB not parsed", journal.dropped_bytes / 1e6 if config.mode == "drop" else 0.0),
         ("seconds of callbacks saved", found * each if config.mode == "drop" else 0.0),
-        ("seconds spent on it", float(counts.get("cpu_seconds", 0.0))),
+        ("seconds spent on it", spent := float(counts.get("cpu_seconds", 0.0))),
+        ("milliseconds for each page", 1000 * spent / max(1, counts.get("probed", 0))),
     ]
     return section(
         "What it saved",
@@ -217,12 +253,12 @@ def _group(key: str, group: Group) -> str:
 
 def _example(example: Example) -> str:
     bits = count(example.distance, "bit")
-    alike = f"{round(100 * example.similarity)} % of the word triples alike"
-    name = f"{link(example.url)} ({alike}, {bits} apart)"
-    if example.texts is None:
-        return f'<p class="pair">{name}</p>'
+    name = f'<p class="pair">{link(example.url)} ({alike(example.similarity)}, {bits} apart)</p>'
+    if example.texts is None or not example.texts[2]:
+        return name
     shown = two_texts(*example.texts, CONTEXT, names=("the page that was kept", "this page"))
-    return f'<details class="pair"><summary>{name}</summary>{shown}</details>'
+    differ = f"where the texts differ: {count(len(example.texts[2]), 'place')}"
+    return f'{name}<details class="pair"><summary>{differ}</summary>{shown}</details>'
 
 
 def _suspicious(journal: Journal) -> list[str]:
@@ -241,7 +277,7 @@ def _hosts(journal: Journal) -> str:
             name or "-",
             host.judged,
             host.near_duplicates,
-            _percent(host.near_duplicates, host.judged),
+            percent(host.near_duplicates, host.judged),
             *(("look at it" if name in suspicious else "",) if suspicious else ()),
         )
         for name, host in hosts[:HOSTS_SHOWN]
@@ -276,32 +312,9 @@ def _in_words(rule: str) -> str:
 
 
 def _reasons(counts: Mapping[str, Any]) -> str:
-    rows = sorted(
-        (reason[7:], n) for reason, n in counts.items() if reason.startswith("exempt/") and n
-    )
+    rows = sorted(_exempt(counts).items(), key=lambda item: (-item[1], item[0]))
     named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
-    distances = _distances(counts)
-    return "\n".join(
-        (
-            section("Kept without being judged, or all the same", bars(named)) if named else "",
-            section(
-                "Distances of the near-duplicates",
-                bars([(count(bits, "bit"), n, "near") for bits, n in distances.items()]),
-            )
-            if distances
-            else "",
-        )
-    )
-
-
-def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
-    """Return the number of near-duplicates at each distance in bits, from 0 to the greatest."""
-    found = {
-        int(name.rpartition("/")[2]): n
-        for name, n in counts.items()
-        if name.startswith("near_duplicate/distance/")
-    }
-    return {bits: found.get(bits, 0) for bits in range(max(found, default=-1) + 1)}
+    return section("Kept without being judged, or all the same", bars(named)) if named else ""
 
 
 def _settings(config: Config, recipe: Recipe) -> str:
@@ -325,7 +338,7 @@ def _settings(config: Config, recipe: Recipe) -> str:
             usual, told = getattr(recipe, field), getattr(policy, field)
             told = f"{told} (the recipe's)" if told == usual else f"{told} (of DEDUP_SIMILARITY)"
         rows.append((f"DEDUP_{field.upper()}", str(told)))
-    return section("Settings in force", table(("setting", "value"), rows))
+    return section("Settings in force", folded("All settings", table(("setting", "value"), rows)))
 
 
 def _without_token(url: str) -> str:
@@ -355,31 +368,6 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
             "Near-duplicates were accepted at the same time (late_duplicate): a longer "
             "DEDUP_RESERVATION_SECONDS covers slow callbacks."
         )
-    lines += _on_distance(counts, config, journal.recipe)
     if not lines:
         lines.append("Nothing stands out.")
     return section("What to tune", "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
-
-
-def _on_distance(counts: Mapping[str, Any], config: Config, recipe: Recipe) -> Iterator[str]:
-    """Say whether DEDUP_DISTANCE cuts copies off, or is wider than it needs to be."""
-    k = config.options.policy(recipe).distance
-    distances = _distances(counts)
-    found = sum(distances.values())
-    if found < FEW or k < 2:
-        return
-    if distances.get(k, 0) > 0.1 * found:
-        yield (
-            f"{_percent(distances[k], found)} of the near-duplicates lie at the greatest distance, "
-            f"{k} bits: more copies may lie beyond it. Compare some that were kept (dedup compare) "
-            "before raising DEDUP_DISTANCE."
-        )
-    elif max(distances) <= k // 2:
-        yield (
-            f"All near-duplicates lie within {count(max(distances), 'bit')}: DEDUP_DISTANCE = "
-            f"{max(*distances, 1)} would have found the same."
-        )
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"

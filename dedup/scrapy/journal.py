@@ -1,6 +1,6 @@
 """The notes for a crawl's report that are not stats: examples, hosts, and savings.
 
-    judged pages -> groups of near-duplicates with examples, hosts -> report
+    judged pages -> groups of near-duplicates with examples, hosts, originals -> report
 
 The rule kept here: memory is bounded whatever is crawled. The numbers of groups and hosts are limited;
 bodies of the last accepted pages are kept up to a number of bytes, so that a copy that comes soon can
@@ -37,6 +37,7 @@ EXAMPLES = 3  # near-duplicates of a group that are named
 TEXTS = 60  # examples whose differing text is kept
 WORDS = 4000  # words of each text that are compared
 SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
+KEPT = 20_000  # originals, the first ones: what a page at another distance would have resembled
 
 T = TypeVar("T")
 
@@ -86,6 +87,8 @@ class Journal:
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
         self.url_rules: list[HeldRule] = []  # at the crawl's end
+        self.kept: list[Verdict] = []  # the first pages that became originals, in their order
+        self.kept_all = True  # whether it has all of them
         self.dropped_bytes = 0  # of near-duplicates' bodies
         self.parsed = 0  # pages whose callbacks were timed
         self._meter = Meter()  # of those callbacks
@@ -102,6 +105,9 @@ class Journal:
         if verdict.status != "near_duplicate":
             if verdict.token is not None:
                 self._keep(verdict.key, response.body)
+                self.kept_all = len(self.kept) < KEPT
+                if self.kept_all:
+                    self.kept.append(verdict)
             return
         host.near_duplicates += 1
         self.dropped_bytes += len(response.body)

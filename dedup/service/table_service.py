@@ -29,7 +29,7 @@ from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
 from dedup.service.http.prometheus import Metrics
 from dedup.service.http.server import made_app
-from dedup.service.resp.port import Port
+from dedup.service.resp.port import BOUNDS, Port
 from dedup.service.resp.resp_connection import Connection
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ class Service:
                 counts["exempt"],
                 sum(self.port.errors.values()),
             ),
+            self.port.durations.counts,
+            BOUNDS,
         )
 
     def overview(self) -> Overview:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browsing import chromium, kept, opened
 from documents import Reader, blocks
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +116,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.long
 def test_pages_build(tmp_path):
-    """Sphinx builds the pages without a warning, and every page is in the contents."""
+    """Sphinx builds the pages without a warning, with every page in the contents; they fit their screens."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     done = subprocess.run(
         [*command, "-d", tmp_path / "doctrees", DOCS, tmp_path / "html"],
@@ -124,3 +125,16 @@ def test_pages_build(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    pages = {
+        f"docs-{name}": tmp_path / "html" / f"{name}.html" for name in ("index", "report", "tables")
+    }
+    pages["readme-picture"] = tmp_path / "picture.html"
+    picture = f'<meta name="color-scheme" content="light dark"><img src="{DOCS}/pictures/page.svg" width="100%">'
+    pages["readme-picture"].write_text(picture)
+    with chromium() as browser:
+        for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
+            for name, path in pages.items():
+                page = opened(browser, path.as_uri(), width, scheme)
+                assert page.evaluate("document.documentElement.scrollWidth") == width, name
+                kept(page, f"{name}-{width}-{scheme}")
+                page.close()

@@ -232,7 +232,7 @@ def test_the_page_says_what_the_text_says(folder, tmp_path):
     assert all(
         f"<h3><code>{place.value}</code></h3>" in page for place in [*found.hot, *found.dense]
     )
-    assert page.count("<rect") == len(found.buckets)
+    assert page.count('<rect class="part') == len(found.buckets)
     assert not re.findall(r"""src=["']|<script|<link""", page)
 
 

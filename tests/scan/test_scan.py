@@ -1,8 +1,10 @@
 """`dedup scan`: what it says of pages, whatever files hold them and however many processes read them."""
 
 import inspect
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -372,6 +374,26 @@ def test_the_report_names_the_greatest_clusters(tmp_path):
     assert call(file, "--report", tmp_path / "r.html").exit_code == 0
     text = (tmp_path / "r.html").read_text()
     assert "b.example.com" in text and "<1>" not in text
+
+
+def test_the_sums_of_the_report_add_up(tmp_path):
+    """The parts of "pages" are all of them; a smaller distance finds what lay within it."""
+    short = page("http://c.example.com/", 1, words=4)
+    pages = [
+        page("http://a.example.com/", 1),
+        *(page(f"http://a.example.com/{i}", i % 3) for i in range(9)),
+    ]
+    file = write_lines(tmp_path / "p.jsonl", [*pages, pages[0], short])
+    assert call(file, "--report", tmp_path / "r.html").exit_code == 0
+    text = (tmp_path / "r.html").read_text()
+    rows = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">(\d+)', text)
+    assert rows[0] == ("", "12")
+    parts = [int(number) for _, number in itertools.takewhile(lambda row: row[0], rows[1:])]
+    assert len(parts) == 4  # unique, near-duplicates, seen again, short
+    assert sum(parts) == 12
+    distances = text.partition("What if: a smaller distance")[2].partition("</section>")[0]
+    last = re.findall(r"<tr>(.*?)</tr>", distances)[-1]
+    assert re.findall(r'class="number">([^<]+)', last)[1] == f"{parts[1]}"
 
 
 def test_a_report_counts_in_bounded_memory():

@@ -4,6 +4,7 @@ import re
 from html import unescape
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, words
 from scrapy.settings import Settings
@@ -13,9 +14,10 @@ from dedup.model.recipes import recipe_of
 from dedup.model.report.html import link
 from dedup.model.values import Verdict
 from dedup.scrapy import journal as journals
-from dedup.scrapy.crawl_report import _on_distance
+from dedup.scrapy.crawl_report import _funnel
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
+from dedup.scrapy.what_if import what_if
 
 EVIL = "<script>alert(1)</script>"
 COPIES = 30
@@ -78,6 +80,10 @@ def test_the_group_is_shown_with_its_differences(crawl):
     assert re.search(
         rf"{crawl.url}/copy/0</a> \(\d+ % of the word triples alike, \d bits? apart\)", page
     )
+    assert "<summary>where the texts differ: 1 place</summary>" in page
+    summaries = re.findall(r"<summary>(.*?)</summary>", page, re.DOTALL)
+    assert summaries
+    assert not any("<a " in summary for summary in summaries)  # a click does one thing
     assert "<b>A</b> the page that was kept" in page
     assert "<del>one</del>" in page
 
@@ -105,22 +111,70 @@ def test_only_addresses_of_the_web_become_links():
     assert link(EVIL) == "&lt;script&gt;alert(1)&lt;/script&gt;"
 
 
-def test_distances_say_what_to_tune():
-    """Many near-duplicates at the greatest distance, or none near it: the report says what follows."""
-    at = "near_duplicate/distance"
-    config = Config.from_settings(Settings())
+def rows(html: str) -> list[tuple[bool, int]]:
+    """Return of each row whether it is a part of the one above, and its number."""
+    found = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">([\d,]+)', html)
+    return [(bool(part), int(number.replace(",", ""))) for part, number in found]
 
-    def told(counts):
-        return " ".join(_on_distance(counts, config, recipe_of()))
 
-    assert "40.0 % of the near-duplicates lie at the greatest distance, 8 bits" in told(
-        {f"{at}/1": 30, f"{at}/8": 20}
+def test_the_time_of_the_crawl_is_said(crawl):
+    """From its start to the report."""
+    assert re.search(
+        r"<footer><p>.*, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) to \d{4}-.* UTC</p>", crawl[1]
     )
-    assert "lie within 1 bit: DEDUP_DISTANCE = 1 would have found the same" in told(
-        {f"{at}/0": 30, f"{at}/1": 20}
-    )
-    assert not told({f"{at}/0": 30, f"{at}/5": 20})
-    assert not told({f"{at}/8": 3})
+
+
+def test_the_sums_add_up(crawl):
+    """The parts of a row add up to it: responses to what was judged or not, and that to verdicts."""
+    funnels = [crawl[1].partition("From request to item")[2].partition("</section>")[0]]
+    counts = {"probed": 100, "unique": 60, "near_duplicate": 20, "refetch": 5, "inserted": 70}
+    counts |= {"exempt/other_title": 7, "exempt/short": 3, "exempt/data_page": 1}
+    counts |= {"exempt/non_html": 9, "exempt/status": 2, "exempt/no_callback": 1}
+    funnels.append(_funnel({"downloader/response_count": 130}, counts))
+    for html in funnels:
+        of, sums = [], []
+        for part, number in rows(html):
+            if not part:
+                of.append(number)
+                sums.append([])
+            else:
+                sums[-1].append(number)
+        added = [(whole, sum(parts)) for whole, parts in zip(of, sums, strict=True) if parts]
+        assert added
+        assert all(whole == parts for whole, parts in added), added
+    assert fact(crawl[1], "kept all the same") == "2"  # the start request, and the short page
+
+
+def test_what_if_the_distance_were_another(crawl):
+    """How many would be found at each: at a smaller one fewer, at a larger one kept pages, too."""
+    section = crawl[1].partition("What if: other distances")[2].partition("</section>")[0]
+    assert f'8 bits, in force</td><td class="number">0</td><td class="number">{COPIES}' in section
+    policy = Config.from_settings(Settings()).options.policy(recipe_of())
+    page = fingerprint(f"<p>{words(1)}".encode())
+    values = (0, 0x3FF, 0xFFFFF00000000000)  # ten bits apart, and far away
+    kept = [
+        Verdict(
+            "unique", "", f"http://a/{i}", None, None, None, None,
+            msgspec.structs.replace(page, value=value), "token", "a",
+        )
+        for i, value in enumerate(values)
+    ]  # fmt: skip
+    counts = {"probed": 50, "near_duplicate/distance/0": 10, "near_duplicate/distance/3": 5}
+    table = what_if(counts, kept, policy, guard=False, whole=True).partition("<tbody>")[2]
+    found = [
+        tuple(map(unescape, re.findall(r"<td[^>]*>([^<]*)</td>", row)))
+        for row in table.partition("</tbody>")[0].splitlines()
+    ]
+    assert [row[0] for row in found] == [
+        f"{n} bit{'s' * (n != 1)}{', in force' * (n == 8)}" for n in range(13)
+    ]
+    assert found[0] == ("0 bits", "10", "10", "20.0 %", "-5")
+    assert found[8] == ("8 bits, in force", "0", "15", "30.0 %", "0")
+    assert found[10] == ("10 bits", "1", "16", "32.0 %", "+1")
+    assert found[12][2] == "16"
+    alone = what_if({"probed": 3}, kept, policy, guard=False, whole=False)
+    assert "10 bits: 1 near-duplicate" in alone and "the first 3 are looked at" in alone
+    assert not what_if({"probed": 3}, kept[:1], policy, guard=False, whole=True)
 
 
 def test_a_host_of_copies_is_warned_about(crawl):
@@ -179,7 +233,8 @@ def judge(journal: Journal, key: str, of: str | None, body: bytes) -> None:
 
 def test_the_journal_is_bounded(monkeypatch):
     """Whatever is crawled: so many groups, hosts, examples, texts and bytes of bodies, no more."""
-    for name, most in {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000}.items():
+    bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "KEPT": 6}
+    for name, most in bounds.items():
         monkeypatch.setattr(journals, name, most)
     journal = Journal()
     for n in range(20):
@@ -199,4 +254,6 @@ def test_the_journal_is_bounded(monkeypatch):
     examples = [example for group in journal.groups.values() for example in group.examples]
     assert len(examples) == 5 * journals.EXAMPLES
     assert sum(example.texts is not None for example in examples) == 3
+    assert [verdict.key for verdict in journal.kept] == [f"http://host{n}.test/" for n in range(6)]
+    assert not journal.kept_all
     assert sum(map(len, journal._bodies.values())) <= 1000

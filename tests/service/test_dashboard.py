@@ -1,26 +1,20 @@
-"""The dashboard of a real service, and reports, in a real browser; pictures of them kept for people.
+"""The dashboard of a real service in a real browser: what it shows, looks up, and lets be chosen."""
 
-Debian's Chromium, driven by Playwright. With DEDUP_SCREENSHOTS set to a folder, what the tests saw
-is kept there, at 1280 and 390 pixels, light and dark.
-"""
-
-import os
+import json
 import random
-from pathlib import Path
-from types import SimpleNamespace
+import time
+import urllib.error
+import urllib.request
+from urllib.parse import quote
 
 import pytest
-from needing import program
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from scrapy.settings import Settings
+from browsing import chromium, opened
+from browsing import dashboard as shown
+from playwright.sync_api import Page, expect
 from services import RECIPE, Serving
 from sketches import sketch
 
 import dedup
-from dedup.model.values import Verdict
-from dedup.scrapy.crawl_report import write_report
-from dedup.scrapy.journal import Journal
-from dedup.scrapy.settings import Config
 
 TOKEN = "a token of these tests"
 NAMESPACE = "news"
@@ -52,81 +46,31 @@ def seeded(service):
     return bits
 
 
+def answered(service, path):
+    """Return status and JSON of what the page asks for."""
+    head = {"Authorization": f"Bearer {TOKEN}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{service.http_port}{path}", headers=head)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     with Serving(tmp_path_factory.mktemp("dashboard"), token=TOKEN) as service:
+        while not answered(service, "/v1/overview")[1]["history"]["seconds"]:
+            time.sleep(0.2)  # what happens before the second sample is in none
         service.bits = seeded(service)
         yield service
 
 
 @pytest.fixture(scope="module")
 def browser():
-    chromium = program("chromium")
-    with sync_playwright() as playwright:
-        # as root, as in a container, Chromium runs without its sandbox or not at all
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"], timeout=240_000
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
-
-
-expect.set_options(timeout=120_000)  # milliseconds
-
-
-def opened(browser: Browser, service: Serving, width: int = 1280, scheme: str = "light") -> Page:
-    """Open the dashboard and show the token. What the page complains about fails the test."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.set_default_timeout(120_000)
-    page.errors = []
-    page.on("pageerror", lambda error: page.errors.append(str(error)))
-    page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
-    page.goto(f"http://127.0.0.1:{service.http_port}/")
-    page.fill("#token", TOKEN)
-    page.press("#token", "Enter")
-    expect(page.locator("#main")).to_be_visible()
-    page.errors = [e for e in page.errors if "401" not in e]  # before the token
-    return page
-
-
-# Of each element with a text of its own: its colour over the colours behind it, as WCAG counts it.
-CONTRASTS = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const laid = (colours) => {
-    canvas.clearRect(0, 0, 1, 1);
-    for (const [colour, opacity] of colours) {
-      canvas.globalAlpha = opacity; canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const light = (rgb) => rgb.map((c) => c / 255)
-    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const faint = [];
-  for (const e of document.querySelectorAll("body *")) {
-    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-    if (!own || !e.checkVisibility() || e.matches("option, script, noscript")) continue;
-    const above = [];
-    let opacity = 1;
-    for (let up = e; up; up = up.parentElement) {
-      above.unshift(up);
-      opacity *= Number(getComputedStyle(up).opacity);
-    }
-    const behind = [[dark ? "#121212" : "#ffffff", 1], ...above.map((up) => [getComputedStyle(up).backgroundColor, 1])];
-    const [a, b] = [laid([...behind, [getComputedStyle(e).color, opacity]]), laid(behind)].map(light);
-    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (contrast < 4.5) faint.push(`${e.tagName} ${e.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`);
-  }
-  return faint;
-}"""
-
-
-def kept(page: Page, name: str) -> None:
-    """Keep a picture of the whole page where that is asked for."""
-    if folder := os.environ.get("DEDUP_SCREENSHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def fact(page: Page, name: str) -> str:
@@ -135,13 +79,14 @@ def fact(page: Page, name: str) -> str:
 
 def test_the_figures_are_those_of_the_service(browser, service):
     """Documents, verdicts, share, distances, domains and hot documents are what happened."""
-    page = opened(browser, service)
+    page = shown(browser, service)
     expect(page.locator("#state")).to_have_text("ready")
     assert fact(page, "documents") == f"{ORIGINALS + 1}"
     assert fact(page, "near-duplicates") == f"{COPIES}"
     assert fact(page, "judged") == f"{ORIGINALS + COPIES + 1}"
-    row = page.locator("#distances tr:has(td:text-is('1 bit')) td.number")
-    assert row.inner_text() == f"{COPIES}"
+    row = page.locator("#distances tr:has(td:text-is('1 bit')) td.number").all_inner_texts()
+    assert row == [f"{COPIES}", f"{COPIES}", "100.0 %"]
+    assert page.locator("#exempt tbody tr").all_inner_texts() == ["start requests (start)\t1\t"]
     hosts = page.locator("#hosts tbody tr").all_inner_texts()
     assert hosts[0].split()[:3] == ["copies.example", f"{COPIES}", f"{COPIES}"]
     expect(page.locator("#hosts .warned")).to_contain_text(
@@ -156,7 +101,7 @@ def test_the_figures_are_those_of_the_service(browser, service):
 
 def test_what_was_crawled_is_never_markup(browser, service):
     """A document key that is markup is shown as text, wherever it appears."""
-    page = opened(browser, service)
+    page = shown(browser, service)
     page.click("#hot a >> nth=0")
     expect(page.locator("#found h3")).to_have_text(EVIL)
     assert page.title() == "dedup"
@@ -165,7 +110,7 @@ def test_what_was_crawled_is_never_markup(browser, service):
 
 def test_a_page_is_looked_up_by_key_and_by_fingerprint(browser, service):
     """Its neighbours are shown with distances, and the differing bits among 64 squares."""
-    page = opened(browser, service)
+    page = shown(browser, service)
     page.fill("#what", "http://site1.example/1")
     page.press("#what", "Enter")
     expect(page.locator("#found article")).to_have_count(2)
@@ -183,9 +128,70 @@ def test_a_page_is_looked_up_by_key_and_by_fingerprint(browser, service):
     assert not [error for error in page.errors if "404" not in error]
 
 
+def test_a_near_duplicate_is_looked_up(browser, service):
+    """It is not stored: the page says of what it was one, how far, and shows that document's others."""
+    page = shown(browser, service)
+    page.fill("#what", "http://copies.example/3")
+    page.press("#what", "Enter")
+    copy = page.locator("#found article").first
+    expect(copy).to_contain_text(f"Not stored: a near-duplicate of {EVIL}")
+    expect(copy).to_contain_text("1 bit apart, 100 % of the word triples alike; judged 20")
+    expect(page.locator("#found article h3").nth(1)).to_have_text(EVIL)  # within 8 bits
+    page.click("#found article a")
+    expect(page.locator("#found")).to_contain_text("12 near-duplicates of it, judged lately")
+    expect(page.locator("#found tbody tr")).to_have_count(12)
+    expect(page.locator("#found")).to_contain_text("No other page is stored within 8 bits")
+    page.fill("#what", f"{service.bits[0][0] ^ 1 << 3:016x}")  # of the same copy
+    page.press("#what", "Enter")
+    expect(copy.locator("h3")).to_have_text("http://copies.example/3")
+    assert not [error for error in page.errors if "404" not in error]
+
+
+def test_what_is_said_of_near_duplicates_is_bounded_and_of_one_namespace(service):
+    """Another namespace has none of them; a question without its words is refused."""
+    asked = f"key={quote(EVIL, safe='')}"
+    status, found = answered(service, f"/v1/near-duplicates?ns={NAMESPACE}&{asked}")
+    assert status == 200
+    assert [each["key"] for each in found["results"]] == [
+        f"http://copies.example/{i}" for i in reversed(range(12))
+    ]
+    assert answered(service, f"/v1/near-duplicates?ns=other&{asked}")[1] == {"results": []}
+    assert answered(service, f"/v1/near-duplicates?{asked}")[0] == 400
+
+
+def test_charts_read_out_the_time_that_is_pointed_at(browser, service):
+    """They have axes with units; the pointer or the arrow keys choose a time, in all of them."""
+    page = shown(browser, service)
+    expect(page.locator("#rates .legend")).to_contain_text("unique 0")
+    chart = page.get_by_role("slider", name="Pages a second")
+    expect(page.locator("#share svg text", has_text="100 %")).to_have_count(1)
+    expect(page.locator("#latency svg text", has_text="0 ms")).not_to_have_count(0)
+    samples = int(chart.get_attribute("aria-valuemax"))
+    latest = chart.get_attribute("aria-valuetext")
+    chart.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("svg line.pointed")).to_have_count(3)
+    assert chart.get_attribute("aria-valuenow") == "0"
+    assert chart.get_attribute("aria-valuetext") != latest
+    busiest = 0.0
+    for _ in range(samples + 1):
+        told = chart.get_attribute("aria-valuetext")
+        busiest = max(busiest, float(told.partition("near-duplicates ")[2].partition(",")[0]))
+        page.keyboard.press("ArrowRight")
+    assert busiest > 0
+    page.locator("#what").focus()
+    expect(page.locator("svg line.pointed")).to_have_count(0)
+    chart.hover()
+    expect(page.locator("svg line.pointed")).to_have_count(3)
+    assert page.locator("#share .note").inner_text() == page.locator("#rates .note").inner_text()
+    page.select_option("#range", "1")
+    assert int(chart.get_attribute("aria-valuemax")) <= 31
+    assert not page.errors
+
+
 def test_a_document_is_forgotten(browser, service):
     """The button asks, and the document is gone."""
-    page = opened(browser, service)
+    page = shown(browser, service)
     page.on("dialog", lambda dialog: dialog.accept())
     page.fill("#what", "http://site2.example/2")
     page.press("#what", "Enter")
@@ -197,9 +203,7 @@ def test_a_document_is_forgotten(browser, service):
 
 def test_a_wrong_token_shows_nothing(browser, service):
     """Without the token the page has no figures; a wrong one is said to be wrong."""
-    page = browser.new_page()
-    page.set_default_timeout(120_000)
-    page.goto(f"http://127.0.0.1:{service.http_port}/")
+    page = opened(browser, f"http://127.0.0.1:{service.http_port}/")
     expect(page.locator("#state")).to_have_text("locked")
     page.fill("#token", "not it")
     page.press("#token", "Enter")
@@ -209,22 +213,9 @@ def test_a_wrong_token_shows_nothing(browser, service):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_fits_the_screen(browser, service, width, scheme):
-    """Nothing sticks out at the side, on a desk or a phone; a picture is kept where asked for."""
-    page = opened(browser, service, width, scheme)
-    page.fill("#what", "http://site1.example/1")
-    page.press("#what", "Enter")
-    expect(page.locator("#found .bits")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    kept(page, f"dashboard-{width}-{scheme}")
-
-
-@pytest.mark.long
 def test_everything_is_reached_by_keyboard(browser, service):
     """Tab goes from the links of the tables to the form and its button."""
-    page = opened(browser, service)
+    page = shown(browser, service)
     expect(page.locator("#hot a").first).to_be_visible()
     reached = set()
     for _ in range(40):
@@ -238,7 +229,7 @@ def test_everything_is_reached_by_keyboard(browser, service):
 @pytest.mark.long
 def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     """What is in focus is still there, and in focus, after the figures were asked for again."""
-    page = opened(browser, service)
+    page = shown(browser, service)
     page.locator("#hot a").first.focus()
     with page.expect_response("**/v1/overview"):
         pass
@@ -250,68 +241,9 @@ def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     assert page.evaluate("document.activeElement.id") == "found"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_stand_out_from_what_is_behind_them(browser, service, scheme):
-    """Every text has a contrast of 4.5 or more (WCAG 2.2, 1.4.3), every control a name."""
-    page = opened(browser, service, scheme=scheme)
-    page.fill("#what", "http://site1.example/1")
-    page.press("#what", "Enter")
-    expect(page.locator("#found .bits")).to_be_visible()
-    assert page.evaluate(CONTRASTS) == []
-    controls = page.locator("input:visible, select:visible, button:visible")
-    for control in controls.all():
-        assert control.evaluate("c => c.labels?.length > 0 || c.textContent.trim() !== ''")
-
-
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
     """When the service ends the page says so, and goes on when it is back."""
     with Serving(tmp_path, token=TOKEN) as service:
-        page = opened(browser, service)
+        page = shown(browser, service)
         service.stop()
-        expect(page.locator("#state")).to_contain_text(
-            "no answer from the service", timeout=120_000
-        )
-
-
-# ------------------------------------------------------------------------------------------ reports
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """A crawl's report on a host of copies, whose addresses and words are long."""
-    journal = Journal()
-    said = " ".join(f"word{n}" for n in range(80))
-    host = f"http://{'a-rather-long-name.' * 3}example"
-    for n in range(40):
-        key = f"{host}/{'path/' * 12}{n}" if n else f"{host}/first"
-        body = f"<p>{said} and {'unbroken' * 12}{n}</p>".encode()
-        of = f"{host}/first" if n else None
-        status, token = ("near_duplicate", None) if n else ("unique", "token")
-        verdict = Verdict(
-            status, "", key, of, n % 8, 0.97, "unknown", dedup.fingerprint(body), token
-        )
-        response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-        journal.judged(verdict, response, dedup.recipe_of(None))
-    stats = {"dedup/probed": 40, "dedup/near_duplicate": 39, "dedup/unique": 1}
-    stats |= {f"dedup/near_duplicate/distance/{n}": 5 for n in range(8)}
-    stats |= {"dedup/exempt/other_title": 3, "downloader/request_count": 45}
-    made = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(made, "long", stats, Config.from_settings(Settings()), journal)
-    return made
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_report_fits_the_screen_and_is_read_easily(browser, report, width, scheme):
-    """Nothing sticks out at the side, and texts, differences too, have a contrast of 4.5 or more."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.set_default_timeout(120_000)
-    page.goto(report.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    expect(page.locator("ins").first).to_be_visible()
-    expect(page.locator(".warning")).to_contain_text("Over 60%")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.evaluate(CONTRASTS) == []
-    kept(page, f"report-{width}-{scheme}")
+        expect(page.locator("#state")).to_contain_text("no answer from the service")

@@ -6,6 +6,7 @@ The rule kept here: nothing that the text of the command does not say as well.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dedup.model.report.charts import Column, columns
 from dedup.model.report.html import bars, facts, folded, link, page, section, table
 from dedup.model.report.texts import count
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from dedup.lab.spread.spread import Place, SpreadReport
 
 __all__ = ["store_page"]
-
-HEIGHT = 120  # of the drawing of the buckets, in its own units
 
 
 def store_page(reports: Sequence["SpreadReport"]) -> str:
@@ -83,17 +82,13 @@ def _store(r: "SpreadReport", *, alone: bool) -> Iterator[str]:
 
 
 def _buckets(buckets: Sequence[int]) -> str:
-    most = max(buckets)
-    drawn = "".join(
-        f'<rect x="{i * 6}" width="5" y="{HEIGHT - HEIGHT * n / most:.1f}" '
-        f'height="{HEIGHT * n / most:.1f}"><title>part {i + 1}: {n:,}</title></rect>'
-        for i, n in enumerate(buckets)
-    )
-    told = f"documents in {len(buckets)} parts of the range: {min(buckets):,} to {most:,}"
-    return (
-        f'<svg viewBox="0 0 {6 * len(buckets)} {HEIGHT}" role="img" aria-label="{told}" '
-        f'style="width:100%;fill:var(--bar)">{drawn}</svg><p>{told}</p>'
-    )
+    drawn = [
+        Column(str(part), ((n, ""),), f"part {part}: {count(n, 'document')}")
+        for part, n in enumerate(buckets, 1)
+    ]
+    title = f"Documents in {len(buckets)} parts of the range of values"
+    chart = columns(drawn, title=title, across=f"part of {len(buckets)}", up="documents")
+    return chart + folded("The numbers", table(("part", "documents"), enumerate(buckets, 1)))
 
 
 def _place(place: "Place") -> str:

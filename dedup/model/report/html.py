@@ -14,8 +14,8 @@ from dedup.model.report.differences import Hunk
 from dedup.model.report.texts import count, regions, running, sides
 
 __all__ = [
-    "Bar", "Cell", "bars", "beside", "facts", "folded", "line", "link", "page", "section", "table",
-    "two_texts", "warning",
+    "Bar", "Cell", "bars", "beside", "facts", "folded", "legend", "line", "link", "page", "percent",
+    "section", "table", "two_texts", "warning",
 ]  # fmt: skip
 
 Cell = str | int | float
@@ -24,7 +24,7 @@ Cell = str | int | float
 Bar = tuple[str, int] | tuple[str, int, str]
 
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
-_NUMBER = re.compile(r"[0-9.,]+( %)?|-")
+_NUMBER = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?( %)?|-")  # no address of a host
 
 
 @cache
@@ -102,9 +102,9 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """Return a table; numbers, also such as "12.3 %", stand to the right."""
     listed = [list(row) for row in rows]
-    numbers = [
-        bool(listed) and all(_is_number(row[i]) for row in listed) for i in range(len(headers))
-    ]
+    if not listed:
+        return "<p>There are none.</p>"
+    numbers = [all(_is_number(row[i]) for row in listed) for i in range(len(headers))]
     head = "".join(
         _cell("th" if name else "td", name, right, ' scope="col"' if name else "")
         for name, right in zip(headers, numbers, strict=True)
@@ -113,17 +113,33 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
         f"<tr>{''.join(_cell('td', x, right) for x, right in zip(row, numbers, strict=True))}</tr>"
         for row in listed
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+    # focusable: on a narrow screen it scrolls by itself, by keyboard too
+    named = escape(", ".join(filter(None, headers)) or "table")
+    return (
+        f'<div class="wide" tabindex="0" role="group" aria-label="{named}"><table><thead><tr>{head}'
+        f"</tr></thead>\n<tbody>{body}</tbody></table></div>"
+    )
 
 
-def bars(rows: Iterable[Bar], *, of: int | None = None) -> str:
-    """Return named numbers with bars; `of` is what a full bar means, by default the greatest.
+def legend(*kinds: tuple[str, str]) -> str:
+    """Return what the colours of a chart mean: of each kind its class (report.css) and its name."""
+    named = "".join(f'<span><i class="{kind}"></i>{escape(name)}</span>' for kind, name in kinds)
+    return f'<p class="legend">{named}</p>'
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share, such as "12.3 %"; "-" of nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def bars(rows: Iterable[Bar]) -> str:
+    """Return named numbers with bars; the greatest has a full one.
 
     A name that begins with a space is a part of what stands above it.
     """
     listed = list(rows)
-    most = max([of or 0, *(row[1] for row in listed), 1])
-    return f'<div class="wide"><table><tbody>{_bar_lines(listed, most)}</tbody></table></div>'
+    most = max([row[1] for row in listed] + [1])
+    return f"<table><tbody>{_bar_lines(listed, most)}</tbody></table>"
 
 
 def _bar_lines(rows: Iterable[Bar], most: int) -> str:

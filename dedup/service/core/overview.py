@@ -2,15 +2,15 @@
 
     verdicts -> tally -> (a sample every SAMPLE_SECONDS) -> overview -> JSON
 
-The rule kept here: counting costs a verdict less than a microsecond, and memory is bounded whatever
-comes. Of hosts and documents, the less frequent half is dropped whenever there are too many: the
-frequent ones stay, and the count of one that was dropped before is too low.
+The rule kept here: counting costs a verdict a microsecond or two, and memory is bounded whatever
+comes. Of hosts, documents and reasons the less frequent half is dropped whenever there are too many:
+the frequent ones stay, and the count of one that was dropped before is too low.
 """
 
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from dedup.model.values import Verdict
+from dedup.service.core.near_duplicates_seen import NearDuplicatesSeen
 
 __all__ = ["Overview", "Tally", "overview"]
 
@@ -26,9 +27,14 @@ SAMPLE_SECONDS = 2.0
 SAMPLES = 450  # fifteen minutes
 HOSTS = 2000  # hosts that are counted
 HOT = 2000  # documents whose near-duplicates are counted
+REASONS = 100  # reasons that are counted
 SHOWN = 12  # of each, on the page
 
 Series = Annotated[list[int], Meta(description="One number for each sample, the oldest first.")]
+Times = Annotated[
+    list[float | None],
+    Meta(description="Seconds for each sample, the oldest first; null where nothing was asked."),
+]
 
 
 class NamespaceView(msgspec.Struct, frozen=True):
@@ -68,7 +74,11 @@ class HotView(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What happened between one sample and the next; seconds is Unix time of each sample."""
+    """What happened between one sample and the next; seconds is Unix time of each sample.
+
+    median_seconds, slow_seconds  a RESP command took at most so long in half of the cases, and in 99 of
+                                  100: the bounds of /metrics' buckets; beyond the last one, that one
+    """
 
     seconds: list[float]
     probes: Series
@@ -77,6 +87,8 @@ class History(msgspec.Struct, frozen=True):
     refetches: Series
     exempt: Series
     errors: Series
+    median_seconds: Times
+    slow_seconds: Times
 
 
 class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,6 +97,7 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions are those of the log that are held here: "0-3,6", say, or "*"; partition_count is how
     many the log has, 0 without a log.
     distances  near-duplicates by Hamming distance of value; [d] for d bits
+    exempt     pages that were kept all the same, by reason; the most frequent ones
     log        of Kafka, where there is one: lag, age of the snapshot, and the like
     """
 
@@ -94,6 +107,7 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: int
     verdicts: dict[str, int]
     distances: list[int]
+    exempt: dict[str, int]
     namespaces: list[NamespaceView]
     hosts: list[HostView]
     hot: list[HotView]
@@ -133,9 +147,14 @@ class Tally:
         self.started = time.time()
         self.distances = [0] * 65
         self.namespaces: dict[str, list[int]] = {}  # judged, near-duplicates
+        self.seen = NearDuplicatesSeen()
         self._hosts = _Frequent(HOSTS)
         self._hot = _Frequent(HOT)
-        self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=SAMPLES + 1)
+        self._exempt = _Frequent(REASONS)
+        self._samples: deque[tuple[float, tuple[int, ...], list[float | None]]] = deque(
+            maxlen=SAMPLES + 1
+        )
+        self._durations: Sequence[int] = ()
         self._due = 0.0
 
     def judged(self, namespace: str, verdict: Verdict) -> None:
@@ -151,25 +170,36 @@ class Tally:
             host[1] += 1
             self.distances[verdict.distance or 0] += 1
             self._hot.of((namespace, verdict.of))[0] += 1
+        elif verdict.status == "exempt":
+            self._exempt.of(verdict.reason)[0] += 1
+        self.seen.judged(namespace, verdict)
 
-    def sample(self, now: float, counts: tuple[int, ...]) -> None:
+    def sample(
+        self, now: float, counts: tuple[int, ...], durations: Sequence[int], bounds: Sequence[float]
+    ) -> None:
         """Note the counts (probes, unique, near-duplicates, refetches, exempt, errors), when due.
 
-        now is in seconds of a clock that never goes back.
+        now is in seconds of a clock that never goes back; durations are commands by how long they
+        took, up to each of the bounds in seconds, and beyond the last.
         """
         if now >= self._due:
             self._due = now + SAMPLE_SECONDS
-            self._samples.append((time.time(), counts))
+            before = self._durations or [0] * len(durations)
+            self._durations = list(durations)
+            taken = [n - b for n, b in zip(durations, before, strict=True)]
+            times = [_within(share, taken, bounds) for share in (0.5, 0.99)]
+            self._samples.append((time.time(), counts, times))
 
     def history(self) -> History:
         """Return the last minutes."""
         samples = list(self._samples)
         steps = [
             [b - a for a, b in zip(before, after, strict=True)]
-            for (_, before), (_, after) in pairwise(samples)
+            for (_, before, _), (_, after, _) in pairwise(samples)
         ]
         columns = [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(6)]
-        return History([seconds for seconds, _ in samples[1:]], *columns)
+        times = [[sample[2][i] for sample in samples[1:]] for i in range(2)]
+        return History([sample[0] for sample in samples[1:]], *columns, *times)
 
     def hosts(self, rules: Mapping[str, Mapping[str, int]]) -> list[HostView]:
         """Return the busiest hosts; rules are how many hold, by namespace and host."""
@@ -181,6 +211,10 @@ class Tally:
     def hot(self) -> list[HotView]:
         """Return the documents that most pages resembled."""
         return [HotView(ns, key, counts[0]) for (ns, key), counts in self._hot.top()]
+
+    def exempt(self) -> dict[str, int]:
+        """Return the most frequent reasons for which pages were kept, and how many."""
+        return {reason: counts[0] for reason, counts in self._exempt.top()}
 
 
 def overview(
@@ -221,6 +255,7 @@ def overview(
         _memory_bytes(),
         verdicts,
         tally.distances[: max(most, 8) + 1],
+        tally.exempt(),
         views,
         tally.hosts(rules),
         tally.hot(),
@@ -229,6 +264,16 @@ def overview(
         reason,
         log,
     )
+
+
+def _within(share: float, taken: Sequence[int], bounds: Sequence[float]) -> float | None:
+    """Return the least bound within which a share of the commands ended; None without commands."""
+    wanted, total = share * sum(taken), 0
+    for count, bound in zip(taken, [*bounds, bounds[-1]], strict=True):
+        total += count
+        if count and total >= wanted:
+            return bound
+    return None
 
 
 def _snapshot_age_seconds(folder: str) -> float | None:

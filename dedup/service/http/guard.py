@@ -40,8 +40,8 @@ SMALL_BYTES = 1 << 14  # of a request; less is not counted
 
 log = logging.getLogger(__name__)
 
-OPEN_TO_ALL = (
-    *("/", "/dashboard.css", "/dashboard.js"),  # what it shows is asked for with the token
+OPEN_TO_ALL = (  # what the dashboard shows is asked for with the token
+    *("/", "/dashboard.css", "/dashboard.js", "/drawing.js"),
     *("/livez", "/readyz", "/openapi.json"),
 )
 HEADERS = [

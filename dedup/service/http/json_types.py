@@ -22,6 +22,7 @@ from dedup.model.values import (
 from dedup.model.verdict_forms import to_reply
 from dedup.service.core.limits import FIELD_BYTES, REASON_PATTERN, TOKEN_PATTERN
 from dedup.service.core.namespaces import Asked
+from dedup.service.core.near_duplicates_seen import NearDuplicateView
 
 __all__ = ["ENDPOINTS"]
 
@@ -207,6 +208,12 @@ class DocumentAnswer(msgspec.Struct, frozen=True):
     recipe: str
     domain: str
     inserted_seconds: float
+
+
+class SeenAnswer(msgspec.Struct, frozen=True):
+    """The last near-duplicates that a look-up is about, the newest first; since the process started."""
+
+    results: list[NearDuplicateView]
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):

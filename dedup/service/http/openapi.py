@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dedup.service.core.overview import Overview
-from dedup.service.http.json_types import ENDPOINTS, DocumentAnswer, Failed, Health
+from dedup.service.http.json_types import ENDPOINTS, DocumentAnswer, Failed, Health, SeenAnswer
 
 __all__ = ["openapi"]
 
@@ -28,7 +28,7 @@ ERRORS = {
 def openapi(version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the interface."""
     types = [kind for pair in ENDPOINTS.values() for kind in pair]
-    types += [DocumentAnswer, Health, Failed, Overview]
+    types += [DocumentAnswer, SeenAnswer, Health, Failed, Overview]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -66,6 +66,16 @@ def openapi(version: str) -> dict[str, Any]:
                 "404": answer(Failed, "There is none."),
                 **{status: errors[status] for status in ("400", "401", "403", "503")},
                 "421": elsewhere,
+            },
+        }
+    }
+    paths["/v1/near-duplicates"] = {
+        "get": {
+            "summary": "Near-duplicates judged lately: with this key or fingerprint, or of this document.",
+            "parameters": query,
+            "responses": {
+                "200": answer(SeenAnswer, "The last ones, the newest first."),
+                **{status: errors[status] for status in ("400", "401", "403")},
             },
         }
     }
@@ -117,6 +127,7 @@ def openapi(version: str) -> dict[str, Any]:
         ("/", "text/html", "The dashboard."),
         ("/dashboard.css", "text/css", "Its style."),
         ("/dashboard.js", "text/javascript", "Its script."),
+        ("/drawing.js", "text/javascript", "The part of it that draws."),
     ):
         schema = {"type": "object" if kind == "application/json" else "string"}
         paths[path] = {
@@ -129,7 +140,7 @@ def openapi(version: str) -> dict[str, Any]:
             }
         }
     paths["/metrics"]["get"]["responses"]["401"] = errors["401"]
-    for path in ("/openapi.json", "/", "/dashboard.css", "/dashboard.js"):
+    for path in ("/openapi.json", "/", "/dashboard.css", "/dashboard.js", "/drawing.js"):
         paths[path]["get"]["security"] = []
     return {
         "openapi": "3.1.0",

@@ -46,7 +46,8 @@ STATUS = {
 }
 EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
-ASSETS = {"/": "index.html", "/dashboard.css": "dashboard.css", "/dashboard.js": "dashboard.js"}
+FILES = ("dashboard.css", "dashboard.js", "drawing.js")
+ASSETS = {"/": "index.html"} | {f"/{name}": name for name in FILES}
 MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
@@ -208,6 +209,14 @@ class _Endpoints:
             )
         return _json(json_types.document(namespace, found))
 
+    async def near_duplicates(self, request: Request) -> Response:
+        """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
+        query = request.query_params
+        if "ns" not in query or "key" not in query:
+            return _failure(Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint"))
+        found = self._commands.tally.seen.about(query["ns"], query["key"])
+        return _json(json_types.SeenAnswer(found))
+
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
         query = request.query_params
@@ -293,6 +302,7 @@ def made_app(
     ]
     routes += [
         Route("/v1/documents", do.documents),
+        Route("/v1/near-duplicates", do.near_duplicates),
         Route("/v1/export", do.export),
         Route("/livez", do.livez),
         Route("/readyz", do.readyz),

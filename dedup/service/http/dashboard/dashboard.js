@@ -1,14 +1,9 @@
-// The dashboard: asks /v1/overview every two seconds and draws it; looks pages up.
-//
-// The rule kept here: whatever comes from the service is put into the page as text, never as markup.
+// The dashboard: asks /v1/overview every two seconds and shows it (drawing.js); looks pages up.
 "use strict";
 
 const EVERY_MS = 2000;
-const $ = (id) => document.getElementById(id);
-const number = (n) => Math.round(n).toLocaleString("en");
-const percent = (part, whole) => (whole ? `${(100 * part / whole).toFixed(1)} %` : "-");
 let token = sessionStorage.getItem("dedup-token");
-let recipes = {};
+let recipes = {}, latest = null;
 
 // ------------------------------------------------------------------------------------ the service
 
@@ -30,98 +25,29 @@ async function ask(path, body) {
   return told;
 }
 
-// --------------------------------------------------------------------------------------- elements
-
-function made(tag, content = "", more = {}) {
-  const element = document.createElement(tag);
-  if (Array.isArray(content)) element.append(...content);
-  else element.textContent = content;
-  for (const [name, value] of Object.entries(more)) element.setAttribute(name, value);
-  return element;
-}
-
-const counted = (n, one) => `${number(n)} ${n === 1 ? one : `${one}s`}`;
-const isNumber = (value) => typeof value === "number" || /^[\d.,]+ (%|[kMGT]?B|d|h|min|s)$|^-$/.test(value);
-
-// A cell is a number, a text, or a made td. Columns of numbers stand to the right.
-function table(headers, rows, nothing) {
-  if (!rows.length) return made("p", nothing, { class: "note" });
-  const isRight = (value) => (value instanceof Node ? value.classList.contains("number") : isNumber(value));
-  const right = headers.map((_, i) => rows.every((row) => isRight(row[i])));
-  const kind = (i) => (right[i] ? { class: "number" } : {});
-  const cell = (value, i) => {
-    if (value instanceof Node) return value;
-    return made("td", typeof value === "number" ? number(value) : value, kind(i));
-  };
-  const head = headers.map((name, i) => (name ? made("th", name, { scope: "col", ...kind(i) }) : made("td")));
-  const body = rows.map((row) => made("tr", row.map(cell)));
-  return made("div", [made("table", [made("thead", [made("tr", head)]), made("tbody", body)])], { class: "wide" });
-}
-
-// A bar; its number stands beside it.
-function bar(part, whole, kind = "") {
-  const drawn = made("span");
-  drawn.style.width = `${100 * part / Math.max(1, whole)}%`;
-  return made("td", [drawn], { class: `bar ${kind}` });
-}
-
-// Draws a part of the page if its data changed, unless somebody is in it by keyboard.
-const last = {};
-function redraw(id, data, draw) {
-  const told = JSON.stringify(data);
-  if (last[id] === told || $(id).contains(document.activeElement)) return;
-  last[id] = told;
-  $(id).replaceChildren(...[draw(data)].flat());
-}
-
 // ------------------------------------------------------------------------------------------ charts
 
-function drawn(tag, more) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(more)) element.setAttribute(name, value);
-  return element;
-}
-
-// series: [class, name, numbers, last as text]; all on one scale from 0 to most, over so many seconds
-function chart(series, most, unit, seconds) {
-  const width = 600, height = 100, top = Math.max(most, 1e-9);
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
-  svg.setAttribute("aria-label", series.map(([, name, , last]) => `${name} ${last}`).join(", "));
-  for (const y of [0.5, height / 2, height - 0.5]) svg.append(drawn("line", { x1: 0, x2: width, y1: y, y2: y }));
-  for (const [kind, , numbers] of series) {
-    let path = "", pen = "M";
-    numbers.forEach((n, i) => {
-      if (n === null) { pen = "M"; return; }
-      const x = width * i / Math.max(1, numbers.length - 1);
-      path += `${pen}${x.toFixed(1)} ${(height - 1 - (height - 2) * n / top).toFixed(1)}`;
-      pen = "L";
-    });
-    svg.append(drawn("path", { d: path, class: kind }));
-  }
-  const names = series.map(([kind, name, , last]) => made("span", [made("i", "", { class: kind }), `${name} ${last}`]));
-  names.push(made("span", `${seconds ? `last ${duration(seconds)}, ` : ""}0 to ${unit(most)}`, { class: "note" }));
-  return [svg, made("p", names, { class: "legend" })];
-}
-
 function rates(history) {
-  const times = history.seconds;
-  const perSecond = (counts) => counts.map((n, i) => n / Math.max(0.5, i ? times[i] - times[i - 1] : 2));
-  const shown = [["unique", "unique", "unique"], ["near", "near-duplicates", "near_duplicates"],
+  const since = history.seconds.length ? history.seconds.at(-1) - 60 * Number($("range").value) : 0;
+  const first = history.seconds.findIndex((seconds) => seconds >= since), times = history.seconds.slice(first);
+  const of = (field) => history[field].slice(first);
+  const perSecond = (field) => of(field).map((n, i) => n / Math.max(0.5, i ? times[i] - times[i - 1] : 2));
+  const rate = (n) => n.toLocaleString("en", { maximumFractionDigits: n < 10 ? 1 : 0 });
+  const judged = [["unique", "unique", "unique"], ["near", "near-duplicates", "near_duplicates"],
     ["refetch", "fetched again", "refetches"], ["exempt", "exempt", "exempt"]];
   const beside = [["probes", "probes", "probes"], ["errors", "errors", "errors"]];
-  const series = [...shown, ...beside].map(([kind, name, field]) => {
-    const numbers = perSecond(history[field]);
-    return [kind, name, numbers, number(numbers.length ? numbers.at(-1) : 0)];
-  });
-  const most = Math.max(1, ...series.flatMap(([, , numbers]) => numbers));
-  const span = times.length > 1 ? times.at(-1) - times[0] : 0;
-  $("rates").replaceChildren(...chart(series, most, (n) => `${number(n)} a second`, span));
+  chart("rates", { title: "Pages a second", times, least: 1, tick: rate, shown: rate,
+    series: [...judged, ...beside].map(([kind, name, field]) => [kind, name, perSecond(field)]) });
 
-  const all = times.map((_, i) => shown.reduce((sum, [, , field]) => sum + history[field][i], 0));
-  const shares = all.map((n, i) => (n ? history.near_duplicates[i] / n : null));
-  const latest = shares.findLast((share) => share !== null);
-  const told = latest === undefined ? "-" : percent(latest, 1);
-  $("share").replaceChildren(...chart([["near", "near-duplicates", shares, told]], 1, () => "100 %", span));
+  const all = times.map((_, i) => judged.reduce((sum, [, , field]) => sum + of(field)[i], 0));
+  const shares = of("near_duplicates").map((n, i) => (all[i] ? n / all[i] : null));
+  chart("share", { title: "Share of near-duplicates", times, least: 1, tick: (n) => `${Math.round(100 * n)} %`,
+    shown: (n) => percent(n, 1), series: [["near", "near-duplicates", shares]] });
+
+  const ms = (field) => of(field).map((seconds) => (seconds === null ? null : 1000 * seconds));
+  const told = (n) => `${n.toLocaleString("en", { maximumFractionDigits: 3 })} ms`;
+  chart("latency", { title: "Time of a command", times, least: 0.01, tick: told, shown: (n) => `up to ${told(n)}`,
+    series: [["unique", "half of them", ms("median_seconds")], ["near slow", "99 of 100", ms("slow_seconds")]] });
 }
 
 // ---------------------------------------------------------------------------------------- overview
@@ -180,11 +106,7 @@ function hosts(hosts) {
 }
 
 function hot(hot) {
-  const rows = hot.map((h) => {
-    const look = made("a", h.key, { href: "#found", title: h.key });
-    look.addEventListener("click", () => { $("where").value = h.namespace; $("what").value = h.key; $("found").focus(); lookUp(); });
-    return [made("td", [look, made("small", h.namespace)], { class: "key" }), h.near_duplicates];
-  });
+  const rows = hot.map((h) => [made("td", [leads(h.namespace, h.key), made("small", h.namespace)], { class: "key" }), h.near_duplicates]);
   return table(["document, and its namespace", "near-dup."], rows, "None yet.");
 }
 
@@ -205,10 +127,25 @@ function choices(o) {
   }
 }
 
+// What a distance finds, all those below it find, too: so this is also what a smaller one would have found.
 function distances(distances) {
-  const most = Math.max(...distances);
-  const rows = distances.map((n, bits) => [counted(bits, "bit"), n, bar(n, most)]);
-  return table(["distance", "pages", ""], most ? rows : [], "No near-duplicate yet.");
+  const most = Math.max(...distances), all = distances.reduce((sum, n) => sum + n, 0);
+  let within = 0;
+  const rows = distances.map((n, bits) => [counted(bits, "bit"), n, within += n, percent(within, all), bar(n, most)]);
+  return table(["distance", "pages", "up to it", "of all", ""], most ? rows : [], "No near-duplicate yet.");
+}
+
+const REASONS = {
+  start: "start requests", short: "too few distinct words", unread: "too little was read",
+  other_title: "alike, but another page by title or canonical URL", new_links: "alike, but with a new link",
+  in_flight: "a near-duplicate was in flight for too long", barren: "alike, but pages like it brought no item",
+  expired: "its reservation had expired", fault: "another service did not answer",
+};
+
+function exempt(reasons) {
+  const listed = Object.entries(reasons), most = Math.max(...listed.map(([, n]) => n));
+  const rows = listed.map(([reason, n]) => [`${REASONS[reason] || "a reason of the client's"} (${reason})`, n, bar(n, most, "kept")]);
+  return table(["reason", "pages", ""], rows, "Every page was judged.");
 }
 
 function state(o) {
@@ -223,9 +160,10 @@ async function update() {
     const o = await ask("/v1/overview");
     $("access").hidden = true;
     $("main").hidden = false;
-    state(o); rates(o.history); choices(o);
+    state(o); latest = o.history; rates(latest); choices(o);
     redraw("facts", o, facts); redraw("distances", o.distances, distances); redraw("hosts", o.hosts, hosts);
     redraw("namespaces", o.namespaces, namespaces); redraw("hot", o.hot, hot);
+    redraw("exempt", o.exempt, exempt);
   } catch (error) {
     if (error instanceof Refused) {
       $("state").textContent = token ? "the token is wrong" : "locked";
@@ -264,6 +202,9 @@ async function documentOf(namespace, key) {
 
 const problem = (error) => (error instanceof Refused ? "the token is wrong" : error.message);
 
+const moment = (seconds) => `${new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+const alike = (similarity) => `${Math.floor(100 * similarity)} % of the word triples alike`;
+
 function shownDocument(namespace, found) {
   const forget = made("button", "Forget this document", { type: "button" });
   forget.addEventListener("click", async () => {
@@ -275,10 +216,30 @@ function shownDocument(namespace, found) {
       forget.after(made("p", `It was not forgotten: ${problem(error)}.`, { role: "alert" }));
     }
   });
-  const when = new Date(1000 * found.inserted_seconds).toISOString().slice(0, 19).replace("T", " ");
-  return made("article", [made("h3", found.key),
-    made("p", [made("code", found.value), ` value, ${counted(found.features, "feature")}; domain ${found.domain || "-"}; inserted ${when} UTC`]),
-    forget]);
+  return made("article", [made("h3", found.key), made("p", [made("code", found.value),
+    ` value, ${counted(found.features, "feature")}; domain ${found.domain || "-"}; inserted ${moment(found.inserted_seconds)}`]), forget]);
+}
+
+// A link that looks another page up.
+function leads(namespace, key) {
+  const link = made("a", key, { href: "#found", title: key });
+  link.addEventListener("click", () => { $("where").value = namespace; $("what").value = key; $("found").focus(); lookUp(); });
+  return link;
+}
+
+// What was found to be a near-duplicate is not stored: it is said of what, and when.
+function shownCopy(namespace, copy) {
+  return made("article", [made("h3", copy.key), made("p", ["Not stored: a near-duplicate of ", leads(namespace, copy.of)]),
+    made("p", [`${counted(copy.distance, "bit")} apart, ${alike(copy.similarity)}; judged ${moment(copy.judged_seconds)}; value `,
+      made("code", copy.value)])]);
+}
+
+function shownCopies(namespace, copies) {
+  const rows = copies.map((copy) => [made("td", [leads(namespace, copy.key)], { class: "key" }), copy.distance,
+    `${Math.floor(100 * copy.similarity)} %`, moment(copy.judged_seconds)]);
+  const last = copies.length === 50 ? "the last " : "";
+  return [made("p", `${last}${counted(copies.length, "near-duplicate")} of it, judged lately; they are not stored`),
+    table(["near-duplicate", "bits apart", "alike", "judged"], rows, "")];
 }
 
 async function lookUp() {
@@ -286,19 +247,24 @@ async function lookUp() {
   shown.replaceChildren(made("p", "looking"));
   try {
     const found = await documentOf(namespace, what);
-    const isFingerprint = /^[0-9a-f]{16}$/i.test(what);
-    if (!found && !isFingerprint) {
-      shown.replaceChildren(made("p", "There is no document with this key in this namespace. A key is the canonical URL that was requested first."));
+    const isFingerprint = /^[0-9a-f]{16}$/i.test(what), asked = isFingerprint ? what.toLowerCase() : what;
+    const query = `ns=${encodeURIComponent(namespace)}&key=${encodeURIComponent(asked)}`;
+    const seen = (await ask(`/v1/near-duplicates?${query}`)).results;
+    const copies = seen.filter((copy) => copy.of === what), itself = seen.filter((copy) => copy.of !== what);
+    if (!found && !isFingerprint && !itself.length) {
+      shown.replaceChildren(made("p", "There is no document with this key in this namespace, and none of the near-duplicates judged lately has it. A key is the canonical URL that was requested first."));
       return;
     }
-    const value = found ? found.value : what.toLowerCase();
+    const value = found ? found.value : itself.length ? itself[0].value : asked;
     const sketch = found ? found.sketch : "0".repeat(74), domain = found ? found.domain : "";
     const probed = await ask("/v1/probe", { ns: namespace, recipe: recipes[namespace], distance: Number($("within").value),
       similarity: 0, count: 50, pages: [{ value, sketch, domain }] });
     const near = probed.results[0].filter((n) => !found || n.key !== found.key);
-    const parts = found ? [shownDocument(namespace, found)] : [];
+    const parts = found ? [shownDocument(namespace, found)] : itself.map((copy) => shownCopy(namespace, copy));
+    if (copies.length) parts.push(...shownCopies(namespace, copies));
     const within = counted(Number($("within").value), "bit"), many = probed.results[0].length === 50 ? "; there may be more" : "";
-    parts.push(made("p", `${counted(near.length, "stored neighbour")} within ${within}${many}`));
+    const others = near.length ? counted(near.length, found ? "other stored page" : "stored page") : "No other page is stored";
+    parts.push(made("p", `${others} within ${within}${many}`));
     if (near.length) {
       const squares = [["one", "1"], ["zero", "0"], ["differs", "differs"]];
       parts.push(made("p", squares.map(([kind, name]) => made("span", [made("i", "", { class: kind }), name])), { class: "legend" }));
@@ -306,8 +272,8 @@ async function lookUp() {
     for (const n of near) {
       const other = await documentOf(namespace, n.key);
       if (!other) continue;
-      const alike = found ? `, ${Math.round(100 * n.similarity)} % of the word triples alike` : "";
-      parts.push(made("article", [made("h3", n.key), made("p", [`${counted(n.distance, "bit")}${alike}; value `, made("code", other.value)]),
+      const told = found ? `, ${alike(n.similarity)}` : "";
+      parts.push(made("article", [made("h3", n.key), made("p", [`${counted(n.distance, "bit")}${told}; value `, made("code", other.value)]),
         bits(BigInt(`0x${value}`), BigInt(`0x${other.value}`))]));
     }
     shown.replaceChildren(...parts);
@@ -318,6 +284,8 @@ async function lookUp() {
 
 for (let k = 0; k <= 15; k += 1) $("within").append(made("option", counted(k, "bit"), { value: k }));
 $("within").value = 8;
+$("range").addEventListener("change", () => { if (latest) rates(latest); });
+addEventListener("resize", () => { if (latest) rates(latest); });
 $("look").addEventListener("submit", (event) => { event.preventDefault(); lookUp(); });
 $("access").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -1,0 +1,64 @@
+"""Draws the pictures of the dashboard and of a crawl's report for docs/, from a real run of the demo.
+
+python tests/support pictures [FOLDER]: into docs/pictures, or that folder; wide and on a phone, light
+and dark.
+"""
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from browsing import chromium, dashboard, opened
+from demo_pages import demo_pages
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+DOCS = Path(__file__).parents[3] / "docs" / "pictures"
+PAGES = 400
+COLOURS = 64  # enough for a drawing, and a third of the bytes
+SECONDS_BETWEEN_REQUESTS = 0.1  # so that the charts have something to show
+
+
+def main() -> None:
+    """Make them."""
+    to = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS
+
+    def taken(page: Page, name: str, height: int, section: str = "") -> None:
+        path = to / f"{name}.png"
+        width = page.viewport_size["width"]
+        page.set_viewport_size({"width": width, "height": height})
+        if section:
+            page.locator("section", has=page.locator("h2", has_text=section)).evaluate(
+                "section => scrollTo(0, section.offsetTop - 20)"
+            )
+        page.screenshot(path=path)
+        few = Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
+        print(path, f"{path.stat().st_size:,} bytes")
+
+    with (
+        TemporaryDirectory() as folder,
+        demo_pages(Path(folder), PAGES, DOWNLOAD_DELAY=SECONDS_BETWEEN_REQUESTS) as shown,
+        chromium() as browser,
+    ):
+        for name, width, scheme, height in (
+            ("dashboard", 1100, "light", 1180),
+            ("dashboard-phone", 390, "dark", 1000),
+        ):
+            page = dashboard(browser, shown.service, width, scheme)
+            page.click("#hot a >> nth=0")
+            page.click("#found td a >> nth=0")
+            expect(page.locator("#found .bits").first).to_be_visible()
+            page.evaluate("scrollTo(0, 0)")
+            page.locator("#rates svg").hover(position={"x": 0.4 * width, "y": 60})
+            taken(page, name, height)
+        report = shown.reports["crawl-report"].as_uri()
+        taken(opened(browser, report, 1100), "report", 800)
+        taken(opened(browser, report, 390, "dark"), "report-phone", 1000)
+        page = opened(browser, report, 1100, "dark")
+        page.locator("svg.chart g[tabindex]").nth(2).focus()
+        taken(page, "report-distances", 900, "What if")
+
+
+if __name__ == "__main__":
+    main()
