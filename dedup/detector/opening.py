@@ -21,6 +21,7 @@ from dedup.store import agreed_recipe
 
 __all__ = ["open", "open_async", "open_embedded"]
 
+_SCHEMES = ("redis://", "rediss://", "unix://", "redis+unix://")
 _EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'"
 
 
@@ -28,7 +29,7 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     """Open a detector on an embedded store, which is made where it is missing, or on a service.
 
     target               the folder; the store lies at <target>/<namespace>. Or the URL of a service,
-                         redis://[:token@]host[:port] or rediss://..., or several between commas, of
+                         redis://[:token@]host[:port], rediss://... or unix:///path, or several between commas, of
                          which the first one that answers is asked
     namespace            pages of one namespace are compared with each other; "default" by default
     distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
@@ -105,4 +106,4 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
 
 
 def _is_service(target: str | os.PathLike[str]) -> bool:
-    return os.fsdecode(target).startswith(("redis://", "rediss://"))
+    return os.fsdecode(target).startswith(_SCHEMES)

@@ -25,6 +25,7 @@ from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands, keys_size
 from dedup.service.core.overview import Overview
+from dedup.service.core.roles import Tokens, audit
 from dedup.service.http import json_types
 from dedup.service.http.guard import Guard
 from dedup.service.http.openapi import openapi
@@ -101,7 +102,12 @@ class _Endpoints:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 return _failure(Refused("ERR", str(error)))
             try:
-                return _json(await carry_out(asked))
+                answer = await carry_out(asked)
+                if isinstance(asked, json_types.ForgetRequest):
+                    for key, each in zip(asked.keys, answer.results, strict=True):
+                        if each.done:
+                            audit(request.state.caller, "FORGET", asked.ns, key)
+                return _json(answer)
             except Exception as error:
                 if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
                     raise
@@ -229,6 +235,7 @@ class _Endpoints:
                     break
         except Exception as error:
             return _failure(error)
+        audit(request.state.caller, "EXPORT", query["ns"])
         answer = Response(bytes(lines), media_type="application/x-ndjson")
         if found:
             answer.headers["x-dedup-next"] = str(last + 1)
@@ -282,7 +289,7 @@ def made_app(
     metrics: Metrics,
     health: Callable[[], json_types.Health],
     overview: Callable[[], Overview],
-    token: str | None,
+    tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
 ) -> ASGIApp:
@@ -302,4 +309,4 @@ def made_app(
     ]
     routes += [Route(path, _asset(name)) for path, name in ASSETS.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
-    return Guard(app, token, hosts, limits)
+    return Guard(app, tokens, hosts, limits)
