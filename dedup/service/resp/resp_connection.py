@@ -379,15 +379,12 @@ class Connection(asyncio.Protocol):
     def overdue(self, now: float) -> str | None:
         """Return why this connection should end now, or None."""
         limits = self._limits
+        greeting = None if self._session.look_again() else self._began
         for reason, since, seconds in (
             ("unread", self._closed_since, limits.unread_seconds),
             ("unread", self._unread_since, limits.unread_seconds),
             ("slow", self._incoming.partial_since, limits.command_seconds),
-            (
-                "greeting",
-                None if self._session.look_again() else self._began,
-                limits.greeting_seconds,
-            ),
+            ("greeting", greeting, limits.greeting_seconds),
             ("idle", None if self._answers.waiting else self._heard, limits.idle_seconds),
         ):
             if since is not None and now - since > seconds:
