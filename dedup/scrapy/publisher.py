@@ -140,7 +140,15 @@ class Publisher:
 
     async def _send(self) -> None:
         try:
-            await self._send_left_over()
+            left_over = Outbox.left_over(self._folder)
+            while (outbox := await self._do(next, left_over, None)) is not None:
+                await self._drain(outbox)
+        except LoginRefused as error:
+            self._give_up(error)
+            return
+        except (DedupError, OSError) as error:
+            logger.error("events that an earlier crawl left behind cannot be sent: %s", error)
+        try:
             while True:
                 self._wake.clear()
                 await self._drain(self._outbox)
@@ -149,20 +157,11 @@ class Publisher:
                 self._ready.set()
                 await self._wake.wait()
         except LoginRefused as error:
-            logger.error(
-                "no insert event is sent any more, all wait in %s: %s", self._folder, error
-            )
-            self._ready.set()
+            self._give_up(error)
 
-    async def _send_left_over(self) -> None:
-        try:
-            left_over = Outbox.left_over(self._folder)
-            while (outbox := await self._do(next, left_over, None)) is not None:
-                await self._drain(outbox)
-        except LoginRefused:
-            raise
-        except (DedupError, OSError) as error:
-            logger.error("events that an earlier crawl left behind cannot be sent: %s", error)
+    def _give_up(self, error: LoginRefused) -> None:
+        logger.error("no insert event is sent any more, all wait in %s: %s", self._folder, error)
+        self._ready.set()
 
     async def _drain(self, outbox: Outbox) -> None:
         """Send all that an outbox holds, however long it takes. Raises LoginRefused."""

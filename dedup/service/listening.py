@@ -113,21 +113,20 @@ def address_of(bound: socket.socket) -> Address:
 
 
 def _bound_unix(path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if path.is_socket() and made.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1.0)
+        if path.is_socket() and client.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
             path.unlink()  # left by a kill
-        made.close()
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
-        try:
-            made.bind(os.fspath(path))
-        finally:
-            os.umask(before)
-        made.setblocking(False)
+    made = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        made.bind(os.fspath(path))
     except OSError as error:
         made.close()
         raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
+    finally:
+        os.umask(before)
+    made.setblocking(False)
     return made
 
 

@@ -32,7 +32,7 @@ class Handshake(asyncio.Protocol):
         self.address, self.file = "", -1
         self._task: asyncio.Task[None] | None = None
         self._early = b""  # read behind the handshake's last bytes
-        self._has_ended = self._is_over = False
+        self._is_over = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first bytes, unless there are too many connections."""
@@ -53,17 +53,17 @@ class Handshake(asyncio.Protocol):
     async def _shake(self, hello: bytes) -> None:
         loop = asyncio.get_running_loop()
         try:
-            upgrading = loop.create_task(
+            shaking = loop.create_task(
                 loop.start_tls(self.transport, self, self._tls, server_side=True,
                                ssl_handshake_timeout=self._seconds)
             )  # fmt: skip
-            await asyncio.sleep(0)  # it begins,
-            await asyncio.sleep(
-                0
-            )  # and TLS is told of its connection: now it can be told what was read
-            if not upgrading.done():
-                _feed(self.transport.get_protocol(), hello)
-            tls = await upgrading
+            for _ in range(2):  # it begins; TLS is told of its connection, then of what was read
+                await asyncio.sleep(0)
+            if not shaking.done():
+                feed = self.transport.get_protocol()
+                feed.get_buffer(len(hello))[: len(hello)] = hello
+                feed.buffer_updated(len(hello))
+            tls = await shaking
         except OSError:  # TLS's, or a broken connection: a stranger's
             self._port.ended["handshake"] += 1
             self.transport.abort()
@@ -77,13 +77,6 @@ class Handshake(asyncio.Protocol):
         protocol.connection_made(tls)
         if self._early:
             protocol.data_received(self._early)
-        if self._has_ended:
-            protocol.eof_received()
-
-    def eof_received(self) -> bool:
-        """Note the end."""
-        self._has_ended = True
-        return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Note that there is nothing to go on with."""
@@ -106,13 +99,3 @@ class Handshake(asyncio.Protocol):
         self.abort("stopped")
 
     shutdown = finish
-
-
-def _feed(protocol: Any, data: bytes) -> None:
-    """Give bytes to TLS's protocol, as its transport does."""
-    while data:
-        room = protocol.get_buffer(len(data))
-        part = data[: len(room)]
-        room[: len(part)] = part
-        protocol.buffer_updated(len(part))
-        data = data[len(part) :]

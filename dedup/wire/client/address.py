@@ -21,11 +21,7 @@ FORM = (
     "redis://[:token@]host[:port], rediss:// with ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE, "
     "or unix://[:token@]/path"
 )
-_OPTIONS = {
-    "rediss": {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"},
-    "unix": {"password"},
-    "redis+unix": {"password"},
-}
+_TLS_OPTIONS = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -96,20 +92,22 @@ def _address(url: str) -> Address:
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError as error:
         raise UsageError(f"service URL {_shown(url)!r} is not one ({error}): {FORM}") from None
+    is_unix, tls = "unix" in parts.scheme, parts.scheme == "rediss"
     known = f"{parts.scheme}://" in SCHEMES and not parts.fragment
-    known = known and options.keys() <= _OPTIONS.get(parts.scheme, set())
-    is_unix = "unix" in parts.scheme
     if is_unix:
         known = known and not host and port is None and len(parts.path) > 1
     else:
         known = known and bool(host) and parts.path in {"", "/", "/0"}
+    known = known and options.keys() <= (
+        _TLS_OPTIONS if tls else {"password"} if is_unix else set()
+    )
     if not known or ("ssl_keyfile" in options and "ssl_certfile" not in options):
         raise UsageError(f"service URL {_shown(url)!r} is not allowed: {FORM}")
     return Address(
         host or "",
         PORT if port is None else port,
         unquote(parts.password) if parts.password else options.get("password"),
-        parts.scheme == "rediss",
+        tls,
         options.get("ssl_ca_certs"),
         options.get("ssl_certfile"),
         options.get("ssl_keyfile"),

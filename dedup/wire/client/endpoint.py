@@ -47,11 +47,6 @@ class CircuitBreaker:
         self._until: float | None = None  # open, or half-open once it is over
         self._pause = FIRST_PAUSE_SECONDS
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the service may be asked by every caller."""
-        return self._until is None
-
     def allows(self, now: float) -> bool:
         """Whether to ask the service now. Once the pause is over one caller may, for a trial."""
         if self._until is None:

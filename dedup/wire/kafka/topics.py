@@ -94,9 +94,8 @@ async def ensure_topic(
         ready = await _ready(admin, name)
         if is_new and ready.replicas == 1:
             log.warning(
-                "the topic %s was made with one replica, as this Kafka's default is: the disk of one "
-                "broker is all there is of it. With several brokers set default.replication.factor, or "
-                "raise it with kafka-reassign-partitions.sh",
+                "the topic %s was made with one replica, as Kafka does by default: the disk of one broker "
+                "is all there is of it. With several brokers, make it beforehand with three",
                 name,
             )
         return ready
@@ -156,9 +155,9 @@ async def _describe(admin: Any, name: str) -> Topic | None:
     if error in _AUTHORIZATION:
         raise TopicUnfit(f"Kafka does not let this user see the topic {name!r}: grant it Describe")
     leaders = sum(each[2] >= 0 for each in partitions)
-    replicas = min((len(each[4]) for each in partitions), default=0)
-    cluster = answer.cluster_id or ""
-    return Topic(found or name, cluster, topic_id.hex(), len(partitions), leaders, replicas)
+    copies = min((len(each[4]) for each in partitions), default=0)
+    cluster, count = answer.cluster_id or "", len(partitions)
+    return Topic(found or name, cluster, topic_id.hex(), count, leaders, copies)
 
 
 async def _describe_old(admin: Any, name: str) -> Topic | None:
