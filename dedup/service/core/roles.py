@@ -99,14 +99,10 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
             if not words or words[0].startswith(b"#"):
                 continue
             role = words[0].decode("ascii", "replace")
-            if len(words) != 2 or role not in ALL:
+            if len(words) != 2 or role not in ALL or len(words[1]) < LEAST_BYTES:
                 raise UsageError(
-                    f"{file}, line {number}: it is `role token`, role one of {', '.join(sorted(ALL))}"
-                )
-            if len(words[1]) < LEAST_BYTES:
-                raise UsageError(
-                    f"{file}, line {number}: the token is too short, at least {LEAST_BYTES} bytes, "
-                    "for example of `openssl rand -hex 16`"
+                    f"{file}, line {number}: it is `role token`; role is one of "
+                    f"{', '.join(sorted(ALL))}, a token has {LEAST_BYTES} bytes at least"
                 )
             empty = False
             yield role, words[1]
