@@ -67,7 +67,12 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     "--listen",
     default="127.0.0.1:7700",
     show_default=True,
-    help="HOST:PORT for Redis clients.",
+    help="HOST:PORT where Redis clients are served; none: with --unix only.",
+)
+@click.option(
+    "--unix",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Serve Redis clients of this user at a Unix socket, too, which is made here.",
 )
 @click.option(
     "--http",
@@ -82,6 +87,16 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @click.option(
     "--tls-key", type=click.Path(path_type=Path), help="Private key of the certificate, a PEM file."
+)
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(path_type=Path),
+    help="Serve only who has a certificate of this authority, a PEM file.",
+)
+@click.option(
+    "--tokens",
+    type=click.Path(path_type=Path),
+    help="A file with lines `ROLE TOKEN`; ROLE is crawl, read or admin. SIGHUP reads it again.",
 )
 @click.option(
     "--kafka",
@@ -179,8 +194,8 @@ def serve(
 ) -> None:
     """Serve one memory to many crawlers: RESP (any Redis client) and HTTP.
 
-    Clients need the token in the environment variable DEDUP_TOKEN; without one the service listens
-    only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
+    Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
+    listens only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
     from dedup.service.core.limits import Config, Limits, check_config, parse_address
     from dedup.service.table_service import run
@@ -193,7 +208,7 @@ def serve(
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
     config = Config(
-        listen=parse_address(listen),
+        listen=None if listen == "none" else parse_address(listen),
         http=None if http == "none" else parse_address(http),
         token=os.environ.get("DEDUP_TOKEN") or None,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
@@ -209,10 +224,12 @@ def serve(
     _check_writable(check_config(config).path)
     secure = "s" if config.tls_cert else ""
 
-    def listening(resp: "Address", web: "Address | None") -> None:
-        where = {"redis": f"redis{secure}://{resp}"}
+    def listening(resp: "Address | None", web: "Address | None") -> None:
+        where = {} if resp is None else {"redis": f"redis{secure}://{resp}"}
         if web is not None:
             where["http"] = f"http{secure}://{web}"
+        if config.unix is not None:
+            where["unix"] = f"unix://{config.unix.absolute()}"
         if log_form == "json":
             terminal.out_json({"listening": where})
         else:

@@ -37,7 +37,7 @@ def alike_now(
     value, distance = asked.page.value, policy.distance
     found = shared.near(value, distance)
     flying = shared.reservations.near(value, distance, now, CROWD)
-    if not found and not flying:
+    if not found and not flying and not found.cut:
         return _NONE, _NONE
     inserted = in_flight = _NONE
 
@@ -45,7 +45,7 @@ def alike_now(
         """Whether the verdict is known: a page that counts has paid, or CROWD pages are alike."""
         return len(alike) >= CROWD or any(n.paid for n in (not_other(alike) if guard else alike))
 
-    if found:
+    if found or found.cut:
         inserted = _confirmed(
             shared,
             found,

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self, cast
@@ -60,8 +60,10 @@ class Accepted(Protocol):
     def __contains__(self, key: object) -> bool:
         """Tell whether a document with this key is held."""
 
-    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
-        """Return the documents within distance k of a value, with their distances."""
+    def near(
+        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+    ) -> Nearest[Document]:
+        """Return the documents within distance k of a value, with their distances, as Store.near()."""
 
     def insert(self, document: Document) -> object:
         """Insert a document; one with the same key is replaced."""
@@ -76,7 +78,6 @@ class OpenStore:
     def __init__(self, place: str, store: Store) -> None:
         self.place = place
         self.store = store
-        self.near: Callable[..., Nearest[Document]] = self._nearest
         self.reservations = Reservations(store.k)
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
         self.lock = threading.RLock()
@@ -88,13 +89,10 @@ class OpenStore:
     @classmethod
     def over(cls, documents: Accepted) -> Self:
         """Return such an object over documents that the caller made, and closes."""
-        made = cls("", cast("Store", documents))
-        made.near = lambda value, k: Nearest(documents.near(value, k))
-        return made
+        return cls("", cast("Store", documents))
 
-    def _nearest(
-        self, value: int, k: int, limit: int = CROWD, without: int = 0
-    ) -> Nearest[Document]:
+    def near(self, value: int, k: int, limit: int = CROWD, without: int = 0) -> Nearest[Document]:
+        """Return what the store has near a value, the nearest `limit` without so many of the first."""
         return self.store.near(value, k, limit, without)
 
     def note_inserted(self, values: list[int]) -> None:

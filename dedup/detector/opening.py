@@ -21,6 +21,7 @@ from dedup.store import agreed_recipe
 
 __all__ = ["open", "open_async", "open_embedded"]
 
+_SCHEMES = ("redis://", "rediss://", "unix://", "redis+unix://")
 _EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'"
 
 
@@ -28,8 +29,8 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     """Open a detector on an embedded store, which is created if it is missing, or on a service.
 
     target               the folder; the store is at <target>/<namespace>. Or the URL of a service,
-                         redis://[:token@]host[:port] or rediss://..., or several with commas, of which
-                         the first one that answers is asked
+                         redis://[:token@]host[:port], rediss://... or unix:///path, or several with
+                         commas, of which the first one that answers is asked
     namespace            pages of one namespace are compared with each other; "default" by default
     distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
     similarity           least similarity of two texts, 0 to 1; "careful", which is the recipe's and the
@@ -105,4 +106,4 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
 
 
 def _is_service(target: str | os.PathLike[str]) -> bool:
-    return os.fsdecode(target).startswith(("redis://", "rediss://"))
+    return os.fsdecode(target).startswith(_SCHEMES)

@@ -10,6 +10,7 @@ bears it, whatever the layer.
 
 from collections.abc import Sequence
 
+from dedup.core.matches import Nearest
 from dedup.core.table import Table
 from dedup.model.values import Document
 from dedup.store import Store
@@ -41,13 +42,17 @@ class Layer:
         assert not self._documents
         self.k = max(self.k, k)
 
-    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
-        """Return the documents within distance k of a value, with their distances, nearest first."""
-        if self._table is None:
-            return []
-        bound = self.k if k is None else k
-        matches = self._table.probe(value)
-        return [(self._numbers[m.document], m.distance) for m in matches if m.distance <= bound]
+    def near(
+        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+    ) -> Nearest[Document]:
+        """Return the documents within distance k of a value, as Store.near() does; by default all."""
+        found: Nearest[Document] = Nearest()
+        if self._table is not None:
+            bound = self.k if k is None else k
+            matches = [m for m in self._table.probe(value) if m.distance <= bound]
+            found += [(self._numbers[m.document], m.distance) for m in matches[without:limit]]
+            found.cut = limit is not None and len(matches) > limit
+        return found
 
     def insert(self, document: Document) -> bool:
         """Take a document; return whether it replaced one with the same key."""
@@ -104,19 +109,23 @@ class Memory:
                 store.widen(k)
         self._fresh.widen(k)
 
-    def near(self, value: int, k: int | None = None) -> list[tuple[Document, int]]:
+    def near(
+        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+    ) -> Nearest[Document]:
         """Return the documents within distance k of a value, with their distances.
 
-        At most the nearest 1000 of each layer. Raises StoreDamaged.
+        Of each layer the nearest `limit` (1000) without so many of the first. Raises StoreDamaged.
         """
-        found = [] if self._base is None else self._base.near(value, k)
-        if found and self._replaced:
-            found = [(d, n) for d, n in found if d.key not in self._work]
-        found += self._work.near(value, k)
-        if self._fresh:
-            if self._replaced:
-                found = [(d, n) for d, n in found if d.key not in self._fresh]
-            found += self._fresh.near(value, k)
+        found: Nearest[Document] = Nearest()
+        for layer in (self._base, self._work, self._fresh):
+            if not layer:
+                continue
+            if found and self._replaced:  # by a document of this layer
+                cut, found = found.cut, Nearest(f for f in found if f[0].key not in layer)
+                found.cut = cut
+            nearest = layer.near(value, k, limit, without)
+            found += nearest
+            found.cut = found.cut or nearest.cut
         return found
 
     def insert(self, document: Document) -> None:

@@ -9,6 +9,7 @@ waits for Kafka; writes to disk are done in a thread.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
+from dedup.wire.kafka.supervision import LoginRefused, refusal
 from dedup.wire.kafka.writer import Outgoing
 from dedup.wire.outbox import Outbox
 
@@ -90,10 +92,11 @@ class Publisher:
         """Send the rest, within CLOSE_SECONDS; what Kafka did not acknowledge stays on disk."""
         if self._keeping is not None:
             await asyncio.wait((self._keeping,))
-        self._empty.clear()  # the last records may not have been seen
-        self._wake.set()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._empty.wait(), CLOSE_SECONDS)
+        if not self._sending.done():
+            self._empty.clear()  # the last records may not have been seen
+            self._wake.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), CLOSE_SECONDS)
         self._bound.cancel()
         self._ready.set()
         self._sending.cancel()
@@ -141,18 +144,29 @@ class Publisher:
             left_over = Outbox.left_over(self._folder)
             while (outbox := await self._do(next, left_over, None)) is not None:
                 await self._drain(outbox)
+        except LoginRefused as error:
+            self._give_up(error)
+            return
         except (DedupError, OSError) as error:
             logger.error("events that an earlier crawl left behind cannot be sent: %s", error)
-        while True:
-            self._wake.clear()
-            await self._drain(self._outbox)
-            if not self._added and not len(self._outbox):
-                self._empty.set()
-            self._ready.set()
-            await self._wake.wait()
+        try:
+            while True:
+                self._wake.clear()
+                await self._drain(self._outbox)
+                if not self._added and not len(self._outbox):
+                    self._empty.set()
+                self._ready.set()
+                await self._wake.wait()
+        except LoginRefused as error:
+            self._give_up(error)
+
+    def _give_up(self, error: LoginRefused) -> None:
+        logger.error("no insert event is sent any more, all wait in %s: %s", self._folder, error)
+        self._ready.set()
 
     async def _drain(self, outbox: Outbox) -> None:
-        """Send all records of an outbox, however long it takes."""
+        """Send all records of an outbox, however long it takes. Raises LoginRefused."""
+        began = time.monotonic()
         backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
@@ -164,8 +178,11 @@ class Publisher:
                 await self._do(outbox.remove, records)
             except Exception as error:
                 self._say_away(error)
+                if self._writer is None:
+                    await refusal(self._config, time.monotonic() - began)
                 await asyncio.sleep(backoff.next())
             else:
+                began = time.monotonic()
                 self._say_back()
                 backoff.reset()
 

@@ -11,8 +11,6 @@ import contextlib
 import logging
 import os
 import signal
-import socket
-import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -24,11 +22,13 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.pruning import Pruning
+from dedup.service.core.roles import Tokens
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.json_types import Health
 from dedup.service.http.prometheus import Metrics
 from dedup.service.http.server import made_app
+from dedup.service.listening import Listening
 from dedup.service.resp.port import BOUNDS, Port
 from dedup.service.resp.resp_connection import Connection
 
@@ -40,7 +40,6 @@ __all__ = ["Service", "run"]
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
-BACKLOG = 1024
 
 
 class Service:
@@ -57,7 +56,8 @@ class Service:
         self.follower = _follower(config, self.namespaces)
         inserts = StoreInserts() if self.follower is None else self.follower.inserts
         self.commands = Commands(self.namespaces, inserts, config.limits)
-        self.port = Port(self.commands, config.limits, config.token)
+        self.tokens = Tokens(config.token, config.tokens)
+        self.port = Port(self.commands, config.limits, self.tokens)
         metrics = Metrics(self.commands, self.port)
         if self.follower is not None:
             metrics.more.append(self.follower.metrics)
@@ -67,7 +67,7 @@ class Service:
             metrics,
             self.health,
             self.overview,
-            config.token,
+            self.tokens,
             config.host_names,
             config.limits,
         )
@@ -92,7 +92,7 @@ class Service:
         stale = "" if self.follower is None else self.follower.stale
         return Health("stale", stale) if stale else Health("ok")
 
-    async def run(self, listening: Callable[[Address, Address | None], None]) -> None:
+    async def run(self, listening: Callable[[Address | None, Address | None], None]) -> None:
         """Serve until SIGTERM or SIGINT. listening() is called with the addresses that were bound.
 
         Raises OSError if an address cannot be bound, and what opening the stores raises.
@@ -100,31 +100,23 @@ class Service:
         config, loop = self.config, asyncio.get_running_loop()
         loop.set_exception_handler(_log_fault)
         self.port.files = self.http_connections.files = _allow_files(config)
-        context = _tls(config)
+        doors = Listening(config, self.tokens)
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, self.stop.set)
         with contextlib.suppress(NotImplementedError, AttributeError):  # Windows
-            loop.add_signal_handler(signal.SIGHUP, _reload, config, context)
+            loop.add_signal_handler(signal.SIGHUP, doors.read_again)
 
-        async def listen(
-            address: Address, protocol: Callable[[], asyncio.BaseProtocol]
-        ) -> tuple[asyncio.Server, Address]:
-            sock = bound(address)
-            server = await loop.create_server(
-                protocol,
-                sock=sock,
-                ssl=context,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=config.limits.greeting_seconds if context else None,
-            )
-            return server, address_of(sock)
+        def connection() -> Connection:
+            return Connection(self.port)
 
-        server, resp = await listen(config.listen, lambda: Connection(self.port))
-        servers, http = [server], None
+        web, resp, http = self.http_connections, None, None
+        if config.listen is not None:
+            resp = await doors.listen(config.listen, self.port, connection)
         if config.http is not None:
-            server, http = await listen(config.http, self.http_connections)
-            servers.append(server)
+            http = await doors.listen(config.http, web, web)
+        if config.unix is not None:
+            await doors.listen_unix(config.unix, connection)
         listening(resp, http)
         watch = asyncio.create_task(self._watch())
         opening = asyncio.create_task(self._open())
@@ -132,8 +124,7 @@ class Service:
             await self.stop.wait()
             log.info("stopping: no more commands are taken")
             self.commands.not_ready = "the service is stopping"
-            for server in servers:
-                server.close()
+            doors.close()
             await self._drain()
         finally:
             watch.cancel()
@@ -244,57 +235,7 @@ def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
     )
 
 
-def bound(address: Address) -> socket.socket:
-    """Return a socket that is bound to an address. Raises OSError that names it."""
-    try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, place = found[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(place)
-            made.setblocking(False)
-        except BaseException:
-            made.close()
-            raise
-        return made
-    except OSError as error:
-        raise OSError(
-            error.errno, f"cannot listen on {address}: {error.strerror or error}"
-        ) from error
-
-
-def address_of(bound: socket.socket) -> Address:
-    """Return where a socket listens, with its real port."""
-    host, port = bound.getsockname()[:2]
-    return Address(host, port)
-
-
-def _tls(config: Config) -> ssl.SSLContext | None:
-    if config.tls_cert is None or config.tls_key is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(config.tls_cert, config.tls_key)
-    return context
-
-
-def _reload(config: Config, context: ssl.SSLContext | None) -> None:
-    """Read the certificate again, for the connections to come; with a bad one go on with the old."""
-    if context is None:
-        log.info("SIGHUP: there is no certificate to read again")
-        return
-    assert config.tls_cert is not None
-    try:
-        _tls(config)  # checked as a whole first: a half loaded pair would fail every handshake
-        context.load_cert_chain(config.tls_cert, config.tls_key)
-    except (OSError, ValueError) as error:
-        log.error("SIGHUP: the certificate stays as it was: %s", error)
-    else:
-        log.info("SIGHUP: the certificate was read again")
-
-
-def run(config: Config, listening: Callable[[Address, Address | None], None]) -> None:
+def run(config: Config, listening: Callable[[Address | None, Address | None], None]) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
     os.umask(0o077)  # what crawlers found is for this service only

@@ -29,7 +29,7 @@ from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
 from dedup.wire.kafka.group import Member
-from dedup.wire.kafka.supervision import KafkaUnavailable
+from dedup.wire.kafka.supervision import KafkaUnavailable, refusal
 from dedup.worker.adapters import adapter
 from dedup.worker.open_detector import open_detector
 from dedup.worker.options import Config
@@ -206,16 +206,17 @@ class Worker:
             raise
 
     async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Try until Kafka answers."""
-        backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
+        """Try until Kafka answers, or refuses the login for long (LoginRefused)."""
+        began, backoff = time.monotonic(), Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         while not self._stopping:
             try:
                 await act()
             except REFUSED as error:
                 raise DedupError(f"Kafka refuses the worker: {error}") from error
             except (KafkaError, KafkaUnavailable, OSError) as error:
+                refused = await refusal(self._config.kafka, time.monotonic() - began)
                 self._fault("connect", error)
-                self._health.hindered["kafka"] = _text(error)
+                self._health.hindered["kafka"] = refused or _text(error)
                 await asyncio.sleep(backoff.next())
                 self._ticked = time.monotonic()
             else:

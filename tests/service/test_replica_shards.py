@@ -24,7 +24,7 @@ from logs import (
 )
 
 from dedup.model.errors import UsageError
-from dedup.model.events import record_key
+from dedup.model.events import decode, encode, record_key
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.manifest import read_manifest, write_manifest
 from dedup.wire.kafka.writer import Outgoing
@@ -232,19 +232,57 @@ def test_partitions_that_the_topic_has_not_are_refused_with_its_count(kafka, tmp
     asyncio.run(main())
 
 
-def test_records_of_another_partitioner_are_counted(kafka, tmp_path, caplog):
-    """They are applied where they lie, and the log says who spreads keys in another way."""
+def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
+    """Two rounds of events of one set of keys: in each, half are where their keys belong, half are not."""
+    rounds: tuple[list[Outgoing], list[Outgoing]] = ([], [])
+    for i in range(30):
+        key = document(i).key
+        home = partition("news", key)
+        here = encode("news", document(i))
+        there = encode("news", document(1000 + i, key))
+        own = Outgoing(*here, partition=home)
+        foreign = Outgoing(*there, partition=(home + 1) % PARTITIONS)
+        rounds[i % 2].append(own)
+        rounds[(i + 1) % 2].append(foreign)
+    return rounds
+
+
+@pytest.mark.parametrize("share", [None, "0-1"])
+def test_records_of_another_partitioner_are_skipped_by_every_replica(
+    kafka, tmp_path, caplog, share
+):
+    """So two that read the same log never differ, whatever they met first: it is said and counted."""
+    config, (first, second) = log_config(kafka), of_a_foreign_producer()
+    early, late = tmp_path / "early", tmp_path / "late"
+    held_here = range(PARTITIONS) if share is None else range(2)
+
+    async def main():
+        await write(config, first)
+        await drained(config, early, share=share)
+        await write(config, second)
+        counts = await drained(config, early, share=share)
+        whole = await drained(config, late, share=share)
+        right = {document(i).key: document(i) for i in range(30)}
+        assert held(late) == held(early) == of({"news": right}, held_here)
+        assert "murmur2" in caplog.text
+        lying = [r for r in first + second if r.partition in held_here]
+        foreign = sum(decode(r.key, r.value)[2] != right[decode(r.key, r.value)[1]] for r in lying)
+        assert whole["misplaced"] == foreign > 0
+        assert 0 < counts["misplaced"] < foreign  # those that came since
+
+    asyncio.run(main())
+
+
+def test_a_tombstone_of_another_partitioner_forgets_nothing(kafka, tmp_path):
+    """It is skipped by the same rule."""
     config = log_config(kafka)
 
     async def main():
-        await write(config, inserts(range(20)))
-        key, value = inserts([50])[0][:2]
-        elsewhere = (partition("news", document(50).key) + 1) % PARTITIONS
-        await write(config, [Outgoing(key, value, partition=elsewhere)])
-        two = f"{elsewhere},{(elsewhere + 1) % PARTITIONS}"
-        counts = await drained(config, tmp_path, share=two)
+        await write(config, inserts(range(5)))
+        home = partition("news", document(2).key)
+        await write(config, [tombstone(2)._replace(partition=(home + 1) % PARTITIONS)])
+        counts = await drained(config, tmp_path)
         assert counts["misplaced"] == 1
-        assert document(50).key in held(tmp_path)["news"]
-        assert "murmur2" in caplog.text
+        assert len(held(tmp_path)["news"]) == 5
 
     asyncio.run(main())

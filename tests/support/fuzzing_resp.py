@@ -19,6 +19,7 @@ from dedup.model.recipes import NEWEST
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
+from dedup.service.core.roles import Tokens
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.resp.port import Port
 from dedup.service.resp.resp_connection import Connection
@@ -77,7 +78,9 @@ async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
         namespaces = Namespaces(Path(folder), limits=LIMITS)
         commands = Commands(namespaces, StoreInserts(), LIMITS)
         commands.not_ready = None
-        connection = Connection(Port(commands, LIMITS, TOKEN if seed % 4 == 0 else None))
+        connection = Connection(
+            Port(commands, LIMITS, Tokens(TOKEN if seed % 4 == 0 else None, None))
+        )
         wire = Wire()
         rng = random.Random(seed)
         connection.connection_made(wire)

@@ -201,8 +201,9 @@ def _size() -> Measure:
         rooms[room] = rooms.get(room, 0) + count
     found = tuple(f"{room}: {count:,}" for room, count in sorted(rooms.items()))
     # 17: rules about URLs; 18: bounds in bytes, clients as they come, bad records; 20: scan --kept;
-    # 17 again: rules that spiders share through a service; 20: the report's what if, look-ups of copies
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 34_300)
+    # 17 again: rules that spiders share through a service; 18 again: roles, Unix sockets, client certificates
+    # 20: the report's what if, look-ups of copies
+    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 34_820)
 
 
 def _module(name: str) -> ModuleType | None:

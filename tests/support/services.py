@@ -137,7 +137,7 @@ class Serving:
             self.process.kill()
             self.ended()
             raise AssertionError("the service did not start:\n" + "\n".join(self.log)) from None
-        self.port = urlsplit(where["redis"]).port or 0
+        self.port = urlsplit(where.get("redis", "")).port or 0
         self.http_port = urlsplit(where.get("http", "")).port or 0
 
     def wait_until_ready(self, seconds: float = START_SECONDS) -> None:

@@ -80,6 +80,34 @@ def test_an_address_shows_no_token():
     assert str(address) == "redis://a:1"
 
 
+def test_unix_sockets_and_certificates_are_spelled_as_redis_py_spells_them():
+    """unix:// and redis+unix:// name a path; ssl_certfile and ssl_keyfile what the client shows."""
+    for url in ("unix://:a%40b@/run/s", "redis+unix:///run/s?password=a%40b"):
+        (address,) = addresses_of(url)
+        assert (address.path, address.token, str(address)) == ("/run/s", "a@b", "unix:///run/s")
+    (address,) = addresses_of("rediss://a?ssl_certfile=c&ssl_keyfile=k&ssl_ca_certs=a")
+    assert (address.cert_file, address.key_file, address.ca_file) == ("c", "k", "a")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "unix://host/run/s",
+        "unix://",
+        "unix:///run/s?ssl_certfile=c",
+        "redis://a?ssl_certfile=c",
+        "redis://a?password=secret",
+        "rediss://a?ssl_keyfile=k",
+        "rediss://a?password=secret",
+    ],
+)
+def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
+    """By name, without the options."""
+    with pytest.raises(UsageError, match="is not allowed") as raised:
+        addresses_of(url)
+    assert "secret" not in str(raised.value)
+
+
 # --------------------------------------------------------------------------------------- breaker
 
 

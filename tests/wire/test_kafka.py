@@ -15,6 +15,7 @@ from broker import Cluster
 from logs import inserts, log_config, murmur2, read, write
 
 from dedup.model.errors import UsageError
+from dedup.scrapy.publisher import Publisher
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.replica import Replica
 from dedup.wire.kafka import (
@@ -154,6 +155,71 @@ def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monk
             await asyncio.wait_for(Writer(away).start(), 4)
 
     asyncio.run(main())
+
+
+IMPATIENT = """
+from dedup.wire.kafka import supervision
+supervision.LOGIN_SECONDS = 0.5
+from dedup.cli import main
+main()
+"""
+
+
+def test_a_wrong_password_ends_a_worker_that_says_so(one_broker, tmp_path):
+    """After a bounded time, with status 1 and one line that names the user."""
+    environ = {
+        "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+        "DEDUP_KAFKA_SASL_USERNAME": "crawler",
+        "DEDUP_KAFKA_SASL_PASSWORD": "not-this-one",
+        "DEDUP_KAFKA_SSL_CAFILE": str(one_broker.ca_file),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, "worker", "--kafka", one_broker.secured, "--input", "pages",
+         "--path", tmp_path],
+        env=os.environ | environ, capture_output=True, text=True, timeout=HANG_SECONDS, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert "refuses the login of 'crawler'" in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
+    assert "not-this-one" not in ended.stderr
+
+
+def test_a_wrong_password_ends_the_sending_of_a_spider(one_broker, tmp_path, monkeypatch, caplog):
+    """One error says so and names the outbox, which keeps the events; nothing waits for Kafka then."""
+    monkeypatch.setattr(supervision, "LOGIN_SECONDS", 0.5)
+
+    async def crawl(password: str) -> list[str]:
+        publisher = Publisher(tmp_path, logged_in(one_broker, password=password))
+        records = [(each.key, each.value) for each in inserts(range(3))]
+        publisher.add(records, lambda: None, lambda error: None)
+        if password == "wrong":
+            async with asyncio.timeout(HANG_SECONDS):
+                while not errors():  # noqa: ASYNC110  (a line of the log is no event)
+                    await asyncio.sleep(0.1)
+            await publisher.ready()
+        await publisher.close()
+        return errors()
+
+    def errors() -> list[str]:
+        ours = [r for r in caplog.records if r.name == "dedup"]
+        return [r.getMessage() for r in ours if r.levelname == "ERROR"]
+
+    (said,) = asyncio.run(crawl("wrong"))
+    assert "refuses the login of 'crawler'" in said
+    assert str(tmp_path) in said
+    assert "3 insert events wait" in caplog.text
+    caplog.clear()
+    assert asyncio.run(crawl("secret")) == []
+    assert "wait" not in caplog.text
+
+
+def test_a_topic_of_one_replica_says_so_when_it_is_made(one_broker, caplog):
+    """A broker's disk is all there is of it; one that is there already is not ours to judge."""
+    config = log_config(one_broker.bootstrap)
+    for said in (True, False):
+        caplog.clear()
+        asyncio.run(ensure_topic(config))
+        assert ("one replica" in caplog.text) is said
 
 
 def test_a_topic_that_this_user_may_not_see_or_make_is_named(one_broker):

@@ -123,7 +123,10 @@ class Config(msgspec.Struct, frozen=True):
     path                 the folder of the stores, one for each namespace
     distance             greatest distance that can be asked for, in bits; None: the recipe's
     reservation_seconds  how long a page may be in flight
-    token                what a client must show; None: nothing
+    token                what a client must show; it has every role. None: nothing
+    tokens               a file of tokens with roles, of which a client shows one; None: there is none
+    unix                 where a Unix socket for RESP is made; None: nowhere
+    tls_client_ca        the authority whose certificate a client must show; None: it shows none
     kafka                the log that the stores follow; None: the service stands alone
     partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
@@ -133,13 +136,16 @@ class Config(msgspec.Struct, frozen=True):
     """
 
     path: Path
-    listen: Address = Address("127.0.0.1", 7700)
+    listen: Address | None = Address("127.0.0.1", 7700)
     http: Address | None = Address("127.0.0.1", 7780)
     distance: int | None = None
     reservation_seconds: float = 600.0
     token: str | None = None
+    tokens: Path | None = None
+    unix: Path | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    tls_client_ca: Path | None = None
     host_names: tuple[str, ...] = ()
     kafka: KafkaConfig | None = None
     partitions: str | None = None
@@ -167,21 +173,31 @@ def check_config(config: Config) -> Config:
     """Return the config. Raises UsageError for one that must not be run."""
     _check_log_options(config)
     for option, address in (("--listen", config.listen), ("--http", config.http)):
-        if address is not None and not address.is_loopback and config.token is None:
+        if address is None or address.is_loopback:
+            continue
+        if config.token is None and config.tokens is None:
             raise UsageError(
                 f"{option} {address} is reachable from other machines: set a token in the "
-                "environment variable DEDUP_TOKEN, or listen on 127.0.0.1"
+                "environment variable DEDUP_TOKEN, or give --tokens, or listen on 127.0.0.1"
             )
+    if config.listen is None and config.unix is None:
+        raise UsageError("--listen none leaves no way in: give --unix")
     if config.token is not None and len(config.token.encode()) < 16:
         raise UsageError(
             "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
         )
+    _check_tls(config)
+    return config
+
+
+def _check_tls(config: Config) -> None:
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
-    for file in (config.tls_cert, config.tls_key):
+    if config.tls_client_ca is not None and config.tls_cert is None:
+        raise UsageError("--tls-client-ca is for TLS: give --tls-cert and --tls-key")
+    for file in (config.tls_cert, config.tls_key, config.tls_client_ca):
         if file is not None and not os.access(file, os.R_OK):
-            raise UsageError(f"{file} cannot be read: --tls-cert and --tls-key are PEM files")
-    return config
+            raise UsageError(f"{file} cannot be read: it is to be a PEM file")
 
 
 def _check_log_options(config: Config) -> None:

@@ -1,6 +1,6 @@
 """Which requests the HTTP port takes, and their bounds: checked before anything is done for them.
 
-    connection (number, times, bytes) -> Guard: Host -> token -> content type -> size -> the application
+    connection (number, times, bytes) -> Guard: Host -> token, role -> content type -> size -> the application
 
 The rules kept here: whoever waits for its own client makes room for who comes, so that connections
 that say nothing keep no health check out. A request for another Host is refused, on loopback too (against DNS rebinding: a
@@ -10,7 +10,6 @@ declared as JSON (a form of a web page could send one).
 
 import asyncio
 import contextlib
-import hmac
 import ipaddress
 import logging
 from collections import Counter
@@ -27,9 +26,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dedup.service.core.buffers import Buffers
-from dedup.service.core.error_codes import log_now_and_then
+from dedup.service.core.error_codes import Refused, log_now_and_then
+from dedup.service.core.handshakes import Handshake
 from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.peers import address_of, file_of
+from dedup.service.core.peers import address_of, file_of, subject_of
+from dedup.service.core.roles import NO_ROLES, Caller, Tokens, check_role
 from dedup.service.http.json_types import Failed, Fault
 from dedup.service.http.prometheus import counters
 
@@ -59,11 +60,9 @@ HEADERS = [
 class Guard:
     """Checks every request before it reaches the application."""
 
-    def __init__(
-        self, app: ASGIApp, token: str | None, hosts: Iterable[str], limits: Limits
-    ) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, hosts: Iterable[str], limits: Limits) -> None:
         self._app = app
-        self._token = None if token is None else f"bearer {token}".encode()
+        self._tokens = tokens
         self._hosts = frozenset(host.lower() for host in hosts) | frozenset(LOCAL_NAMES)
         self._limits = limits
 
@@ -104,13 +103,21 @@ class Guard:
         if len(hosts) != 1 or not self._is_known_host(hosts[0]):
             return _refusal(403, "ERR", "this service has another Host: see --host-name")
         given = dict(headers)
-        if self._token is not None and scope["path"] not in OPEN_TO_ALL:
+        if scope["path"] not in OPEN_TO_ALL:
             scheme, _, token = given.get(b"authorization", b"").partition(b" ")
-            shown = scheme.lower() + b" " + token.strip()
-            if not hmac.compare_digest(shown, self._token):
+            is_bearer = scheme.lower() == b"bearer" or not self._tokens.asked
+            roles = self._tokens.roles_of(token.strip()) if is_bearer else NO_ROLES
+            if not roles:
                 answer = _refusal(401, "NOAUTH", "show the token: Authorization: Bearer <token>")
                 answer.headers["www-authenticate"] = "Bearer"
                 return answer
+            try:
+                check_role(scope["path"], roles)
+            except Refused as error:
+                return _refusal(403, error.code, str(error))
+            state = scope["state"]
+            address = (scope["client"] or ("",))[0]
+            state["caller"] = Caller(address, roles, state["subject"])
         if scope["method"] == "POST":
             kind = given.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":
@@ -195,9 +202,9 @@ class HttpConnections:
         """Return the protocol of a new connection."""
         return _HttpConnection(self._config, self.state, self)
 
-    def __iter__(self) -> Iterator["_HttpConnection"]:
+    def __iter__(self) -> Iterator["_HttpConnection | Handshake"]:
         for connection in list(self.state.connections):
-            assert isinstance(connection, _HttpConnection)
+            assert isinstance(connection, _HttpConnection | Handshake)
             yield connection
 
     def __len__(self) -> int:
@@ -210,7 +217,17 @@ class HttpConnections:
             "dedup_http_connections_ended", "HTTP connections ended by us", "reason", self.ended
         )
 
-    def make_room(self, new: "_HttpConnection") -> None:
+    def admit(self, client: Handshake, _: str, __: int) -> str | None:
+        """Take a connection whose TLS handshake begins; another one makes room for it."""
+        self.state.connections.add(client)  # type: ignore[arg-type]
+        self.make_room(client)
+        return None
+
+    def gone(self, client: Handshake, _: str) -> None:
+        """Note that a handshake is over."""
+        self.state.connections.discard(client)
+
+    def make_room(self, new: "_HttpConnection | Handshake") -> None:
         """End a connection if a new one is one too many.
 
         Of the address with the most connections the one that has waited for its client for longest;
@@ -223,7 +240,7 @@ class HttpConnections:
         ):
             new.abort("too_many")
 
-    def _end_silent(self, count: int, new: "_HttpConnection | None" = None) -> bool:
+    def _end_silent(self, count: int, new: "_HttpConnection | Handshake | None" = None) -> bool:
         """End some connections that wait for their client, none of them new; False: there is none."""
         waiting = [each for each in self if each is not new and not each.is_answered]
         if not waiting:
@@ -242,9 +259,8 @@ class HttpConnections:
         even told of.
         """
         for connection in self:
-            since = connection.since
-            if since is not None and now - since > self.limits.request_seconds:
-                connection.abort("slow")
+            if reason := connection.overdue(now):
+                connection.abort(reason)
         if over := sum(each.file > self.files - RESERVED_FILES for each in self):
             self._end_silent(over)
 
@@ -285,6 +301,7 @@ class _HttpConnection(H11Protocol):
         """Take a connection; another one makes room for it where they are too many."""
         super().connection_made(transport)
         self.address, self.file = address_of(transport), file_of(transport)
+        self.app_state["subject"] = subject_of(transport)
         self._everyone.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -292,6 +309,11 @@ class _HttpConnection(H11Protocol):
         self._everyone.unread.note(self, 0)
         self._everyone.partial.note(self, 0)
         super().connection_lost(exc)
+
+    def overdue(self, now: float) -> str | None:
+        """Return why it should end now, or None."""
+        most = self._everyone.limits.request_seconds
+        return "slow" if self.since is not None and now - self.since > most else None
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""

@@ -16,7 +16,7 @@ __all__ = ["openapi"]
 ERRORS = {
     "400": "The request is not what this document says.",
     "401": "The token is missing or wrong.",
-    "403": "The Host is not one of this service's.",
+    "403": "The Host is not one of this service's, or the token's role may not do this (NOPERM).",
     "409": "RECIPE or DISTANCE: this namespace cannot judge such pages.",
     "413": "LIMIT: too much at once.",
     "421": "ELSEWHERE: the key belongs to a partition that is not held here.",

@@ -25,6 +25,7 @@ from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands, keys_size
 from dedup.service.core.overview import Overview
+from dedup.service.core.roles import Tokens, audit
 from dedup.service.http import json_types
 from dedup.service.http.guard import Guard
 from dedup.service.http.openapi import openapi
@@ -61,6 +62,10 @@ def _fault(error: Exception) -> json_types.Fault:
 
 def _failure(error: Exception) -> Response:
     return _json(json_types.Failed(_fault(error)), STATUS.get(code(error), 400))
+
+
+def _missing(what: str) -> Response:
+    return _json(json_types.Failed(json_types.Fault("ERR", f"there is no such {what}")), 404)
 
 
 def _done(result: Any) -> json_types.Done:
@@ -102,7 +107,12 @@ class _Endpoints:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 return _failure(Refused("ERR", str(error)))
             try:
-                return _json(await carry_out(asked))
+                answer = await carry_out(asked)
+                if isinstance(asked, json_types.ForgetRequest):
+                    for key, each in zip(asked.keys, answer.results, strict=True):
+                        if each.done:
+                            audit(request.state.caller, "FORGET", asked.ns, key)
+                return _json(answer)
             except Exception as error:
                 if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
                     raise
@@ -193,51 +203,53 @@ class _Endpoints:
             await asyncio.wait(coming)
         return json_types.DoneAnswer([_done(result) for result in results])
 
-    async def documents(self, request: Request) -> Response:
-        """Answer with a stored document."""
-        try:
-            namespace, key = request.query_params["ns"], request.query_params["key"]
-        except KeyError as error:
-            return _failure(Refused("ERR", f"the query has no {error}"))
-        try:
-            found = self._commands.document(namespace, key)
-        except Exception as error:
-            return _failure(error)
-        if found is None:
-            return _json(
-                json_types.Failed(json_types.Fault("ERR", "there is no such document")), 404
-            )
-        return _json(json_types.document(namespace, found))
+    def get(
+        self, answer: Callable[[Request], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of an answer, whose errors are told."""
 
-    async def near_duplicates(self, request: Request) -> Response:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return answer(request)
+            except Exception as error:
+                return _failure(error)
+
+        return endpoint
+
+    def documents(self, request: Request) -> Response:
+        """Answer with a stored document."""
+        query = request.query_params
+        if not {"ns", "key"} <= query.keys():
+            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
+        found = self._commands.document(query["ns"], query["key"])
+        return (
+            _missing("document")
+            if found is None
+            else _json(json_types.document(query["ns"], found))
+        )
+
+    def near_duplicates(self, request: Request) -> Response:
         """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
         query = request.query_params
-        if "ns" not in query or "key" not in query:
-            return _failure(Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint"))
+        if not {"ns", "key"} <= query.keys():
+            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
         found = self._commands.tally.seen.about(query["ns"], query["key"])
         return _json(json_types.SeenAnswer(found))
 
-    async def export(self, request: Request) -> Response:
+    def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
-        query = request.query_params
-        try:
-            first = int(query.get("from", "0"))
-            if not 0 <= first < 1 << 63 or "ns" not in query:
-                raise ValueError
-        except ValueError:
-            return _failure(Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on"))
-        try:
-            found = self._commands.documents_from(query["ns"], first, EXPORTED)
-            if found is None:
-                none = json_types.Fault("ERR", "there is no such namespace")
-                return _json(json_types.Failed(none), 404)
-            lines = bytearray()
-            for last, document in found:  # noqa: B007  (last is where the next answer goes on)
-                lines += encode_line(query["ns"], document)
-                if len(lines) > EXPORTED_BYTES:
-                    break
-        except Exception as error:
-            return _failure(error)
+        namespace, first = request.query_params.get("ns"), request.query_params.get("from", "0")
+        if namespace is None or not (first.isascii() and first.isdigit() and len(first) < 19):
+            raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
+        found = self._commands.documents_from(namespace, int(first), EXPORTED)
+        if found is None:
+            return _missing("namespace")
+        audit(request.state.caller, "EXPORT", namespace)
+        lines = bytearray()
+        for last, document in found:  # noqa: B007  (last is where the next answer goes on)
+            lines += encode_line(namespace, document)
+            if len(lines) > EXPORTED_BYTES:
+                break
         answer = Response(bytes(lines), media_type="application/x-ndjson")
         if found:
             answer.headers["x-dedup-next"] = str(last + 1)
@@ -291,7 +303,7 @@ def made_app(
     metrics: Metrics,
     health: Callable[[], json_types.Health],
     overview: Callable[[], Overview],
-    token: str | None,
+    tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
 ) -> ASGIApp:
@@ -301,9 +313,9 @@ def made_app(
         Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in json_types.ENDPOINTS
     ]
     routes += [
-        Route("/v1/documents", do.documents),
-        Route("/v1/near-duplicates", do.near_duplicates),
-        Route("/v1/export", do.export),
+        Route("/v1/documents", do.get(do.documents)),
+        Route("/v1/near-duplicates", do.get(do.near_duplicates)),
+        Route("/v1/export", do.get(do.export)),
         Route("/livez", do.livez),
         Route("/readyz", do.readyz),
         Route("/metrics", do.metrics),
@@ -312,4 +324,4 @@ def made_app(
     ]
     routes += [Route(path, _asset(name)) for path, name in ASSETS.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
-    return Guard(app, token, hosts, limits)
+    return Guard(app, tokens, hosts, limits)

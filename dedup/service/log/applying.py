@@ -21,7 +21,6 @@ from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged
 from dedup.model.recipes import recipe_of
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.log.dead_letters import Letter, bury
-from dedup.service.log.partitions import misplaced
 from dedup.service.log.sorting import Changes, Sorted, of_recipe, sorted_batch
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer, ensure_topic
 from dedup.wire.shards import Share
@@ -30,9 +29,6 @@ __all__ = ["Applying", "Stopped"]
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
 LONGEST_RETRY_SECONDS = 10.0
-MISPLACED_STEP = (
-    8  # where all partitions are held one record in so many is looked at, and counts so many
-)
 
 log = logging.getLogger(__name__)
 
@@ -100,20 +96,17 @@ class Applying:
         judge says whether late duplicates are looked for, see EmbeddedDetector.apply().
         Raises Stopped, and StoreDamaged.
         """
-        done = await asyncio.to_thread(sorted_batch, batch, self._applied_by)
-        if self.share is not None:
-            step = MISPLACED_STEP if self.share.whole else 1
-            for partition, record, home in misplaced(batch, self.share.count, step):
-                self.counts["misplaced"] += step
-                self.say_once(
-                    "misplaced",
-                    "partition %d, offset %d belongs to partition %d, by murmur2 of its key: its "
-                    "producer uses another partitioner. Shards need Kafka's own, and two services may "
-                    "differ over a key that lies in two partitions",
-                    partition,
-                    record.offset,
-                    home,
-                )
+        count = 1 if self.share is None else self.share.count
+        done = await asyncio.to_thread(sorted_batch, batch, self._applied_by, count)
+        if done.misplaced:
+            self.counts["misplaced"] += len(done.misplaced)
+            self.say_once(
+                "misplaced",
+                "partition %d, offset %d is not in the partition of its key by murmur2, and is skipped "
+                "like all such events: its producer uses another partitioner. Set it to Kafka's own, and "
+                "write those events again",
+                *done.misplaced[0],
+            )
         self.counts["repeated"] += done.repeated
         for name, group in done.groups.items():
             await self._apply_group(name, group.changes, group.offsets, judge=judge)

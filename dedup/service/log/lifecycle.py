@@ -121,8 +121,8 @@ class State(msgspec.Struct, frozen=True):
     ends             {partition: end offset}, as last heard
     counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
                      dead_letters, refused (of namespaces that cannot be created), given_up
-                     (documents of other shards), misplaced (records in another partition than their
-                     key's)
+                     (documents of other shards), misplaced (events in another partition than their
+                     key's, which are skipped)
     """
 
     status: str

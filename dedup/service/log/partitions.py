@@ -8,15 +8,14 @@ tombstone came meanwhile does not come back.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from dedup.detector import EmbeddedDetector
 from dedup.model.events import record_key
 from dedup.wire.shards import Share, partition_of
 
-__all__ = ["clear", "give_up", "give_up_all", "misplaced"]
+__all__ = ["clear", "give_up", "give_up_all"]
 
 PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of the time it took
 RETRY_SECONDS = 10.0  # after a store took no changes
@@ -98,16 +97,3 @@ def _say_removed(store: Path, count: int, share: Share) -> None:
     log.warning(
         "%s: %s documents of partitions other than %s were removed", store, f"{count:,}", share
     )
-
-
-def misplaced(
-    batch: Mapping[int, list[Any]], count: int, step: int = 1
-) -> Iterator[tuple[int, Any, int]]:
-    """Yield (partition, record, its key's partition) of records that are in another one.
-
-    Their producer uses another partitioner than Kafka's own. Of a step, one in so many is looked at.
-    """
-    for partition, records in batch.items():
-        for record in records[::step]:
-            if record.key is not None and (home := partition_of(record.key, count)) != partition:
-                yield partition, record, home

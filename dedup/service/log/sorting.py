@@ -2,7 +2,8 @@
 
 The rule kept here: pure. A record that was applied before (its offset is below what its namespace
 noted) is left out; one that is no event is kept with what is wrong with it; a record of a newer event
-version ends its partition: nothing after it is read.
+version ends its partition: nothing after it is read. An event in another partition than its key's is left
+out, by every replica: between partitions there is no order, so that replicas would differ otherwise.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from dedup.model.errors import EventInvalid
 from dedup.model.events import EventNewer, decode
 from dedup.model.values import Document
+from dedup.wire.shards import partition_of
 
 __all__ = ["Changes", "Sorted", "of_recipe", "sorted_batch"]
 
@@ -32,6 +34,7 @@ class Sorted(NamedTuple):
     newer     what to tell the operator about a record of a newer version; None: there was none
     offsets   {partition: next offset} of what was read
     repeated  records left out because they were applied before
+    misplaced  (partition, offset) of events that are not in their key's partition
     """
 
     groups: dict[str, Group]
@@ -39,17 +42,19 @@ class Sorted(NamedTuple):
     newer: str | None
     offsets: dict[int, int]
     repeated: int
+    misplaced: list[tuple[int, int]]
 
 
 def sorted_batch(
-    batch: Mapping[int, list[Any]], applied: Callable[[str], Mapping[int, int]]
+    batch: Mapping[int, list[Any]], applied: Callable[[str], Mapping[int, int]], count: int = 1
 ) -> Sorted:
     """Sort {partition: records}; a record has key, value and offset.
 
-    applied(namespace) gives the next offsets that a namespace noted.
+    applied(namespace) gives the next offsets that a namespace noted; count is the log's partitions.
     """
     groups: dict[str, Group] = {}
     bad: list[tuple[int, Any, EventInvalid]] = []
+    misplaced: list[tuple[int, int]] = []
     newer: str | None = None
     offsets: dict[int, int] = {}
     repeated = 0
@@ -67,6 +72,9 @@ def sorted_batch(
             except EventInvalid as error:
                 bad.append((partition, record, error))
                 continue
+            if count > 1 and partition_of(record.key, count) != partition:
+                misplaced.append((partition, record.offset))
+                continue
             group = groups.get(namespace)
             if group is None:
                 group = groups[namespace] = Group([], {})
@@ -81,7 +89,8 @@ def sorted_batch(
         offsets[partition] = after
         for namespace, end in ends.items():
             groups[namespace].offsets[partition] = end
-    return Sorted({n: g for n, g in groups.items() if g.changes}, bad, newer, offsets, repeated)
+    some = {n: g for n, g in groups.items() if g.changes}
+    return Sorted(some, bad, newer, offsets, repeated, misplaced)
 
 
 def of_recipe(changes: Changes, recipe: str) -> tuple[Changes, int]:

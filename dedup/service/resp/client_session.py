@@ -1,10 +1,9 @@
 """A connection as its commands see it, and the probe options that were parsed before.
 
-Session  the protocol version, and whether the client has shown the token
+Session  the protocol version, and what the client may do by the token that it has shown
 Plans    a cache for all connections: probes that differ only in value and check are parsed once
 """
 
-import hmac
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.service.core.error_codes import Refused
 from dedup.service.core.operations import Commands
+from dedup.service.core.roles import NO_ROLES, Caller, Roles, Tokens
 from dedup.service.resp import protocol
 
 __all__ = ["INSERT", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown"]
@@ -47,22 +47,37 @@ class Plan(NamedTuple):
 class Session:
     """A connection as its commands see it."""
 
-    def __init__(
-        self, commands: Commands, plans: "Plans", token: bytes | None, number: int
-    ) -> None:
+    def __init__(self, commands: Commands, plans: "Plans", tokens: Tokens, number: int) -> None:
         self.commands = commands
         self.plans = plans
         self.number = number
         self.protocol_version = 2
         self.name = b""
         self.closing = False
-        self._token = token
-        self.trusted = token is None
+        self.address = self.subject = ""  # of who connected, and of its certificate
+        self._tokens = tokens
+        self._shown, self._times = b"", tokens.times
+        self._set_roles(NO_ROLES if tokens.asked else tokens.roles_of(b""))
         self.queued: list[list[bytes]] | None = None  # the commands of a MULTI
         self.queued_bytes = 0
         self.spoilt = False  # one of them was refused
         self._failures = 0
-        self._batches_inserts = commands.inserts.commits
+
+    def _set_roles(self, roles: Roles) -> None:
+        self.roles, self.trusted = roles, bool(roles)
+        self._batches_inserts = self.commands.inserts.commits and "crawl" in roles
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return Caller(self.address, self.roles, self.subject)
+
+    def look_again(self) -> bool:
+        """Have the roles that the token that was shown has now; return whether there are any."""
+        if self._shown and self._times != self._tokens.times:
+            self._times = self._tokens.times
+            self._set_roles(self._tokens.roles_of(self._shown))
+        return self.trusted
 
     @property
     def is_plain(self) -> bool:
@@ -81,10 +96,12 @@ class Session:
 
     def authenticate(self, user: bytes, token: bytes) -> None:
         """Trust the client if the token is right; else raise Refused."""
-        if self._token is None:
+        if not self._tokens.asked:
             raise UsageError("this service has no token: leave AUTH out")
-        if hmac.compare_digest(token, self._token) and user == b"default":
-            self.trusted = True
+        roles = self._tokens.roles_of(token)
+        if roles and user == b"default":
+            self._shown, self._times = token, self._tokens.times
+            self._set_roles(roles)
             return
         self._failures += 1
         self.closing = self._failures >= FAILURES

@@ -67,10 +67,6 @@ class Incoming:
         self._behind: bytes | None = None  # what comes behind, and is not given to the parser yet
         self.taken = 0
 
-    def has_rest(self) -> bool:
-        """Whether bytes are left that are no whole command."""
-        return bool(self._kept)
-
     def feed(self, data: bytes, trusted: bool) -> bool:
         """Take some bytes; return whether they begin a command. Raises NotResp."""
         seen = self._tail + data

@@ -12,6 +12,7 @@ from typing import Protocol
 from dedup.service.core.buffers import Buffers
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
+from dedup.service.core.roles import Tokens
 from dedup.service.resp.client_session import Plans
 
 __all__ = ["Port"]
@@ -66,11 +67,11 @@ class Port:
     files      how many files may be open in this process
     """
 
-    def __init__(self, commands: Commands, limits: Limits, token: str | None) -> None:
+    def __init__(self, commands: Commands, limits: Limits, tokens: Tokens) -> None:
         self.commands = commands
         self.plans = Plans(commands)
         self.limits = limits
-        self.token = None if token is None else token.encode()
+        self.tokens = tokens
         self.open: set[Client] = set()
         self.none_open = asyncio.Event()
         self.accepted = 0

@@ -13,6 +13,7 @@ from dedup.model.values import Neighbour
 from dedup.model.verdict_forms import to_reply
 from dedup.service.core.batches import PROBES, probe_in_slices
 from dedup.service.core.error_codes import Refused
+from dedup.service.core.roles import audit, check_role
 from dedup.service.resp import protocol
 from dedup.service.resp.client_session import (
     INSERT,
@@ -47,6 +48,7 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
         raise Refused("NOAUTH", "show the token first: AUTH default <token>")
     if command is None:
         raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+    check_role(name, session.roles)
     if session.queued is not None and name not in NOT_QUEUED:
         return name, queue(session, arguments)
     return name, command(session, arguments)
@@ -223,12 +225,19 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     check_arity(arguments, 3, 3)
     namespace, key = protocol.text(arguments[1], "namespace"), protocol.text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
+    if done is not False:
+        audit(session.caller, "FORGET", namespace, key)
     return integer(done) if isinstance(done, bool) else Later(done, integer)
 
 
 def _drop(session: Session, arguments: list[bytes]) -> Later:
     check_arity(arguments, 2, 2)
-    return Later(session.commands.drop(protocol.text(arguments[1], "namespace")), integer)
+    namespace = protocol.text(arguments[1], "namespace")
+    is_there = session.commands.namespaces.get(namespace) is not None
+    done = session.commands.drop(namespace)
+    if is_there:
+        audit(session.caller, "DROP", namespace)
+    return Later(done, integer)
 
 
 def _rules(session: Session, arguments: list[bytes]) -> Later:

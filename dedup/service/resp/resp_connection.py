@@ -22,7 +22,7 @@ import hiredis
 
 from dedup.model.errors import DedupError
 from dedup.service.core.error_codes import code, log_now_and_then, message
-from dedup.service.core.peers import address_of, file_of
+from dedup.service.core.peers import address_of, file_of, subject_of
 from dedup.service.resp import protocol
 from dedup.service.resp.answer_queue import Answers
 from dedup.service.resp.client_session import Later, Session
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._limits = port.limits
         port.accepted += 1
-        self._session = Session(port.commands, port.plans, port.token, port.accepted)
+        self._session = Session(port.commands, port.plans, port.tokens, port.accepted)
         self._incoming = Incoming(port.limits)
         self._answers = Answers(self)
         self._transport: Any = None
@@ -57,7 +57,6 @@ class Connection(asyncio.Protocol):
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
         self._began = self._heard = monotonic()
-        self._address = ""
         self._has_partial = False  # much of a command that is not whole
         self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
@@ -68,19 +67,19 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection, unless there are too many."""
         self._transport = self._answers.transport = transport
-        port, limits = self._port, self._limits
-        self._address = address_of(transport)
-        refused = port.admit(self, self._address, file_of(transport))
+        port, session = self._port, self._session
+        session.address, session.subject = address_of(transport), subject_of(transport)
+        refused = port.admit(self, session.address, file_of(transport))
         if refused is not None:
             port.ended[refused] += 1
             self._answers.add(protocol.error("ERR", "max number of clients reached"))
             self.finish()
             return
-        self._transport.set_write_buffer_limits(high=limits.unread_share)
+        self._transport.set_write_buffer_limits(high=self._limits.unread_share)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Drop the connection. Its reservations stay until they are ended or expire."""
-        self._port.gone(self, self._address)
+        self._port.gone(self, self._session.address)
         self._closed_since = monotonic()
         self._answers.close()
         self._singly.clear()
@@ -322,7 +321,7 @@ class Connection(asyncio.Protocol):
     def _speaks(self) -> None:
         """Note that this client is one: it has said something that counts."""
         self._is_silent = False
-        self._port.heard(self, self._address)
+        self._port.heard(self, self._session.address)
 
     def encoded_fault(self, fault: BaseException) -> bytes:
         """Return the answer for an error."""
@@ -380,11 +379,12 @@ class Connection(asyncio.Protocol):
     def overdue(self, now: float) -> str | None:
         """Return why this connection should end now, or None."""
         limits = self._limits
+        greeting = None if self._session.look_again() else self._began
         for reason, since, seconds in (
             ("unread", self._closed_since, limits.unread_seconds),
             ("unread", self._unread_since, limits.unread_seconds),
             ("slow", self._incoming.partial_since, limits.command_seconds),
-            ("greeting", None if self._session.trusted else self._began, limits.greeting_seconds),
+            ("greeting", greeting, limits.greeting_seconds),
             ("idle", None if self._answers.waiting else self._heard, limits.idle_seconds),
         ):
             if since is not None and now - since > seconds:
@@ -394,7 +394,7 @@ class Connection(asyncio.Protocol):
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
         self._port.ended[reason] += 1
-        self._port.gone(self, self._address)
+        self._port.gone(self, self._session.address)
         self._closed_since = monotonic()
         self._answers.close()
         self._transport.abort()

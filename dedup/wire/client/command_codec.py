@@ -236,7 +236,7 @@ def error_of(message: str) -> DedupError:
         return NoToken(message)
     if code == "RECIPE":
         return RecipeMismatch(f"the table service says: {text}")
-    if code in {"ERR", "DISTANCE"}:
+    if code in {"ERR", "DISTANCE", "NOPERM"}:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:
         return ServiceUnavailable(

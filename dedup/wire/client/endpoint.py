@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 from dedup.core.say_once import SayOnce
@@ -45,11 +46,6 @@ class CircuitBreaker:
         self._failures = 0
         self._until: float | None = None  # open, or half-open once it is over
         self._pause = FIRST_PAUSE_SECONDS
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the service may be asked by every caller."""
-        return self._until is None
 
     def allows(self, now: float) -> bool:
         """Whether to ask the service now. Once the pause is over one caller may, for a trial."""
@@ -213,12 +209,13 @@ class Endpoint:
 
     async def _connect(self) -> Connection:
         address = self.address
-        _, connection = await self._loop.create_connection(
-            lambda: Connection(self._timeout, self._meter),
-            address.host,
-            address.port,
-            ssl=address.context(),
-        )
+        made = partial(Connection, self._timeout, self._meter)
+        if address.path is not None:
+            _, connection = await self._loop.create_unix_connection(made, address.path)
+        else:
+            _, connection = await self._loop.create_connection(
+                made, address.host, address.port, ssl=address.context()
+            )
         try:
             if address.token is not None:
                 await connection.send(packed((b"AUTH", address.token)))

@@ -22,6 +22,7 @@ __all__ = [
     "LoginRefused",
     "TopicUnfit",
     "ended",
+    "refusal",
     "started",
 ]
 
@@ -79,11 +80,20 @@ async def started(
                     f"{what}: Kafka did not answer within {within_seconds:g} seconds "
                     f"({type(error).__name__}: {error})"
                 ) from error
-            refused = None if config is None else await login_refused(config)
-            if refused and passed > LOGIN_SECONDS:
-                raise LoginRefused(refused) from error
+            refused = None if config is None else await refusal(config, passed)
             log.warning("%s: %s; trying again in %.1f s", what, refused or error, pause)
         await asyncio.sleep(pause)
+
+
+async def refusal(config: KafkaConfig, seconds: float) -> str | None:
+    """Return what Kafka says against our login, if anything; called where connecting failed.
+
+    seconds is how long that has failed. Raises LoginRefused once it is LOGIN_SECONDS.
+    """
+    refused = await login_refused(config)
+    if refused and seconds > LOGIN_SECONDS:
+        raise LoginRefused(refused)
+    return refused
 
 
 async def ended(

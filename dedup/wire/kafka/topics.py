@@ -5,6 +5,7 @@ that deletes by age would silently lose documents, so it is refused.
 """
 
 import asyncio
+import logging
 import time
 from typing import Any
 
@@ -22,6 +23,8 @@ MISSING_SECONDS = 5.0
 
 _UNKNOWN_TOPIC, _TOPIC_EXISTS, _AUTHORIZATION = 3, 36, frozenset({29, 30, 31})
 
+log = logging.getLogger(__name__)
+
 
 class Topic(msgspec.Struct, frozen=True):
     """The identity of a topic.
@@ -31,6 +34,7 @@ class Topic(msgspec.Struct, frozen=True):
                 older than Kafka 2.8, which has none
     partitions  their number
     leaders     how many of them have a leader now
+    replicas    the least number of brokers that one of them is kept by; 0: not known
     """
 
     name: str
@@ -38,6 +42,7 @@ class Topic(msgspec.Struct, frozen=True):
     topic_id: str
     partitions: int
     leaders: int
+    replicas: int = 0
 
 
 async def describe_topic(config: KafkaConfig, name: str | None = None) -> Topic | None:
@@ -76,7 +81,8 @@ async def ensure_topic(
     name = name or config.topic
     async with _Admin(config) as admin:
         topic = await _describe(admin, name)
-        if topic is None:
+        is_new = topic is None
+        if is_new:
             if not create:
                 raise TopicUnfit(
                     f"Kafka has no topic {name!r}: {_advice(name, partitions, compact)}"
@@ -85,7 +91,14 @@ async def ensure_topic(
             await _create(admin, name, partitions, replication, configs, compact=compact)
         if compact:
             await _check(admin, name)
-        return await _ready(admin, name)
+        ready = await _ready(admin, name)
+        if is_new and ready.replicas == 1:
+            log.warning(
+                "the topic %s was made with one replica, as Kafka does by default: the disk of one broker "
+                "is all there is of it. With several brokers, make it beforehand with three",
+                name,
+            )
+        return ready
 
 
 class _Admin:
@@ -142,7 +155,9 @@ async def _describe(admin: Any, name: str) -> Topic | None:
     if error in _AUTHORIZATION:
         raise TopicUnfit(f"Kafka does not let this user see the topic {name!r}: grant it Describe")
     leaders = sum(each[2] >= 0 for each in partitions)
-    return Topic(found or name, answer.cluster_id or "", topic_id.hex(), len(partitions), leaders)
+    copies = min((len(each[4]) for each in partitions), default=0)
+    cluster, count = answer.cluster_id or "", len(partitions)
+    return Topic(found or name, cluster, topic_id.hex(), count, leaders, copies)
 
 
 async def _describe_old(admin: Any, name: str) -> Topic | None:

@@ -1,0 +1,62 @@
+"""What a scan compares a page with where thousands of pages are near its value and say something else."""
+
+import pytest
+from detecting import page
+
+from dedup.core.matches import Nearest
+from dedup.detector import EmbeddedDetector
+from dedup.model.policy import Options
+from dedup.model.recipes import recipe_of
+from dedup.model.values import Document
+from dedup.scan.accepted import Memory
+from dedup.store import Store
+
+RECIPE = recipe_of(page().recipe)
+UNLIKE = 2**256 - 1  # bits of a sketch that has nothing in common with page()'s
+ORIGINAL = "http://example.com/original"
+
+
+def documents(first: int, count: int) -> list[Document]:
+    """Pages of one value whose texts are unlike that of page()."""
+    return [
+        Document(f"http://example.com/{i}", page(0, UNLIKE), "example.com", float(i))
+        for i in range(first, first + count)
+    ]
+
+
+def near_and_alike() -> Document:
+    return Document(ORIGINAL, page(1), "example.com", 0.0)
+
+
+@pytest.mark.parametrize("layer", ["base", "work", "fresh"])
+@pytest.mark.parametrize("count", [129, 1500])
+def test_a_crowd_hides_no_original(tmp_path, layer, count):
+    """In whichever layer it stands behind pages that are nearer by value: they are confirmed first."""
+    with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
+        memory = Memory(base, work)
+        for number, (name, store) in enumerate((("base", base), ("work", work), ("fresh", memory))):
+            crowd = documents(number * count, count)
+            store.insert_many(crowd + [near_and_alike()] * (name == layer))
+        detector = EmbeddedDetector.over(memory, RECIPE, Options().policy(RECIPE))
+        found = detector.reserve(page(), "http://example.com/copy", domain="example.com")
+        assert (found.status, found.of) == ("near_duplicate", ORIGINAL)
+
+
+def test_every_layer_gives_each_document_once_whatever_the_limits(tmp_path):
+    """Asked in steps, the layers together give what they give at once, and say whether there is more."""
+    with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
+        memory = Memory(base, work)
+        for number, store in enumerate((base, work, memory)):
+            store.insert_many(documents(number * 30, 10 * (number + 1)))
+        memory.insert_many(documents(0, 5))  # which hide those of the base
+        memory.insert_many(documents(30, 5))  # and of the work store
+        all_at_once = memory.near(0, 3, 1000)
+        assert not all_at_once.cut
+        steps: Nearest[Document] = Nearest()
+        for without, limit in ((0, 7), (7, 13), (13, 21), (21, 100)):
+            some = memory.near(0, 3, limit, without)
+            assert some.cut is (limit < 40)
+            steps += some
+        keys = [document.key for document, _ in steps]
+        assert len(keys) == len(set(keys)) == 60
+        assert sorted(keys) == sorted(document.key for document, _ in all_at_once)

@@ -1,0 +1,184 @@
+"""Where a service listens beside plain TCP: a Unix socket, and TLS for who has a certificate."""
+
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+
+import pytest
+import redis
+from certificates import Authority
+from commands import ONCE, TOKEN, insert, probe
+from crawling import wait_for
+from detecting import page
+from services import Serving
+
+import dedup
+from dedup.model.errors import ServiceUnavailable
+from dedup.wire.client.address import addresses_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
+
+
+@pytest.fixture
+def short(tmp_path, monkeypatch):
+    """The folder of the sockets, by a name that is short enough for one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_unix_socket_is_for_its_owner_and_goes_with_the_service(short):
+    """Mode 0600; redis-py and our client come by it; removed at the end."""
+    place = short / "s"
+    with Serving(short / "store", "--unix", place) as serving:
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+        with redis.Redis(unix_socket_path="s", **ONCE) as client:
+            insert(client, "d", "http://example.com/1", value=0)
+        with redis.Redis.from_url(f"unix://{place}") as client:
+            assert probe(client, "d", 0)
+        for scheme in ("unix", "redis+unix"):
+            where = f"{scheme}://{place}"
+            with dedup.open(where, namespace="d", timeout_seconds=60) as detector:
+                assert detector.reserve(page(), "http://example.com/2").of == "http://example.com/1"
+        with redis.Redis(port=serving.port) as client:
+            assert client.ping()
+    assert not place.exists()
+
+
+def test_a_socket_that_a_kill_left_is_replaced_and_others_are_not(short):
+    """Only a socket that no one answers at is taken away."""
+    place = short / "s"
+    with Serving(short / "store", "--unix", place) as serving:
+        serving.kill()
+        assert place.is_socket()
+        serving.start()
+        assert redis.Redis(unix_socket_path="s").ping()
+        for taken in (place, written(short / "file")):
+            done = subprocess.run(
+                [sys.executable, "-m", "dedup", "serve", "--path", short / "other", "--listen",
+                 "127.0.0.1:0", "--http", "none", "--unix", taken],
+                capture_output=True, text=True, check=False, timeout=120,
+            )  # fmt: skip
+            assert done.returncode == 1
+            assert str(taken) in done.stderr
+            assert "Traceback" not in done.stderr
+        assert redis.Redis(unix_socket_path="s").ping()
+    assert (short / "file").read_text() == "mine"
+
+
+def written(path):
+    path.write_text("mine")
+    return path
+
+
+def test_without_tcp_the_token_is_asked_for_all_the_same(short):
+    """--listen none leaves the Unix socket alone; the token is in the URL as redis-py has it."""
+    with Serving(short / "store", "--unix", "s", "--listen", "none", token=TOKEN) as serving:
+        assert serving.port == 0
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis(unix_socket_path="s", **ONCE).execute_command("DEDUP.PARTITIONS")
+        secret = TOKEN.replace(" ", "%20")
+        for url in (f"unix://:{secret}@{short}/s", f"unix://{short}/s?password={secret}"):
+            assert redis.Redis.from_url(url).ping()
+            with dedup.open(url, namespace="d", timeout_seconds=60) as detector:
+                assert detector.probe(page()) == []
+            assert TOKEN not in str(addresses_of(url)[0])
+
+
+def test_only_who_has_a_certificate_of_the_authority_comes_in(tmp_path):
+    """Over both ports; our client has settings for its own, as redis-py spells them."""
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    cert, key = ours.sign("service")
+    tls = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ours.file]
+    with Serving(tmp_path / "store", *tls) as serving:
+        where = f"rediss://127.0.0.1:{serving.port}?ssl_ca_certs={ours.file}"
+        for authority, welcome in ((ours, True), (other, False), (None, False)):
+            context = ssl.create_default_context(cafile=ours.file)
+            url = where
+            if authority is not None:
+                mine = authority.sign("spider")
+                context.load_cert_chain(*mine)
+                url += "&ssl_certfile={}&ssl_keyfile={}".format(*mine)
+            with redis.Redis.from_url(url, **ONCE) as client:
+                if welcome:
+                    assert client.ping()
+                    assert serving.get("/readyz", context)[0] == 200
+                    assert dedup.open(url, namespace="d", timeout_seconds=60).probe(page()) == []
+                    continue
+                with pytest.raises(redis.RedisError):
+                    client.ping()
+            with pytest.raises(OSError):
+                serving.get("/readyz", context)
+            with pytest.raises(ServiceUnavailable):
+                dedup.open(url, namespace="d", timeout_seconds=2).probe(page())
+        with redis.Redis.from_url(
+            where + "&ssl_certfile={}&ssl_keyfile={}".format(*ours.sign("last"))
+        ) as client:
+            assert client.ping()
+
+
+def test_a_client_s_certificate_that_cannot_be_read_is_named(tmp_path):
+    """As a fault of the settings' files, not of the network."""
+    url = f"rediss://127.0.0.1:1?ssl_certfile={tmp_path}/no.pem"
+    with pytest.raises((dedup.DedupError, OSError), match="no.pem"):
+        dedup.open(url, namespace="d", timeout_seconds=1).probe(page())
+
+
+def test_handshakes_count_and_end(tmp_path):
+    """Who connects and does not shake hands counts for its address, makes room, and is ended in time."""
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("service")
+    limits = {"greeting_seconds": 3.0, "http_connections": 10}
+    options = ["--tls-cert", cert, "--tls-key", key, "--max-per-address", "20"]
+    with Serving(tmp_path / "store", *options, limits=limits) as serving:
+        context = ssl.create_default_context(cafile=authority.file)
+        silent = [
+            socket.create_connection(("127.0.0.1", port), timeout=120)
+            for port in [serving.port] * 40 + [serving.http_port] * 30
+        ]
+        wait_for(lambda: _gone(silent[:40]) >= 20)
+        wait_for(lambda: _gone(silent[40:]) >= 20)
+        where = {"port": serving.port, "ssl": True, "ssl_ca_certs": str(authority.file)}
+        with redis.Redis(**where, **ONCE) as client:
+            assert client.ping()
+            assert serving.get("/livez", context)[0] == 200
+            metrics = serving.get("/metrics", context)[1].decode()
+            assert 'dedup_connections_ended_total{reason="silent"}' in metrics
+            wait_for(lambda: _gone(silent) == 70)
+            assert client.ping()
+        for each in silent:
+            each.close()
+    assert len([line for line in serving.log if '"error"' in line]) <= 2, serving.log
+
+
+def _gone(sockets) -> int:
+    """How many the service has closed."""
+    count = 0
+    for each in sockets:
+        each.setblocking(False)
+        try:
+            count += each.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            pass
+        except OSError:
+            count += 1
+    return count
+
+
+def test_what_is_said_at_once_after_the_handshake_is_heard(tmp_path):
+    """Bytes that come with the handshake's last ones are the first command's."""
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("service")
+    context = ssl.create_default_context(cafile=authority.file)
+    with Serving(tmp_path / "store", "--tls-cert", cert, "--tls-key", key) as serving:
+        for _ in range(50):
+            with (
+                serving.connect() as plain,
+                context.wrap_socket(
+                    plain, server_hostname="127.0.0.1", do_handshake_on_connect=False
+                ) as tls,
+            ):
+                tls.do_handshake()
+                tls.sendall(b"PING\r\n")
+                assert tls.recv(100) == b"+PONG\r\n"
