@@ -80,7 +80,7 @@ function facts(o) {
   const pairs = [["documents", number(sum("documents"))], ["in flight", number(sum("in_flight"))],
     ["judged", number(judged)], ["near-duplicates", number(near)], ["share", percent(near, judged)],
     ["memory", bytes(o.memory_bytes)], ["tables", bytes(sum("table_bytes"))], ["on disk", bytes(sum("file_bytes"))],
-    ["oldest snapshot", ages.length ? `${duration(Math.max(...ages))} ago` : "none yet"],
+    ["oldest index", ages.length ? `${duration(Math.max(...ages))} ago` : "none yet"],
     ["running for", duration(o.uptime_seconds)]];
   if (o.partitions !== "*") pairs.push(["partitions", `${o.partitions} of ${o.partition_count}`]);
   for (const [name, value] of Object.entries(o.log || {})) {
@@ -113,7 +113,7 @@ function hot(hot) {
 function namespaces(namespaces) {
   const rows = namespaces.map((n) => [n.name, n.documents, n.in_flight, n.judged, percent(n.near_duplicates, n.judged),
     bytes(n.table_bytes), bytes(n.file_bytes), n.snapshot_age_seconds === null ? "-" : duration(n.snapshot_age_seconds)]);
-  return table(["name", "documents", "in flight", "judged", "near-dup.", "table", "on disk", "snapshot"], rows,
+  return table(["name", "documents", "in flight", "judged", "near-dup.", "table", "on disk", "index written"], rows,
     "There is none yet: a crawl makes its own.");
 }
 
