@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dedup.lab.bench.capacity.parts import keys_of, resident
+from dedup.lab.bench.capacity.parts import keys_of, memory_of
 from dedup.lab.bench.measured_pages import sketch_of
 from dedup.lab.bench.service.one_service import NAMESPACE, Plan, cpu_seconds, fill, serving
 from dedup.model.recipes import NEWEST
@@ -235,7 +235,7 @@ def measure_log(requests: int) -> LogFigures:
             stack.enter_context(serving(folder, 3, "--kafka", cluster.bootstrap))
             for folder in folders
         )
-        empty = resident(asked.pid)
+        empty = memory_of(asked.pid)[0]
         connections = Connection(port), Connection(other_port)
         for connection in connections:
             stack.callback(connection.close)

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["capacity"]
 
-PARTS = ("table", "store", "tree", "commands", "log")
+PARTS = ("store", "commands", "log")
 
 
-@click.command(epilog="Example: dedup bench capacity --part table --sizes 10000000 --distances 3,7")
+@click.command(
+    epilog="Example: dedup bench capacity --part commands --sizes 1000000 --distances 3,7"
+)
 @click.option(
     "--part",
     "parts",
@@ -44,13 +46,6 @@ PARTS = ("table", "store", "tree", "commands", "log")
     default=10_000,
     show_default=True,
     help="Pages that a service is asked about.",
-)
-@click.option(
-    "--fill-seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=3600,
-    show_default=True,
-    help="A store that is not full by then is measured as it is.",
 )
 @quick_option("200,000 documents, 2,000 pages")
 @click.option(
@@ -78,7 +73,6 @@ def capacity(
     sizes: list[int] | None,
     distances: list[int] | None,
     requests: int,
-    fill_seconds: float,
     quick: bool,
     read_files: tuple[Path, ...],
     json_file: str | None,
@@ -87,9 +81,8 @@ def capacity(
 ) -> None:
     """Measure what documents and pages cost here, and compare it with what the model says.
 
-    table: dedup.Table grown and loaded. store: documents.mdb filled as from a log, snapshot, opening.
-    tree: the store's tree of keys alone. commands: RESERVE, INSERT and RELEASE at a real `dedup
-    serve`. log: two services that follow a real Kafka of our own.
+    store: as `dedup bench store`. commands: RESERVE, INSERT and RELEASE at a real `dedup serve`. log:
+    two services that follow a real Kafka of our own.
     """
     import msgspec
 
@@ -112,7 +105,6 @@ def capacity(
             sizes or [200_000 if quick else 1_000_000],
             distances or [3, 7],
             2_000 if quick else requests,
-            fill_seconds,
         )
         if plan.requests * len(plan.sizes) > 10_000_000:
             raise UsageError("that is more than ten million pages: give fewer --requests")
