@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 def lines_of(
     part: str, arguments: dict[str, Any], limit: Limit | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Yield the figures of a part. Raises OSError with what it said when it fails."""
     command = [sys.executable, "-m", __name__, part, json.dumps(arguments)]
     with (

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ BATCH = 1000  # documents of one transaction
 SAMPLED = 10  # batches between two looks at the memory
 TURN = 100  # calls of one kind in a row
 QUERIES = 10_000  # probes in batches
+NEW = 10**12  # the number of the first page that is judged: no store is filled so far
 QUANTILES = (0.5, 0.99)
 
 
@@ -122,11 +124,11 @@ def fill(folder: Path, k: int, every: int) -> Generator[Interval, None, None]:
                 changes = _pages(documents, BATCH)
                 value = chance.getrandbits(64)
                 cpu += time.thread_time() - busy
-                calls: tuple[Callable[[], object], ...] = (
-                    lambda value=value: store.near(value),
-                    lambda one=changes[-1:], n=documents + 1: store.apply(one, {0: n}),
-                    lambda many=changes[:-1], n=documents + BATCH: store.apply(many, {0: n}),
-                )
+                calls: list[Callable[[], object]] = [
+                    partial(store.near, value),
+                    partial(store.apply, changes[-1:], {0: documents}),
+                    partial(store.apply, changes[:-1], {0: documents + BATCH}),
+                ]
                 for i, call in enumerate(calls):
                     took = _seconds(call)
                     longest[i] = max(longest[i], took)
@@ -210,12 +212,12 @@ def _probe_us(detector: dedup.Detector, count: int) -> float:
 
 def _calls(detectors: Sequence[tuple[int, dedup.Detector]], requests: int) -> list[Call]:
     """Search, reserve and insert new pages in turns; what is searched is near nothing."""
-    chance = random.Random(requests)  # noqa: S311  (values for a benchmark)
+    chance = random.Random(detectors[0][0])  # noqa: S311  (pages that were never judged before)
     times: dict[tuple[str, int], list[float]] = {}
     for first in range(0, requests, TURN):
         for documents, detector in detectors:
             store: Store = detector._store  # type: ignore[attr-defined]  # noqa: SLF001
-            for key in keys_of(10**12 + first, TURN):
+            for key in keys_of(NEW + documents + first, TURN):
                 page = _page(chance.getrandbits(64), chance.getrandbits(64))
                 marks = [time.perf_counter()]
                 store.near(chance.getrandbits(64))

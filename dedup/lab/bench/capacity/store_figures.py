@@ -7,6 +7,7 @@ in its fill.jsonl, and counts.
 """
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = ["StoreFigures", "measure_stores", "store_rows"]
 MILLION = 1_000_000
 SMALL = 1_000_000  # documents of the small store, and at most
 SMALL_SHARE = 10  # one in so many of the others
+GOES_ON_SECONDS = 0.5  # before it is killed, amid the next documents
 EVERY = 100_000  # documents of an interval at most; of a small store as above
 
 
@@ -116,6 +118,7 @@ def _fill(
             if progress is not None:
                 progress(min(size, line["documents"]), size)
             if line["documents"] >= size:
+                time.sleep(GOES_ON_SECONDS)
                 break
 
 
@@ -131,7 +134,8 @@ def _figures(
         return total / sum(each.count for each in intervals)
 
     def most(what: str) -> float:
-        return max(getattr(each, what) for each in filled)
+        longest: float = max(getattr(each, what) for each in filled)
+        return longest
 
     return StoreFigures(
         documents=n,
