@@ -226,10 +226,14 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
             f"One set cannot carry the rate: {found.active} whole sets share it. Two near-duplicates "
             "in flight in different sets may both be kept; give each spider one set, by site."
         )
-    if shard.reserve_share > 0.5 * shard.core_share and found.shards > 1:
-        yield "Most of the CPU is RESERVE, which every shard does for every page: more shards do not help."
+    other = shard.reserve_share * (1 - shard.probe_us / shard.reserve_us)
+    if other > 0.5 * shard.core_share and found.shards > 1:
+        yield "Most of the CPU is what every shard does for every page, its search aside: more shards do not help."
     if shard.probe_us > 200:
-        yield f"A search takes {shard.probe_us:,.0f} us at k = {crawl.k}: a smaller k is cheaper."
+        yield (
+            f"A search takes {shard.probe_us:,.0f} us at k = {crawl.k}, in {shard.segments} segments: "
+            "a smaller k is cheaper, and so are more shards."
+        )
     if shard.rebuild_seconds > 86_400:
         yield (
             f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to rebuild from the log: "

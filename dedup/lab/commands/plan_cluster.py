@@ -21,7 +21,7 @@ __all__ = ["plan_cluster"]
 
 LIMITS = {
     "memory": "what fits into a machine's memory",
-    "CPU": "the events that a core can apply",
+    "CPU": "what a core can search and apply",
 }
 
 
