@@ -37,7 +37,7 @@ class StoreFigures(msgspec.Struct, frozen=True):
     documents_bytes      of documents.mdb, and index_bytes of all segments
     memory_bytes         of the process that opened it, mapped files aside; of them mapped_bytes are in
                          memory; started_bytes before it was opened
-    probe_us             of CPU: the search of one of many values
+    probe_us             of CPU: the search of all segments for one of many values
     limit                what held the memory down, if anything did
     """
 
@@ -198,7 +198,7 @@ def store_rows(figures: Sequence[StoreFigures]) -> list[list[str]]:
                 f"{one.mapped_bytes / one.documents:.1f} B"
             ),
         ),
-        ("CPU of a search, of many", lambda one: f"{one.probe_us:.2f} us"),
+        ("CPU of all segments, a search of many", lambda one: f"{one.probe_us:.2f} us"),
     ]
     found = [[name, *map(text, figures)] for name, text in rows]
     for i, call in enumerate(figures[0].calls):
