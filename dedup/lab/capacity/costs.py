@@ -34,7 +34,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insert_us: float = 135.0
     release_us: float = 18.0
     applied_us: float = 50.0
-    probe_share: float = 1.0
+    probe_share: float = 3.0
+    segment_us: float = 4.7
     rebuild_us: float = 75.0
     written_bytes: float = 45_000.0
     open_us: float = 3.6
@@ -73,7 +74,10 @@ SOURCES = {
     "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
     "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
     "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
-    "probe_share": Source("", "a probe, as a share of the plan's estimate", STORE),
+    "probe_share": Source("", "a search, times the plan's estimate for segments", STORE),
+    "segment_us": Source(
+        "us of CPU", "each segment of a search for a single value, beside that", STORE
+    ),
     "rebuild_us": Source("us", "an event, when a store is filled from a log (wall time)", STORE),
     "written_bytes": Source("B an event", "written to the disk, merging included", STORE),
     "open_us": Source("us a document", "opening a store that was killed (wall time)", STORE),

@@ -8,7 +8,7 @@ the largest segments are being merged.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -21,6 +21,7 @@ from dedup.store.index import MOST
 __all__ = [
     "Crawl",
     "Shard",
+    "estimated_us",
     "index_bytes",
     "memory_bytes_of",
     "probe_us",
@@ -106,26 +107,33 @@ def segments_of(documents: int) -> list[int]:
 
 def index_bytes(documents: int, k: int) -> int:
     """Return the bytes of the segments of an index: by value, for distances up to k, and by key."""
-    return round(sum(size * each for size, each, _ in _segments(documents, k)))
+    return round(
+        sum(
+            size * _segment(_power(size), distance)[0]
+            for size in segments_of(documents)
+            for distance in (k, KEY_DISTANCE)
+        )
+    )
 
 
 def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
-    """Return the CPU time that the search of one probe takes at most, in microseconds.
-
-    The sum over all segments of the plan's estimates, by value and by key, as often as long as measured.
-    """
-    return sum(us for _, _, us in _segments(documents, k)) * costs.probe_share
+    """Return the CPU time that the search of one value takes at most, in microseconds."""
+    sizes = segments_of(documents)
+    return estimated_us(sizes, k) * costs.probe_share + len(sizes) * costs.segment_us
 
 
-def _segments(documents: int, k: int) -> Iterator[tuple[int, float, float]]:
-    """Yield (documents, bytes of each, us a probe) of every segment of both tables."""
-    for size in segments_of(documents):
-        for distance in (k, KEY_DISTANCE):
-            yield size, *_segment(math.ceil(math.log(size, STEP)), distance)
+def estimated_us(sizes: Sequence[int], k: int) -> float:
+    """Return the plan's estimates of a search in segments of these sizes, one of many."""
+    return sum(_segment(_power(size), k)[1] for size in sizes)
+
+
+def _power(size: int) -> int:
+    return math.ceil(math.log(size, STEP))
 
 
 @lru_cache(maxsize=4096)
 def _segment(power: int, k: int) -> tuple[float, float]:
+    """Return the bytes of each document of a segment, and how long a search in it takes."""
     documents = round(STEP**power)
     for design in plan(documents, k):
         if design.kind == "segment":

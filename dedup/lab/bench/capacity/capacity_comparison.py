@@ -21,7 +21,7 @@ from dedup.lab.bench.capacity.store_figures import StoreFigures, measure_stores
 from dedup.lab.bench.figures import rows
 from dedup.lab.bench.samples import Machine, machine
 from dedup.lab.capacity.costs import MEASURED, Costs
-from dedup.lab.capacity.shard_size import index_bytes, probe_us, working_bytes
+from dedup.lab.capacity.shard_size import estimated_us, index_bytes, probe_us, working_bytes
 from dedup.model.errors import UsageError
 
 __all__ = [
@@ -202,8 +202,8 @@ def costs_of(result: CapacityBench) -> Costs:
                 for one in result.stores
             ),
             "record_bytes": store.documents_bytes - store.key_bytes,
-            "probe_share": store.probe_us
-            / probe_us(n, store.k, msgspec.structs.replace(costs, probe_share=1.0)),
+            "probe_share": store.batch_us / estimated_us(store.segments, store.k),
+            "segment_us": (store.probe_us - store.batch_us) / len(store.segments),
             "rebuild_us": 1e6 / store.per_second,
             "written_bytes": store.written_bytes,
             "open_us": store.open_seconds / n * 1e6,

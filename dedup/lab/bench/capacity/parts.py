@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 import dedup
+from dedup.core.bulk.segments import Segment
 from dedup.lab.bench.measured_pages import sketch_of
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
@@ -71,7 +72,8 @@ class Judged(msgspec.Struct, frozen=True):
     open_seconds     from dedup.open() to the first answer, by the clock
     started_bytes    memory of the process before that, and after: anonymous_bytes, and mapped_bytes
                      of files that are in memory
-    probe_us         of CPU: the search of all segments for one of many values
+    segments         the documents of each of them
+    probe_us         of CPU: their search for one value; batch_us: for each of a thousand
     calls            of this store and of a small one, in turns
     """
 
@@ -83,7 +85,9 @@ class Judged(msgspec.Struct, frozen=True):
     mapped_bytes: int
     documents_file_bytes: int
     index_file_bytes: int
+    segments: list[int]
     probe_us: float
+    batch_us: float
     calls: list[Call]
 
 
@@ -184,7 +188,9 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
     with closing(fill(small_folder, k, small)) as filling:
         next(filling)
     with detector, dedup.open(small_folder, namespace=NAMESPACE, distance=k) as other:
-        probe_us = _probe_us(detector, requests)
+        index: Any = detector._store._index  # type: ignore[attr-defined]  # noqa: SLF001
+        segments = index._values._segments  # noqa: SLF001
+        one, many = _probe_us(segments, k, requests)
         calls = _calls([(documents, detector), (len(other), other)], requests)
     return Judged(
         documents=documents,
@@ -195,22 +201,27 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
         mapped_bytes=mapped,
         documents_file_bytes=info["documents_file_bytes"],
         index_file_bytes=info["index_file_bytes"],
-        probe_us=probe_us,
+        segments=[*map(len, segments)],
+        probe_us=one,
+        batch_us=many,
         calls=calls,
     )
 
 
-def _probe_us(detector: dedup.Detector, count: int) -> float:
-    """Return microseconds of CPU that the segments take for a value, of batches of a thousand."""
-    index: Any = detector._store._index  # type: ignore[attr-defined]  # noqa: SLF001
-    tables = [(table.k, table._segments) for table in (index._values, index._keys)]  # noqa: SLF001
+def _probe_us(segments: Sequence[Segment], k: int, count: int) -> tuple[float, float]:
+    """Return microseconds of CPU that segments take for a value: one a call, and of a thousand."""
     values = np.random.default_rng(count).integers(0, 2**64, count, np.uint64)
     cpu = time.process_time()
     for i in range(0, count, BATCH):
-        for k, segments in tables:
-            for segment in segments:
-                segment.find(values[i : i + BATCH], k)
-    return (time.process_time() - cpu) / count * 1e6
+        for segment in segments:
+            segment.find(values[i : i + BATCH], k)
+    batch = time.process_time() - cpu
+    ones = values.tolist()
+    cpu = time.process_time()
+    for value in ones:
+        for segment in segments:
+            segment.probe(value, k)
+    return (time.process_time() - cpu) / count * 1e6, batch / count * 1e6
 
 
 def _calls(detectors: Sequence[tuple[int, dedup.Detector]], requests: int) -> list[Call]:
