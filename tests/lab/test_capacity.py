@@ -12,7 +12,13 @@ from click.testing import CliRunner
 from dedup.cli import main
 from dedup.core.bulk.segments.segmented_table import MERGED_MOST, SegmentedTable
 from dedup.core.bulk.segments.value_pairs import NONE
-from dedup.lab.bench.capacity.capacity_comparison import CapacityBench, checks, page, read_results
+from dedup.lab.bench.capacity.capacity_comparison import (
+    CapacityBench,
+    checks,
+    page,
+    read_results,
+    stores_page,
+)
 from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
 from dedup.lab.bench.capacity.part_process import Limit, lines_of
 from dedup.lab.bench.capacity.service_commands import SHARES as COMMAND_SHARES
@@ -330,6 +336,7 @@ def test_the_checks_on_the_page_are_the_models():
     measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
     assert isinstance(measured, CapacityBench)
     assert between(SCALE, "checks") == page(measured) + "\n"
+    assert between(SCALE, "stores") == stores_page(measured) + "\n"
 
 
 def test_plans_on_the_page_are_the_models():

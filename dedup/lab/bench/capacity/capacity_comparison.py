@@ -17,7 +17,7 @@ import msgspec
 from dedup.core.bulk.segments.segmented_table import MERGED_MOST
 from dedup.lab.bench.capacity.part_process import lines_of
 from dedup.lab.bench.capacity.service_commands import CommandFigures, LogFigures
-from dedup.lab.bench.capacity.store_figures import StoreFigures, measure_stores
+from dedup.lab.bench.capacity.store_figures import StoreFigures, measure_stores, store_rows
 from dedup.lab.bench.figures import rows
 from dedup.lab.bench.samples import Machine, machine
 from dedup.lab.capacity.costs import MEASURED, Costs
@@ -34,6 +34,7 @@ __all__ = [
     "packages",
     "page",
     "read_results",
+    "stores_page",
 ]
 
 
@@ -177,6 +178,12 @@ def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
         for check in checks(result, costs)
     ]
     headers = ["what", "documents", "k", "unit", "the model", "measured", "deviation"]
+    return rows(headers, cells)
+
+
+def stores_page(result: CapacityBench) -> str:
+    """Return what was measured of stores as a Markdown table."""
+    headers, *cells = store_rows(result.stores)
     return rows(headers, cells)
 
 

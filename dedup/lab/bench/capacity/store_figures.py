@@ -170,8 +170,8 @@ def _figures(
 
 
 def store_rows(figures: Sequence[StoreFigures]) -> list[list[str]]:
-    """Return a row for each figure, with a column for each size."""
-    rows: list[tuple[str, Callable[[StoreFigures], str]]] = [
+    """Return a row for each figure, with a column for each size; the first has the sizes."""
+    lines: list[tuple[str, Callable[[StoreFigures], str]]] = [
         ("events/s, first million", lambda one: _rate(one.first_per_second)),
         ("events/s, last million", lambda one: _rate(one.last_per_second)),
         ("events/s, all", lambda one: _rate(one.per_second)),
@@ -209,8 +209,9 @@ def store_rows(figures: Sequence[StoreFigures]) -> list[list[str]]:
             lambda one: f"{one.probe_us:.2f} us, {one.batch_us:.2f} us",
         ),
     ]
-    found = [[name, *map(text, figures)] for name, text in rows]
-    for i, call in enumerate(figures[0].calls):
+    found = [["", *(f"{one.documents:,}" for one in figures)]]
+    found += [[name, *map(text, figures)] for name, text in lines]
+    for i, call in enumerate(figures[0].calls if figures else []):
         size = "" if 2 * i < len(figures[0].calls) else " in a small store"
         found.append([f"{call.what}{size}: p50, p99", *(_call(one.calls[i]) for one in figures)])
     return found

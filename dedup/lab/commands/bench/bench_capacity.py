@@ -66,7 +66,7 @@ PARTS = ("store", "commands", "log")
     "--page",
     "page_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A Markdown page whose figures are replaced, between the marks of checks.",
+    help="A Markdown page whose figures are replaced, between the marks of checks and stores.",
 )
 def capacity(
     parts: tuple[str, ...],
@@ -92,11 +92,13 @@ def capacity(
         costs_of,
         page,
         read_results,
+        stores_page,
     )
     from dedup.lab.bench.figures import marked, put
 
     if page_file is not None:
-        marked(page_file, "checks")
+        for name in ("checks", "stores"):
+            marked(page_file, name)
     if read_files:
         result = read_results([file.read_bytes() for file in read_files])
     else:
@@ -111,6 +113,7 @@ def capacity(
         result = bench_capacity(plan, terminal.progress("parts"))
     if page_file is not None:
         put(page_file, "checks", page(result))
+        put(page_file, "stores", stores_page(result))
     if costs_file is not None:
         costs_file.write_bytes(msgspec.json.format(msgspec.json.encode(costs_of(result))) + b"\n")
     if json_file == "-":

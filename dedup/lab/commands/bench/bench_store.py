@@ -84,8 +84,8 @@ def store(
         return
     if json_file is not None:
         Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-    headers = ["", *(f"{one.documents:,}" for one in result.stores)]
-    terminal.out(terminal.table(headers, store_rows(result.stores)))
+    headers, *cells = store_rows(result.stores)
+    terminal.out(terminal.table(headers, cells))
     if limit is not None:
         terminal.out(f"memory of a process: {memory}, by {limit}")
     terminal.out("\n" + result.machine.text())
