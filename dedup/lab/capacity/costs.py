@@ -25,20 +25,20 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The constants; SOURCES says what each is, in which unit, and how it was measured."""
 
     process_bytes: float = 36e6
-    buffer_bytes: float = 100e6
+    buffer_bytes: float = 84e6
     merge_bytes: float = 54.0
-    record_bytes: float = 97.0
+    record_bytes: float = 120.2
     event_bytes: float = 308.0
     reserve_us: float = 64.0
     away_us: float = 61.0
     insert_us: float = 135.0
     release_us: float = 18.0
     applied_us: float = 50.0
-    probe_share: float = 3.0
-    segment_us: float = 4.7
-    rebuild_us: float = 75.0
-    written_bytes: float = 45_000.0
-    open_us: float = 3.6
+    probe_share: float = 3.9
+    segment_us: float = 5.4
+    rebuild_us: float = 9.3
+    written_bytes: float = 375.0
+    open_us: float = 0.32
     reserve_wire_bytes: float = 259.0
     away_wire_bytes: float = 339.0
     insert_wire_bytes: float = 74.0
@@ -78,7 +78,7 @@ SOURCES = {
     "segment_us": Source(
         "us of CPU", "each segment of a search for a single value, beside that", STORE
     ),
-    "rebuild_us": Source("us", "an event, when a store is filled from a log (wall time)", STORE),
+    "rebuild_us": Source("us", "an event, when a store is filled (wall time)", STORE),
     "written_bytes": Source("B an event", "written to the disk, merging included", STORE),
     "open_us": Source("us a document", "opening a store that was killed (wall time)", STORE),
     "reserve_wire_bytes": Source(
