@@ -150,9 +150,10 @@ def test_shards_do_not_divide_the_crawl():
     few = capacity(CRAWL, Machine(memory=512 * GIB))
     many = capacity(CRAWL, Machine(memory=16 * GIB))
     assert many.shards > few.shards
-    assert few.shard.reserves == many.shard.reserves == CRAWL.rate
-    assert few.shard.inserts * few.shards == pytest.approx(CRAWL.rate)
-    assert many.shard.inserts * many.shards == pytest.approx(CRAWL.rate)
+    for found in (few, many):
+        assert found.shard.reserves * found.active_sets == pytest.approx(CRAWL.rate)
+        shared = found.shards * found.active_sets
+        assert found.shard.inserts * shared == pytest.approx(CRAWL.rate)
 
 
 def test_past_a_cores_rate_sets_share_the_crawl():
@@ -167,10 +168,11 @@ def test_past_a_cores_rate_sets_share_the_crawl():
 
 
 def test_a_set_carries_its_rate_and_no_more():
-    """At the rate that is said to be one set's, one set does; a fifth more takes two."""
+    """At the rate that is said to be one set's, one set does; what RESERVE and RELEASE leave no room for takes more."""
     crawl = changed(CRAWL, rate=capacity(CRAWL, MACHINE).set_rate)
     assert capacity(changed(crawl, rate=0.99 * crawl.rate), MACHINE).active_sets == 1
-    assert capacity(changed(crawl, rate=1.2 * crawl.rate), MACHINE).active_sets == 2
+    most = MACHINE.core_share / (MEASURED.away_us + MEASURED.release_us) * 1e6
+    assert capacity(changed(crawl, rate=most), MACHINE).active_sets >= 2
 
 
 def test_more_is_never_less():
@@ -202,9 +204,9 @@ def test_memory_is_the_process_and_the_index():
 def test_a_crawl_may_accept_nothing():
     """Then nothing is inserted, and what is printed still is JSON."""
     done = run(*ASKED, "--unique", "0", "--json")
-    shard = json.loads(done.stdout, parse_constant=pytest.fail)["shard"]
-    assert shard["inserts"] == 0
-    assert shard["reserves"] == CRAWL.rate
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found["shard"]["inserts"] == 0
+    assert found["shard"]["reserves"] * found["active_sets"] == CRAWL.rate
 
 
 def test_a_price_is_the_users():
@@ -254,7 +256,7 @@ def test_costs_of_ones_own_count():
     """A cost from a file takes the place of the measured one, and the others stay."""
     costs = read_costs(b'{"away_us": 600}')
     assert costs == changed(MEASURED, away_us=600.0)
-    assert capacity(CRAWL, MACHINE, costs).set_rate < capacity(CRAWL, MACHINE).set_rate / 5
+    assert capacity(CRAWL, MACHINE, costs).set_rate < capacity(CRAWL, MACHINE).set_rate / 3
 
 
 # ------------------------------------------------------------------------------------ the command
