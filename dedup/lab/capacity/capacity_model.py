@@ -9,7 +9,7 @@ is the end of a set of shards, however many they are; past it the crawl is divid
 sets, each with all documents (docs/scale.md).
 
 The rules kept here: no I/O, no clock; what one shard takes says dedup.lab.capacity.shard_size. Sizes are for the worst
-moment, not the average one: a table that has just grown, a log before its compaction.
+moment, not the average one: segments that are being merged, a log before its compaction.
 """
 
 import math
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dedup.core.bulk.designs import TABLE_VALUES
 from dedup.core.integers import number
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, Costs
 from dedup.lab.capacity.fanout import FanOut, of_quantiles, simulate
@@ -39,7 +38,6 @@ LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
 LATENCY_PAGES = 20_000
 LOG_BEFORE_COMPACTION = 2  # a topic has up to this many times the records that stay
 MONTH_HOURS = 730
-TIMEOUT_SECONDS = 0.5  # the client's usual one
 ANSWER_PROBE_US = 0.12  # of the answers in dedup.lab.capacity.costs: their search
 
 
@@ -64,7 +62,7 @@ class Cluster(msgspec.Struct, frozen=True):
     sets          with those that stand by; instances are shards times sets
     machines      and how many instances each carries
     set_rate      pages a second that one set could carry, its cores as full as allowed
-    limit         what decides the number of shards: "memory", "CPU" or "table"
+    limit         what decides the number of shards: "memory" or "CPU"
     page_bytes    over the network for one page, both ways, of one set
     kafka_bytes   of all brokers, before compaction; log_bytes_per_second, of one copy
     latency       of a page, until the slowest shard of a set has answered
@@ -106,7 +104,7 @@ def capacity(
     why = "memory"
     for each in range(1, machine.cores + 1):
         room = machine.memory * machine.memory_share / each
-        least, limit = _least_shards(crawl, room, costs)
+        least = _least_shards(crawl, room, costs)
         if least is None:
             continue
         for shards in _shard_numbers(least):
@@ -116,7 +114,8 @@ def capacity(
                 continue
             sets = max(crawl.copies, active + crawl.copies - 1)
             machines = max(-(-shards * sets // each), sets)
-            found = _Try(shards, active, sets, machines, each, limit if shards == least else "CPU")
+            limit = "memory" if shards == least else "CPU"
+            found = _Try(shards, active, sets, machines, each, limit)
             if machines <= MOST_MACHINES:
                 tries.append(found)
     if not tries:
@@ -139,25 +138,21 @@ class _Try(msgspec.Struct, frozen=True):
 # ------------------------------------------------------------------------------- how many shards
 
 
-def _least_shards(crawl: Crawl, room: float, costs: Costs) -> tuple[int | None, str]:
-    """Return the fewest shards that fit in this memory each, and what decides it."""
+def _least_shards(crawl: Crawl, room: float, costs: Costs) -> int | None:
+    """Return the fewest shards that fit in this memory each; None: none do."""
 
     def fits(shards: int) -> bool:
-        each = -(-crawl.documents // shards)
-        return each <= TABLE_VALUES and memory_bytes_of(each, crawl.k, costs) <= room
+        return memory_bytes_of(-(-crawl.documents // shards), crawl.k, costs) <= room
 
-    low = most = -(-crawl.documents // TABLE_VALUES)
+    low = most = 1
     while not fits(most):  # memory for fewer documents is not always less, so: doubled, then halved
         low, most = most + 1, 2 * most
         if most > 2 * MOST_MACHINES * MOST_SETS:
-            return None, "memory"
-    tables = -(-crawl.documents // TABLE_VALUES)
-    if most == tables:
-        return most, "table" if most > 1 else "memory"
+            return None
     while low < most:
         middle = (low + most) // 2
         low, most = (low, middle) if fits(middle) else (middle + 1, most)
-    return most, "memory"
+    return most
 
 
 def _shard_numbers(least: int) -> Iterator[int]:
@@ -231,22 +226,18 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
             f"One set cannot carry the rate: {found.active} whole sets share it. Two near-duplicates "
             "in flight in different sets may both be kept; give each spider one set, by site."
         )
-    if shard.reserve_share > 0.5 * shard.core_share and found.shards > 1:
-        yield "Most of the CPU is RESERVE, which every shard does for every page: more shards do not help."
+    other = shard.reserve_share * (1 - shard.probe_us / shard.reserve_us)
+    if other > 0.5 * shard.core_share and found.shards > 1:
+        yield "Most of the CPU is what every shard does for every page, its search aside: more shards do not help."
     if shard.probe_us > 200:
-        yield f"A search takes {shard.probe_us:,.0f} us at k = {crawl.k}: a smaller k is cheaper."
+        yield (
+            f"A search takes {shard.probe_us:,.0f} us at k = {crawl.k}, in {shard.segments} segments: "
+            "a smaller k is cheaper, and so are more shards."
+        )
     if shard.rebuild_seconds > 86_400:
         yield (
             f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to rebuild from the log: "
             "keep a standing set, copy its folder, and raise the topic's delete.retention.ms to more."
-        )
-    every, stall = shard.snapshot_every_seconds, shard.stall_seconds - TIMEOUT_SECONDS
-    if every is not None and stall > 0:
-        share = min(1.0, found.shards * stall / every)
-        yield (
-            f"A shard answers no request for {shard.stall_seconds:,.0f} s while it copies its table for a "
-            f"snapshot, once in {every / 3600:,.0f} hours. With {found.shards:,} shards "
-            f"up to {share:.1%} of the pages meet that; unless a copy answers, they are kept, unjudged."
         )
     if shard.disk_bytes_per_second > 50e6:
         yield (

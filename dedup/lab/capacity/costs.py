@@ -24,25 +24,21 @@ MACHINE = (
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The constants; SOURCES says what each is, in which unit, and how it was measured."""
 
-    set_bytes: float = 22.2
-    set_growth: float = 1.5
     process_bytes: float = 36e6
-    tree_bytes: float = 50.0
-    record_bytes: float = 112.1
-    free_bytes: float = 16.0
-    snapshot_bytes: float = 16.0
+    buffer_bytes: float = 84e6
+    merge_bytes: float = 54.0
+    record_bytes: float = 120.2
     event_bytes: float = 308.0
     reserve_us: float = 64.0
     away_us: float = 61.0
     insert_us: float = 135.0
     release_us: float = 18.0
     applied_us: float = 50.0
-    probe_share: float = 1.0
-    rebuild_us: float = 75.0
-    written_bytes: float = 45_000.0
-    open_us: float = 3.6
-    stall_us: float = 0.12
-    index_us: float = 0.16
+    probe_share: float = 3.9
+    segment_us: float = 5.4
+    rebuild_us: float = 9.3
+    written_bytes: float = 375.0
+    open_us: float = 0.32
     reserve_wire_bytes: float = 259.0
     away_wire_bytes: float = 339.0
     insert_wire_bytes: float = 74.0
@@ -57,27 +53,19 @@ class Source(NamedTuple):
     command: str
 
 
-TABLE = "dedup bench capacity --part table"
-STORE = "dedup bench capacity --part store"
+STORE = "dedup bench store"
 COMMANDS = "chrt -r 5 dedup bench capacity --part commands"
 LOG = "dedup bench capacity --part log"
 
 SOURCES = {
-    "set_bytes": Source(
-        "B a document", "the set of values and the ids beside the block tables", TABLE
-    ),
-    "set_growth": Source("", "room that these arrays have at most, as they grow", TABLE),
     "process_bytes": Source("B", "memory of a service without documents", LOG),
-    "tree_bytes": Source(
-        "B a document",
-        "the tree of keys, read and written at random: it should be in memory",
-        STORE,
+    "buffer_bytes": Source("B", "the tables in memory before the segments, at most", STORE),
+    "merge_bytes": Source(
+        "B a document", "memory while segments are merged, of the largest that is made", STORE
     ),
-    "record_bytes": Source("B a document", "a record on disk, and as many as its key has", STORE),
-    "free_bytes": Source(
-        "B a document", "pages of documents.mdb that are free for the next change", STORE
+    "record_bytes": Source(
+        "B a document", "documents.mdb, and as many as the document's key has", STORE
     ),
-    "snapshot_bytes": Source("B a document", "table.ndd", STORE),
     "event_bytes": Source(
         "B a document", "a record in a broker's log, one copy, each a batch of its own", LOG
     ),
@@ -86,20 +74,13 @@ SOURCES = {
     "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
     "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
     "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
-    "probe_share": Source("", "a probe at most, as a share of the plan's estimate", TABLE),
-    "rebuild_us": Source(
-        "us", "an event, when a store is filled from a log (wall time, up to 32 M documents)", STORE
+    "probe_share": Source("", "a search, times the plan's estimate for segments", STORE),
+    "segment_us": Source(
+        "us of CPU", "each segment of a search for a single value, beside that", STORE
     ),
-    "written_bytes": Source("B an event", "written to the disk, at 32 M documents", STORE),
-    "open_us": Source("us a document", "opening a store from its snapshot (wall time)", STORE),
-    "stall_us": Source(
-        "us a document",
-        "while a snapshot copies the table, the store answers no request (wall time)",
-        STORE,
-    ),
-    "index_us": Source(
-        "us of CPU a document", "the index rebuilt, when it doubles or after opening", TABLE
-    ),
+    "rebuild_us": Source("us", "an event, when a store is filled (wall time)", STORE),
+    "written_bytes": Source("B an event", "written to the disk, merging included", STORE),
+    "open_us": Source("us a document", "opening a store that was killed (wall time)", STORE),
     "reserve_wire_bytes": Source(
         "B", "RESERVE and its answer, and as many as the key has", COMMANDS
     ),

@@ -1,37 +1,40 @@
 """One shard of a table service: what it holds, what it is asked, and what that takes.
 
-    documents, k -> table, tree of keys, disk       a share of the crawl -> CPU, network, times
+    documents, k -> segments of the index, disk, memory     a share of the crawl -> CPU, network, times
 
-The rules kept here: what is measured stands in dedup.lab.capacity.costs, what follows from the design of a table in
-dedup.plan, and nothing else is a number. Sizes are for the worst moment, not the average one: a
-table that has just grown.
+The rules kept here: what is measured stands in dedup.lab.capacity.costs, what follows from the design of
+segments in dedup.plan, and nothing else is a number. Sizes are for the worst moment, not the average one:
+the largest segments are being merged.
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
-from dedup.core.bulk.designs import SET_BYTES, Design, plan
+from dedup.core.bulk.designs import plan
+from dedup.core.bulk.segments.segmented_table import MERGED_MOST, RATIO
 from dedup.lab.capacity.costs import MEASURED, Costs
+from dedup.store.index import MOST
 
 __all__ = [
     "Crawl",
     "Shard",
-    "TableBytes",
+    "estimated_us",
+    "index_bytes",
     "memory_bytes_of",
     "probe_us",
+    "segments_of",
     "shard_of",
-    "table_bytes",
     "work",
 ]
 
-STEP = 2 ** (1 / 8)
-GROWN_FOR = 1.25  # a growing table is made for this many times the values it has,
-GROWS_AT = 2  # and rebuilt when it has this many times as many (native/src/table/table.c)
-SNAPSHOTS = 2  # on disk at once: one is written beside the other
-SNAPSHOT_DOCUMENTS = 100_000  # changed, or this share of all, make a snapshot due: as in
-SNAPSHOT_SHARE = 0.05  # dedup/service/core/snapshots.py, which starts a service
+KEY_DISTANCE = 0  # of the table that finds a document by the digest of its key
+DOCUMENT_BYTES = 8  # of a document's number in a segment (docs/segment-format.md)
+COMPARE_BYTES, COMPARE_US = 8, 0.0012  # a segment so small that it is compared with value by value
+FULL = MERGED_MOST * RATIO // (RATIO + 1)  # the least that a segment holds that is merged no more
+STEP = 2 ** (1 / 4)  # designs are worked out for its powers
 
 
 class Crawl(msgspec.Struct, frozen=True):
@@ -57,25 +60,20 @@ class Crawl(msgspec.Struct, frozen=True):
     room: int = 4
 
 
-class TableBytes(msgspec.Struct, frozen=True):
-    """Memory of one table. made: loaded from a snapshot, so made for its size; most: as it grows."""
-
-    made: int
-    most: int
-
-
 class Shard(msgspec.Struct, frozen=True):
     """One service of the cluster. Bytes; a second's counts; CPU in cores.
 
-    memory_bytes   of the process, at its worst, and tree_bytes of the disk's cache beside it
+    memory_bytes   that it needs: working_bytes of the process, at its worst, and index_bytes of files that
+                   should be in memory, as every search reads them at random places
     probe_us       search alone; reserve_us with all that belongs to it
     core_share     of the service's one core, in all: of RESERVE, of RELEASE, of INSERT, of events
     """
 
     documents: int
-    table_bytes: int
     memory_bytes: int
-    tree_bytes: int
+    working_bytes: int
+    index_bytes: int
+    segments: int
     disk_bytes: int
     disk_bytes_per_second: float
     probe_us: float
@@ -92,37 +90,66 @@ class Shard(msgspec.Struct, frozen=True):
     network_bytes_per_second: float
     open_seconds: float
     rebuild_seconds: float
-    stall_seconds: float
-    snapshot_every_seconds: float | None  # None: nothing changes
-    index_seconds: float
 
 
-def table_bytes(
-    documents: int, k: int, preset: str = "auto", costs: Costs = MEASURED
-) -> TableBytes:
-    """Return the memory of a dedup.Table of evenly spread values, ids included.
+def segments_of(documents: int) -> list[int]:
+    """Return how many documents each segment has, the largest first, as merging leaves them.
 
-    More than 2**31 - 2 are several tables. While a table grows, its design may be that for any number
-    from 5/8 of its values to 5/4, and its arrays may have room for half as many again.
+    At most: a segment is merged with all newer ones while it has less than RATIO times as many, so it
+    has at least that many; and no more when both would be more than MERGED_MOST.
     """
-    design = _design(documents, k, preset)
-    made = design.bytes + (costs.set_bytes - SET_BYTES) * documents
-    return TableBytes(round(made), max(round(made), _most_bytes(documents, k, preset, costs)))
+    sizes, left = [FULL] * (documents // FULL), documents % FULL
+    while left > MOST:
+        sizes.append(left - left // (RATIO + 1))
+        left -= sizes[-1]
+    return [*sizes, left] if left else sizes
+
+
+def index_bytes(documents: int, k: int) -> int:
+    """Return the bytes of the segments of an index: by value, for distances up to k, and by key."""
+    return round(
+        sum(
+            size * _segment(_power(size), distance)[0]
+            for size in segments_of(documents)
+            for distance in (k, KEY_DISTANCE)
+        )
+    )
 
 
 def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
-    """Return the CPU time that the search of one probe takes at most, in microseconds.
+    """Return the CPU time that the search of one value takes at most, in microseconds."""
+    sizes = segments_of(documents)
+    return estimated_us(sizes, k) * costs.probe_share + len(sizes) * costs.segment_us
 
-    In the slowest table of this size, by the plan's estimates; those measured took from half
-    of it to all of it (docs/scale.md).
-    """
-    return max(ns for _, ns in _grown(documents, k, "auto")) / 1000 * costs.probe_share
+
+def estimated_us(sizes: Sequence[int], k: int) -> float:
+    """Return the plan's estimates of a search in segments of these sizes, one of many."""
+    return sum(_segment(_power(size), k)[1] for size in sizes)
+
+
+def _power(size: int) -> int:
+    return math.ceil(math.log(size, STEP))
+
+
+@lru_cache(maxsize=4096)
+def _segment(power: int, k: int) -> tuple[float, float]:
+    """Return the bytes of each document of a segment, and how long a search in it takes."""
+    documents = round(STEP**power)
+    for design in plan(documents, k):
+        if design.kind == "segment":
+            return DOCUMENT_BYTES + design.bytes / documents, design.latency_ns / 1000
+    return DOCUMENT_BYTES + COMPARE_BYTES, documents * COMPARE_US
+
+
+def working_bytes(documents: int, costs: Costs) -> int:
+    """Return the memory of the process, mapped files aside: also while its largest segment is made."""
+    merged = costs.merge_bytes * min(documents, MERGED_MOST)
+    return round(costs.process_bytes + costs.buffer_bytes + merged)
 
 
 def memory_bytes_of(documents: int, k: int, costs: Costs) -> int:
     """Return what a shard of this size needs of a machine, at its worst."""
-    tree = costs.tree_bytes * documents
-    return round(costs.process_bytes + tree + _most_bytes(documents, k, "auto", costs))
+    return working_bytes(documents, costs) + index_bytes(documents, k)
 
 
 def work(
@@ -148,17 +175,19 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
     documents = -(-crawl.documents // shards)
     counts, shares = work(crawl, shards, active, costs)
     search = probe_us(documents, crawl.k, costs)
-    record = costs.record_bytes + crawl.key_bytes + costs.free_bytes
-    snapshots = SNAPSHOTS * costs.snapshot_bytes
+    record = costs.record_bytes + crawl.key_bytes
+    files = index_bytes(documents, crawl.k)
+    merged = index_bytes(min(documents, MERGED_MOST), crawl.k)  # on disk beside what it is made of
     changes = counts[2] + counts[3]
     asked = _at_home(shards, costs.reserve_wire_bytes, costs.away_wire_bytes)
     wire = (asked, costs.release_wire_bytes, costs.insert_wire_bytes)
     return Shard(
         documents=documents,
-        table_bytes=_most_bytes(documents, crawl.k, "auto", costs),
-        memory_bytes=memory_bytes_of(documents, crawl.k, costs),
-        tree_bytes=round(costs.tree_bytes * documents),
-        disk_bytes=round((costs.tree_bytes + record + snapshots) * documents),
+        memory_bytes=working_bytes(documents, costs) + files,
+        working_bytes=working_bytes(documents, costs),
+        index_bytes=files,
+        segments=len(segments_of(documents)),
+        disk_bytes=round(record * documents) + files + merged,
         disk_bytes_per_second=changes * costs.written_bytes,
         probe_us=search,
         reserve_us=_at_home(shards, costs.reserve_us, costs.away_us) + search,
@@ -177,48 +206,9 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         + changes * costs.event_bytes,
         open_seconds=documents * costs.open_us / 1e6,
         rebuild_seconds=documents * costs.rebuild_us / 1e6,
-        stall_seconds=documents * costs.stall_us / 1e6,
-        snapshot_every_seconds=max(SNAPSHOT_DOCUMENTS, SNAPSHOT_SHARE * documents) / changes
-        if changes
-        else None,
-        index_seconds=documents * costs.index_us / 1e6,
     )
 
 
 def _at_home(shards: int, home: float, away: float) -> float:
     """Return the mean over all pages of what a page costs at its home and at another shard."""
     return (home + away * (shards - 1)) / shards
-
-
-def _most_bytes(documents: int, k: int, preset: str, costs: Costs) -> int:
-    index = max(index for index, _ in _grown(documents, k, preset))
-    return round(index + costs.set_growth * costs.set_bytes * documents)
-
-
-def _grown(documents: int, k: int, preset: str) -> list[tuple[int, float]]:
-    """Return (bytes, ns a probe) of the block tables that a table of this size may have.
-
-    While it grows they were made for any number from 5/8 of its values to 5/4; here those that are
-    powers of STEP, so that few designs are worked out. Tables made for fewer values than they hold
-    have longer buckets, and take as much longer.
-    """
-    least = math.log(max(1.0, documents * GROWN_FOR / GROWS_AT), STEP)
-    steps = round(math.log(GROWS_AT, STEP))
-    found = []
-    for power in range(math.ceil(least), math.ceil(least) + steps + 1):
-        table_bytes, ns = _block_tables(power, k, preset)
-        found.append((table_bytes, ns * max(1.0, documents / STEP**power)))
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _block_tables(power: int, k: int, preset: str) -> tuple[int, float]:
-    documents = round(STEP**power)
-    design = _design(documents, k, preset)
-    return design.bytes - SET_BYTES * documents, design.latency_ns
-
-
-def _design(documents: int, k: int, preset: str) -> Design:
-    """Return the design of dedup.Table with this preset; a plan lists those that are alike once."""
-    found = {design.preset: design for design in plan(documents, k)}
-    return found.get(preset) or found["auto"]

@@ -21,8 +21,7 @@ __all__ = ["plan_cluster"]
 
 LIMITS = {
     "memory": "what fits into a machine's memory",
-    "CPU": "the events that a core can apply",
-    "table": "the values that one table can hold, 2^31 - 2",
+    "CPU": "what a core can search and apply",
 }
 
 
@@ -81,7 +80,8 @@ def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
         (
             "  memory",
             size_text(shard.memory_bytes),
-            f"{size_text(shard.table_bytes)} of table, {size_text(shard.tree_bytes)} of the disk's cache",
+            f"{size_text(shard.working_bytes)} of the process, {size_text(shard.index_bytes)} of "
+            f"index files ({shard.segments} segments)",
         ),
         (
             "  disk",
@@ -100,7 +100,7 @@ def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
             f"{shard.reserves:,.0f}/s; up to {time_text(shard.probe_us * 1000)} of it to search",
         ),
         ("  network", f"{size_text(shard.network_bytes_per_second)}/s", ""),
-        ("  opens in", _seconds(shard.open_seconds), "from its snapshot"),
+        ("  opens in", _seconds(shard.open_seconds), "all of its index verified"),
         ("  rebuilt in", _seconds(shard.rebuild_seconds), "from the log"),
         (
             "a page's answer",

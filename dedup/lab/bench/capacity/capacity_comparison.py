@@ -1,28 +1,27 @@
 """The capacity model beside what was measured: one process a part, then prediction against figure.
 
-    parts, sizes -> figures (capacity_parts, capacity_commands) -> checks: predicted, measured
-                                                                -> costs of this machine
+    parts, sizes -> figures (store_figures, service_commands) -> checks: predicted, measured
+                                                              -> costs of this machine
 
 The rule kept here: a check compares what the model says of a number of documents with what was
 measured of that number; nothing that was measured at a size is used to predict that size, but for
 the constants of dedup.lab.capacity.costs, which SOURCES names.
 """
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
 
 import msgspec
 
-from dedup.lab.bench.capacity.parts import StoreFigures, TableFigures, TreeFigures
+from dedup.core.bulk.segments.segmented_table import MERGED_MOST
+from dedup.lab.bench.capacity.part_process import lines_of
 from dedup.lab.bench.capacity.service_commands import CommandFigures, LogFigures
+from dedup.lab.bench.capacity.store_figures import StoreFigures, measure_stores, store_rows
 from dedup.lab.bench.figures import rows
 from dedup.lab.bench.samples import Machine, machine
 from dedup.lab.capacity.costs import MEASURED, Costs
-from dedup.lab.capacity.shard_size import probe_us, table_bytes
+from dedup.lab.capacity.shard_size import estimated_us, index_bytes, probe_us, working_bytes
 from dedup.model.errors import UsageError
 
 __all__ = [
@@ -32,31 +31,27 @@ __all__ = [
     "bench_capacity",
     "checks",
     "costs_of",
+    "packages",
     "page",
     "read_results",
+    "stores_page",
 ]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is measured: which parts, of how many documents, at every k; requests: of the commands.
-
-    fill_seconds bounds how long a store is filled: it ends with fewer documents, and says how many.
-    """
+    """What is measured: which parts, of how many documents, at every k (a store: at the first)."""
 
     parts: Sequence[str]
     sizes: Sequence[int]
     distances: Sequence[int]
     requests: int
-    fill_seconds: float
 
 
 class CapacityBench(msgspec.Struct):
     """Everything that was measured, and on which machine."""
 
     machine: Machine
-    tables: list[TableFigures] = []
     stores: list[StoreFigures] = []
-    trees: list[TreeFigures] = []
     commands: list[CommandFigures] = []
     log: LogFigures | None = None
 
@@ -77,133 +72,50 @@ class Check(msgspec.Struct, frozen=True):
         return self.predicted / self.measured - 1 if self.measured else float("inf")
 
 
+def packages() -> Machine:
+    """Return this machine, with the packages that figures depend on."""
+    return machine("crawl-dedup", "lmdb", "numpy", "hiredis", "uvloop", "aiokafka")
+
+
 def bench_capacity(plan: Plan, progress: Callable[[int, int], None] | None = None) -> CapacityBench:
     """Measure. Raises OSError with what a part said when it fails."""
-    jobs = list(_jobs(plan))
-    result = CapacityBench(machine("crawl-dedup", "lmdb", "numpy", "hiredis", "uvloop", "aiokafka"))
-    for done, (part, arguments) in enumerate(jobs):
-        with tempfile.TemporaryDirectory() as folder:
-            where = {} if part in {"commands", "log"} else {"folder": folder}
-            figures = _measured(part, arguments | where)
-        match part:
-            case "table":
-                result.tables.append(msgspec.convert(figures, TableFigures))
-            case "store":
-                result.stores.append(msgspec.convert(figures, StoreFigures))
-            case "tree":
-                result.trees.append(msgspec.convert(figures, TreeFigures))
-            case "commands":
-                result.commands.append(msgspec.convert(figures, CommandFigures))
-            case _:
-                result.log = msgspec.convert(figures, LogFigures)
+    result = CapacityBench(packages())
+    for done, part in enumerate(plan.parts):
+        if part == "store":
+            with tempfile.TemporaryDirectory() as folder:
+                first = plan.distances[0]
+                result.stores += measure_stores(plan.sizes, first, plan.requests, Path(folder))
+        elif part == "commands":
+            result.commands += [
+                msgspec.convert(line, CommandFigures)
+                for n in plan.sizes
+                for k in plan.distances
+                for line in lines_of(part, {"documents": n, "k": k, "requests": plan.requests})
+            ]
+        else:
+            (line,) = lines_of(part, {"requests": plan.requests})
+            result.log = msgspec.convert(line, LogFigures)
         if progress:
-            progress(done + 1, len(jobs))
+            progress(done + 1, len(plan.parts))
     return result
-
-
-def _jobs(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
-    each: dict[str, list[dict[str, Any]]] = {
-        "table": [{"documents": n, "k": k} for n in plan.sizes for k in plan.distances],
-        "store": [
-            {"documents": n, "k": plan.distances[0], "seconds": plan.fill_seconds}
-            for n in plan.sizes
-        ],
-        "tree": [{"keys": n} for n in plan.sizes],
-        "commands": [
-            {"documents": n, "k": k, "requests": plan.requests}
-            for n in plan.sizes
-            for k in plan.distances
-        ],
-        "log": [{"requests": plan.requests}],
-    }
-    return [(part, arguments) for part in plan.parts for arguments in each[part]]
-
-
-def _measured(part: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    done = subprocess.run(  # noqa: S603  (ourselves)
-        [
-            sys.executable,
-            "-m",
-            "dedup.lab.bench.capacity.part_process",
-            part,
-            json.dumps(arguments),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise OSError(f"measuring {part} failed: {done.stderr.strip()[-2000:]}")
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
 
 
 def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
     """Return what the model says beside what was measured, byte counts before times."""
     found = []
-    for one in result.tables:
-        n, k = one.documents, one.k
-        said = table_bytes(n, k, costs=costs)
-        found += [
-            Check("table, loaded", n, k, "B a document", said.made / n, one.made_bytes / n),
-            Check("table, at most", n, k, "B a document", said.most / n, one.peak_bytes / n),
-        ]
     for store in result.stores:
-        n = store.documents
+        n, k = store.documents, store.k
         record = costs.record_bytes + store.key_bytes
+        working = working_bytes(n, costs) / 1e6
         found += [
-            Check("records", n, None, "B a document", record, store.records_bytes),
-            Check("tree of keys", n, None, "B a document", costs.tree_bytes, store.keys_bytes),
-            Check(
-                "documents.mdb",
-                n,
-                None,
-                "B a document",
-                record + costs.tree_bytes + costs.free_bytes,
-                store.file_bytes,
-            ),
-            Check("table.ndd", n, None, "B a document", costs.snapshot_bytes, store.snapshot_bytes),
+            Check("documents.mdb", n, None, "B a document", record, store.documents_bytes),
+            Check("index", n, k, "B a document", index_bytes(n, k) / n, store.index_bytes),
+            Check("memory while filled", n, k, "MB", working, store.fill_memory_bytes / 1e6),
+            Check("a probe, at most", n, k, "us of CPU", probe_us(n, k, costs), store.probe_us),
+            Check("filled", n, k, "us an event", costs.rebuild_us, 1e6 / store.per_second),
+            Check("written", n, k, "B an event", costs.written_bytes, store.written_bytes),
+            Check("opened", n, k, "us a document", costs.open_us, store.open_seconds / n * 1e6),
         ]
-    found += [
-        Check("tree of keys", tree.keys, None, "B a document", costs.tree_bytes, tree.tree_bytes)
-        for tree in result.trees
-    ]
-    found += [
-        Check(
-            "a probe, at most",
-            one.documents,
-            one.k,
-            "us",
-            probe_us(one.documents, one.k, costs),
-            max(one.batch_us, one.made_batch_us),
-        )
-        for one in result.tables
-    ]
-    for store in result.stores:
-        n = store.documents
-        found += [
-            Check(
-                "filled from a log", n, None, "us an event", costs.rebuild_us, store.apply_wall_us
-            ),
-            Check("opened", n, None, "us a document", costs.open_us, store.open_seconds / n * 1e6),
-        ]
-        if store.stall_seconds is not None:
-            stall = store.stall_seconds / n * 1e6
-            found.append(
-                Check("held by a snapshot", n, None, "us a document", costs.stall_us, stall)
-            )
-    found += [
-        Check(
-            "index rebuilt",
-            one.documents,
-            one.k,
-            "us of CPU a document",
-            costs.index_us,
-            one.reload_stall_cpu_seconds / one.documents * 1e6,
-        )
-        for one in result.tables
-        if one.reload_stall_cpu_seconds
-    ]
     for command in result.commands:
         n, k = command.documents, command.k
         said_us = costs.reserve_us + probe_us(n, k, costs)
@@ -245,9 +157,7 @@ def read_results(files: Sequence[bytes]) -> CapacityBench:
         ) from error
     first = found[0]
     for other in found[1:]:
-        first.tables += other.tables
         first.stores += other.stores
-        first.trees += other.trees
         first.commands += other.commands
         first.log = first.log or other.log
     return first
@@ -271,6 +181,12 @@ def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
     return rows(headers, cells)
 
 
+def stores_page(result: CapacityBench) -> str:
+    """Return what was measured of stores as a Markdown table."""
+    headers, *cells = store_rows(result.stores)
+    return rows(headers, cells)
+
+
 def _short(number: float) -> str:
     return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
@@ -278,29 +194,27 @@ def _short(number: float) -> str:
 def costs_of(result: CapacityBench) -> Costs:
     """Return this machine's constants; what was not measured stays as dedup.lab.capacity.costs has it.
 
-    Of several sizes the largest counts, of the times to rebuild an index the longest.
+    Of several sizes the largest counts, and of the tables in memory the most that any store took.
     """
     costs = MEASURED
     given: dict[str, float] = {}
-    again = [one for one in result.tables if one.reload_stall_cpu_seconds is not None]
-    if again:
-        given["index_us"] = max(
-            (one.reload_stall_cpu_seconds or 0.0) / one.documents * 1e6 for one in again
-        )
     if result.stores:
         store = max(result.stores, key=lambda figures: figures.documents)
-        given |= {
-            "tree_bytes": store.keys_bytes,
-            "free_bytes": store.file_bytes - store.records_bytes - store.keys_bytes,
-            "record_bytes": store.records_bytes - store.key_bytes,
-            "snapshot_bytes": store.snapshot_bytes,
-            "rebuild_us": store.apply_wall_us,
+        n = store.documents
+        given = {
+            "buffer_bytes": max(
+                one.fill_memory_bytes
+                - one.started_bytes
+                - costs.merge_bytes * min(one.documents, MERGED_MOST)
+                for one in result.stores
+            ),
+            "record_bytes": store.documents_bytes - store.key_bytes,
+            "probe_share": store.batch_us / estimated_us(store.segments, store.k),
+            "segment_us": (store.probe_us - store.batch_us) / len(store.segments),
+            "rebuild_us": 1e6 / store.per_second,
             "written_bytes": store.written_bytes,
-            "open_us": store.open_seconds / store.documents * 1e6,
+            "open_us": store.open_seconds / n * 1e6,
         }
-    if stalls := [one for one in result.stores if one.stall_seconds is not None]:
-        store = max(stalls, key=lambda figures: figures.documents)
-        given["stall_us"] = (store.stall_seconds or 0.0) / store.documents * 1e6
     if result.commands:
         command = max(result.commands, key=lambda figures: figures.documents)
         search = probe_us(command.documents, command.k, costs)

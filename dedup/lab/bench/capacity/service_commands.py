@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dedup.lab.bench.capacity.parts import keys_of, resident
+from dedup.lab.bench.capacity.parts import keys_of, memory_of
 from dedup.lab.bench.measured_pages import sketch_of
 from dedup.lab.bench.service.one_service import NAMESPACE, Plan, cpu_seconds, fill, serving
 from dedup.model.recipes import NEWEST
@@ -146,10 +146,11 @@ class Pages:
 def _ending(
     what: str, commands: Sequence[tuple[str, ...]], answers: Sequence[Any]
 ) -> list[tuple[str, ...]]:
-    """Return the commands that end reservations."""
+    """Return the commands that end reservations; a page that happens to be near another has none."""
     return [
         (f"DEDUP.{what}", NAMESPACE, command[2], answer[1].decode())
         for command, answer in zip(commands, answers, strict=True)
+        if answer[1] is not None
     ]
 
 
@@ -209,7 +210,7 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
             found["away_us"], answers = meter.run(away[0], 1)
             found["away_bytes"] = meter.bytes
             told = _ending("RELEASE", away[0], answers)
-            pairs = [command for pair in zip(told, away[1], strict=True) for command in pair]
+            pairs = [command for pair in zip(told, away[1], strict=False) for command in pair]
             both, _ = meter.run(pairs, 2)
             found["told_us"] = 2 * both - found["away_us"]
             connection.close()
@@ -235,7 +236,7 @@ def measure_log(requests: int) -> LogFigures:
             stack.enter_context(serving(folder, 3, "--kafka", cluster.bootstrap))
             for folder in folders
         )
-        empty = resident(asked.pid)
+        empty = memory_of(asked.pid)[0]
         connections = Connection(port), Connection(other_port)
         for connection in connections:
             stack.callback(connection.close)

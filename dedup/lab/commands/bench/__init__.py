@@ -23,6 +23,7 @@ _BENCHMARKS = (
     "scan",
     "service",
     "spark",
+    "store",
     "tables",
 )
 

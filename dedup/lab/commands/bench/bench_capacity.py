@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["capacity"]
 
-PARTS = ("table", "store", "tree", "commands", "log")
+PARTS = ("store", "commands", "log")
 
 
-@click.command(epilog="Example: dedup bench capacity --part table --sizes 10000000 --distances 3,7")
+@click.command(
+    epilog="Example: dedup bench capacity --part commands --sizes 1000000 --distances 3,7"
+)
 @click.option(
     "--part",
     "parts",
@@ -45,13 +47,6 @@ PARTS = ("table", "store", "tree", "commands", "log")
     show_default=True,
     help="Number of pages judged by the service.",
 )
-@click.option(
-    "--fill-seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=3600,
-    show_default=True,
-    help="Time to fill a store; then it is measured as it is.",
-)
 @quick_option("200,000 documents, 2,000 pages")
 @click.option(
     "--read",
@@ -73,14 +68,13 @@ PARTS = ("table", "store", "tree", "commands", "log")
     "--page",
     "page_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Markdown page whose figures are replaced, between the marks `checks`.",
+    help="Markdown page whose figures are replaced, between the marks `checks` and `stores`.",
 )
 def capacity(
     parts: tuple[str, ...],
     sizes: list[int] | None,
     distances: list[int] | None,
     requests: int,
-    fill_seconds: float,
     quick: bool,
     read_files: tuple[Path, ...],
     json_file: str | None,
@@ -89,8 +83,7 @@ def capacity(
 ) -> None:
     """Measure the costs of documents and pages.
 
-    They are compared with the model of `dedup plan --cluster`. table: growing and loading a
-    dedup.Table. store: filling a store, snapshot, opening. tree: only the store's tree of keys.
+    They are compared with the model of `dedup plan --cluster`. store: as `dedup bench store`.
     commands: RESERVE, INSERT, RELEASE at a real `dedup serve`. log: two services on a real Kafka.
     """
     import msgspec
@@ -101,11 +94,13 @@ def capacity(
         costs_of,
         page,
         read_results,
+        stores_page,
     )
     from dedup.lab.bench.figures import marked, put
 
     if page_file is not None:
-        marked(page_file, "checks")
+        for name in ("checks", "stores"):
+            marked(page_file, name)
     if read_files:
         result = read_results([file.read_bytes() for file in read_files])
     else:
@@ -114,13 +109,13 @@ def capacity(
             sizes or [200_000 if quick else 1_000_000],
             distances or [3, 7],
             2_000 if quick else requests,
-            fill_seconds,
         )
         if plan.requests * len(plan.sizes) > 10_000_000:
             raise UsageError("that is more than ten million pages: give fewer --requests")
         result = bench_capacity(plan, terminal.progress("parts"))
     if page_file is not None:
         put(page_file, "checks", page(result))
+        put(page_file, "stores", stores_page(result))
     if costs_file is not None:
         costs_file.write_bytes(msgspec.json.format(msgspec.json.encode(costs_of(result))) + b"\n")
     if json_file == "-":
