@@ -58,7 +58,7 @@ def main(count: int) -> None:
             file.seek(0)
             with Store.open(top / "b", "m") as store:
                 import_lines(file, found, {"m": store})
-        files = sorted((top / "a" / "m").iterdir())
+        files = sorted((top / "a" / "m").rglob("*.*"))
         sys.stdout.write(", ".join(f"{f.name} {f.stat().st_size:,} bytes" for f in files) + "\n")
 
 
