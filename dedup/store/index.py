@@ -90,7 +90,8 @@ class Index:
             self._removals.clear()
             self._open()
         if not read_only and self.values.unwritten >= TAIL_AT_OPEN:
-            self.write()
+            self._freeze(documents.next_id)
+            self._start()
 
     def _open(self) -> None:
         """Open both tables, and read the tail. Raises IndexUnusable, and StoreDamaged."""
@@ -150,8 +151,7 @@ class Index:
         """Take documents in, whose ids are first, first + 1, and so on."""
         if self.values.unwritten >= self._due and not self._read_only:
             self._freeze(first)
-            if not self._busy and not self._ended:
-                threading.Thread(target=self._work, name="dedup-index", daemon=True).start()
+            self._start()
         if len(documents) == 1:
             (document,) = documents
             self.values.append_one(document.page.value, first)
@@ -206,9 +206,19 @@ class Index:
         The lock need not be held; the store is used meanwhile. A disk that refuses is a warning in the
         log: nothing is lost.
         """
-        with self._lock:
+        with self._idle:
+            self._idle.wait_for(lambda: not self._busy)
+            if self._ended:
+                return
             self._freeze(self.documents.next_id)
+            self._busy = True
         self._work(merged_most)
+
+    def _start(self) -> None:
+        """Write what is frozen in the background, unless that is under way."""
+        if not self._busy and not self._ended:
+            self._busy = True
+            threading.Thread(target=self._work, name="dedup-index", daemon=True).start()
 
     def _freeze(self, covered: int) -> None:
         """Have the tables, which hold the documents with id < covered, wait to be written."""
@@ -224,12 +234,7 @@ class Index:
         self._removals = []
 
     def _work(self, merged_most: int = MERGED_MOST) -> None:
-        """Write what is frozen, and merge."""
-        with self._idle:
-            self._idle.wait_for(lambda: not self._busy)
-            if self._ended:
-                return
-            self._busy = True
+        """Write what is frozen, and merge; who calls it has made the index busy."""
         try:
             self._write()
             while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):

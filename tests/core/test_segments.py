@@ -272,3 +272,16 @@ def test_it_is_used_while_it_is_written_and_merged(tmp_path):
             thread.join()
     assert wrong == []
     assert len(table) == len(values) - 2 * 59
+
+
+def test_segments_that_a_kill_left_unmerged_are_merged_later(tmp_path):
+    """Small ones behind them do not hide them: each segment has three times what all newer ones have."""
+    table = opened(tmp_path / "t", 0)
+    number = 0
+    for size in (600, 500, 40, 4):
+        table.append(range(number, number + size), range(number, number + size))
+        flush(table)
+        number += size
+    assert table.merge()
+    assert table.stats().segments == 1
+    assert table.has(array(range(number)), array(range(number))).all()

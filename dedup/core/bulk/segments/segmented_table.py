@@ -304,8 +304,9 @@ class SegmentedTable:
                 gone = int(np.count_nonzero(segment.has(*self._folder.removed)))
                 if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
                     return i, i + 1
-        start, total = len(sizes) - 1, sum(sizes[-1:])
-        while start > 0 and sizes[start - 1] < RATIO * total and sizes[start - 1] + total <= most:
-            start -= 1
-            total += sizes[start]
-        return (start, len(sizes)) if 0 <= start < len(sizes) - 1 else None
+        newer = sum(sizes)
+        for start, size in enumerate(sizes):
+            newer -= size
+            if size < RATIO * newer and size + newer <= most:
+                return start, len(sizes)
+        return None
