@@ -174,10 +174,6 @@ class Index:
         """Return for each document whether both tables have it."""
         return self.values.has(values, ids) & self.keys.has(digests, ids)
 
-    def __len__(self) -> int:
-        """Return the number of documents, by the table of values."""
-        return len(self.values)
-
     def find(self, key: str) -> tuple[int, Document] | None:
         """Return the document with a key, and its id. Raises StoreDamaged."""
         for document_id in self.keys.documents(key_digest(key)):
@@ -210,9 +206,8 @@ class Index:
             self._idle.wait_for(lambda: not self._busy)
             if self._ended:
                 return
-            self._freeze(self.documents.next_id)
             self._busy = True
-        self._work(merged_most)
+        self._work(merged_most, freeze=True)
 
     def _start(self) -> None:
         """Write what is frozen in the background, unless that is under way."""
@@ -233,9 +228,12 @@ class Index:
         self._frozen += self._removals
         self._removals = []
 
-    def _work(self, merged_most: int = MERGED_MOST) -> None:
+    def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> None:
         """Write what is frozen, and merge; who calls it has made the index busy."""
         try:
+            if freeze:
+                with self._lock:
+                    self._freeze(self.documents.next_id)
             self._write()
             while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
                 self._write()

@@ -254,10 +254,10 @@ def prepare() -> None:
     from dedup.scrapy.crawl_session import Session
     from dedup.scrapy.in_flight import PagesInFlight
     from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
-    from dedup.store import Store
+    from dedup.store.index import Index
 
     _marked(Session, "_open", "opening")
-    _marked(Store, "_save", "saving")
+    _marked(Index, "_work", "saving")
     for point, (owner, name) in _FOUND.items():
         setattr(owner, name, _wrapped(point, vars(owner)[name]))
     real_close = Session.close
