@@ -112,7 +112,7 @@ def test_a_planned_segment_is_the_one_that_is_written(tmp_path, documents, k):
     segment = Segment(tmp_path / "s")
     (design,) = [design for design in plan(documents, k) if design.kind == "segment"]
     assert segment.keys == design.keys
-    assert segment.bytes - 8 * documents == pytest.approx(design.bytes, rel=0.01)
+    assert segment.bytes - 4 * documents == pytest.approx(design.bytes, rel=0.01)
     assert design.bytes < ours(documents, k).bytes
 
 

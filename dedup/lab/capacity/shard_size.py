@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 KEY_DISTANCE = 0  # of the table that finds a document by the digest of its key
-DOCUMENT_BYTES = 8  # of a document's number in a segment (docs/segment-format.md)
+DOCUMENT_BYTES = 4  # of a document's number in a segment (docs/segment-format.md)
 COMPARE_BYTES, COMPARE_US = 8, 0.0012  # a segment so small that it is compared with value by value
 FULL = MERGED_MOST * RATIO // (RATIO + 1)  # the least that a segment holds that is merged no more
 STEP = 2 ** (1 / 4)  # designs are worked out for its powers

@@ -184,12 +184,13 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
     detector.probe(_page(0, 0))
     opened, cpu = time.perf_counter() - began, time.process_time() - cpu
     anonymous, mapped = memory_of()
+    store: Any = detector._store  # type: ignore[attr-defined]  # noqa: SLF001
+    store.snapshot(0)  # what was read is on disk, too, and merged
     info, documents = detector.info(), len(detector)
     with closing(fill(small_folder, k, small)) as filling:
         next(filling)
     with detector, dedup.open(small_folder, namespace=NAMESPACE, distance=k) as other:
-        index: Any = detector._store._index  # type: ignore[attr-defined]  # noqa: SLF001
-        segments = index._values._segments  # noqa: SLF001
+        segments = store._index.values._segments  # noqa: SLF001
         one, many = _probe_us(segments, k, requests)
         calls = _calls([(documents, detector), (len(other), other)], requests)
     return Judged(
