@@ -21,7 +21,7 @@ from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
-__all__ = ["ExactSegments", "Segment", "write_pairs", "write_segment"]
+__all__ = ["Segment", "Segments", "write_pairs", "write_segment"]
 
 ROOM = 8  # documents of one value that are usual
 
@@ -132,22 +132,39 @@ class Segment:
         return values, documents
 
 
-class ExactSegments:
-    """Several segments, searched for the documents of one value at once."""
+class Segments:
+    """Several segments, searched for one value; for one thread at a time."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # which the handles belong to
         self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
         self._room = ffi.new("uint64_t[]", ROOM)
+        self._query = ffi.new("uint64_t[1]")
+        self._answers = Answers()
 
     def documents(self, value: int) -> list[int]:
-        """Return the documents of a value; for one thread at a time."""
+        """Return the documents of the value itself."""
         count = len(self._segments)
         held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
         if held > len(self._room):
             self._room = ffi.new("uint64_t[]", held)
             return self.documents(value)
         return list(self._room[0:held]) if held else []
+
+    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
+        """Return the matches of each segment, one after the other, as Segment.probe() does.
+
+        cut is True if it is for any of them.
+        """
+        found, self._query[0] = Matches(), value
+        for handle in self._handles:
+            answer = self._answers.take()
+            status = lib.ndd_segment_probe(handle, self._query, 1, k, limit, answer.handle)
+            check(status, "probing segments")
+            if matches := self._answers.matches(answer):
+                found += matches
+                found.cut |= matches.cut
+        return found
 
 
 def write_segment(

@@ -34,7 +34,7 @@ from dedup.core.bulk.segments.merged_answers import (
     matches_less_removed,
     merged,
 )
-from dedup.core.bulk.segments.segment import ExactSegments, Segment
+from dedup.core.bulk.segments.segment import Segment, Segments
 from dedup.core.bulk.segments.value_pairs import Pairs, held, joined, table_of
 from dedup.core.matches import Matches, ProbedMany
 from dedup.core.numbers import Array, Numbers, many
@@ -98,11 +98,12 @@ class SegmentedTable:
         """
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
-        self._exact = ExactSegments(self._segments)
+        self._old = Segments(self._segments)
         self._removed = table_of(self._folder.removed)
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
         self._k = k
         self._table = Table(k)
+        self.unwritten = 0  # pairs appended since the table was last frozen
         self._frozen: tuple[_Frozen, ...] = ()
         self._lock = lock
 
@@ -117,11 +118,6 @@ class SegmentedTable:
     def note(self) -> int:
         """The note of the last freeze() that was written: what the files cover, as the caller counts."""
         return self._folder.manifest.note
-
-    @property
-    def unwritten(self) -> int:
-        """The number of pairs in the table in memory, the frozen one aside."""
-        return len(self._table)
 
     @property
     def written(self) -> int:
@@ -151,11 +147,12 @@ class SegmentedTable:
 
     def append(self, values: Numbers, documents: Numbers) -> None:
         """Store the pairs (values[i], documents[i]), none of which was ever stored before."""
-        self._table.insert_many(values, documents)
+        self.unwritten += self._table.insert_many(values, documents)
 
     def append_one(self, value: int, document: int) -> None:
         """Store a pair that was never stored before."""
         self._table.insert(value, document)
+        self.unwritten += 1
 
     def remove(self, values: Array, documents: Array) -> int:
         """Remove the pairs (values[i], documents[i]); return how many were there."""
@@ -184,7 +181,7 @@ class SegmentedTable:
         found = [match.document for match in self._table.probe(value)]
         if not self._frozen and not self._segments:
             return found
-        older = self._exact.documents(value)
+        older = self._old.documents(value)
         older += [m.document for each in self._frozen for m in each.table.probe(value)]
         if older and len(self._removed):
             dead = {match.document for match in self._removed.probe(value)}
@@ -198,13 +195,10 @@ class SegmentedTable:
             return found
         most = limit_number(limit)
         wide = most + len(self._removed) if most else 0
-        older, cut = Matches(), found.cut
+        older = self._old.probe(value, self._k, wide)
+        cut = found.cut or older.cut
         for frozen in self._frozen:
             matches = frozen.table.probe(value, wide or None)
-            older += matches
-            cut = cut or matches.cut
-        for segment in self._segments:
-            matches = segment.probe(value, self._k, wide)
             older += matches
             cut = cut or matches.cut
         if older and len(self._removed):
@@ -238,7 +232,7 @@ class SegmentedTable:
         The lock is held.
         """
         self._frozen = (*self._frozen, _Frozen(self._table, self._since, note))
-        self._table, self._since = table, []
+        self._table, self._since, self.unwritten = table, [], 0
 
     def write(self, note: int) -> None:
         """Make a segment of what was frozen with this note, or before. The lock is not held.
@@ -262,7 +256,7 @@ class SegmentedTable:
         self._folder.delete(before)
 
     def _take(self, segments: Sequence[Segment]) -> None:
-        self._segments, self._exact = tuple(segments), ExactSegments(segments)
+        self._segments, self._old = tuple(segments), Segments(segments)
 
     def merge(self, most: int = MERGED_MOST) -> bool:
         """Make one segment of the newest ones, of `most` documents, if that is worth it; tell whether it was.
