@@ -75,8 +75,7 @@ class MadeUp:
         return judge(self.site, self.crawl())
 
 
-@pytest.fixture
-def made_up(site: Site) -> MadeUp:
+def ideal(site: Site) -> MadeUp:
     """Every page reached, all that repeats an accepted page dropped with its links."""
     made = MadeUp(site, {}, {"/robots.txt", site.start}, {"dedup/cpu_seconds": 0.02})
     accepted: dict[str, str] = {}
@@ -94,6 +93,11 @@ def made_up(site: Site) -> MadeUp:
                 waiting.append(link)
     made.change(site.start, "exempt", reason="start")
     return made
+
+
+@pytest.fixture
+def made_up(site: Site) -> MadeUp:
+    return ideal(site)
 
 
 # Judging
@@ -194,6 +198,21 @@ def test_variants_are_neither_wrong_nor_missed(made_up: MadeUp) -> None:
     assert report.misses == ()
     assert (report.variants.found, report.variants.missed) == (1, len(variants) - 1)
     assert report.variants.example is not None
+    made_up.drop(stranger, first)
+    assert [pair.path for pair in made_up.judged().wrong] == [stranger]
+
+
+def test_pages_of_an_archive_are_wrong_only_where_a_link_is_lost() -> None:
+    """Page 2 has the text of page 1: dropped for it, it loses something only if a link of it is new."""
+    made_up = ideal(Site(pages=500, seed=7))
+    listings = made_up.some("unique", "listing")
+    second = next(path for path in listings if path.endswith("?page=2"))
+    archive = second.partition("?")[0]
+    first = f"{archive}?page=1"
+    stranger = next(path for path in listings if not path.startswith(archive))
+    made_up.drop(second, first)
+    report = made_up.judged()
+    assert (report.complaints, report.listings, report.misses) == ([], 1, ())
     made_up.drop(stranger, first)
     assert [pair.path for pair in made_up.judged().wrong] == [stranger]
 

@@ -4,8 +4,9 @@
 
 Rule: the judge believes the truth, the spider's outcomes and the server's log; it computes no
 fingerprint. A near-duplicate is right where the page named in its verdict was accepted and has the
-same content (truth.group); product variants (truth.family) are near-duplicates by the paper's
-definition and counted apart, neither wrong nor missed; anything else is a wrong drop.
+same content (truth.group). Counted apart, neither wrong nor missed: product variants (truth.family),
+which are near-duplicates by the paper's definition, and pages of one archive, which have the same text
+and are wrong where a link is lost. Anything else is a wrong drop.
 """
 
 from collections import Counter, defaultdict
@@ -90,6 +91,7 @@ class Report(msgspec.Struct, frozen=True):
     found_percent             share found of those fetched; None if there were none
     misses                    those not found
     variants                  the product variants, example and all; missed are those kept
+    listings                  pages of an archive that were near-duplicates of others of it
     wrong                     near-duplicates that are none, or of a page that was not accepted
     outlinks_never_requested  URLs linked from near-duplicates that the server never saw
     lost_links                originals on a listing that the server never saw, by listing
@@ -113,6 +115,7 @@ class Report(msgspec.Struct, frozen=True):
     found_percent: float | None
     misses: tuple[Miss, ...]
     variants: KindCount
+    listings: int
     wrong: tuple[Pair, ...]
     outlinks_never_requested: int
     lost_links: dict[str, list[str]]
@@ -152,6 +155,7 @@ def judge(site: Known, crawl: Crawl) -> Report:
     accepted = {o.path: o for o in pages if o.status != "near_duplicate"}
     found: defaultdict[Kind, list[Pair]] = defaultdict(list)
     variants: list[Pair] = []
+    archives: list[Pair] = []
     wrong: list[Pair] = []
     near = [o for o in pages if o.status == "near_duplicate"]
     for outcome in near:
@@ -163,6 +167,8 @@ def judge(site: Known, crawl: Crawl) -> Report:
             found[_kind(own, of)].append(pair)
         elif own.family and own.family == of.family:
             variants.append(pair)
+        elif own.kind == of.kind == "listing" and _archive(own) == _archive(of):
+            archives.append(pair)
         else:
             wrong.append(pair)
 
@@ -198,6 +204,7 @@ def judge(site: Known, crawl: Crawl) -> Report:
             exempt=0,
             example=_least_alike(variants),
         ),
+        listings=len(archives),
         wrong=tuple(wrong),
         outlinks_never_requested=len(outlinks - crawl.requested),
         lost_links={path: links for path, links in lost.items() if links},
@@ -219,6 +226,11 @@ def judge(site: Known, crawl: Crawl) -> Report:
 
 def _pair(outcome: Outcome) -> Pair:
     return Pair(outcome.path, outcome.of or "", outcome.distance or 0, outcome.similarity or 0.0)
+
+
+def _archive(listing: Truth) -> str:
+    """Return the path of the archive that a listing is a page of."""
+    return listing.path.partition("?")[0]
 
 
 def _kind(*pages: Truth) -> Kind:
@@ -325,6 +337,7 @@ def _totals_table(report: Report) -> str:
         row("  misses", len(report.misses), _listed(missed))
     variants = report.variants
     row("product variants found", variants.found, f"of {variants.found + variants.missed} fetched")
+    row("pages of an archive without new links", report.listings, "neither wrong nor missed")
     row("wrong drops (must be 0)", len(report.wrong))
     row("listings that lost new links (must be 0)", len(report.lost_links))
     if report.unreached:
