@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKED = Path(__file__).parents[1] / "support" / "typed_options.py"
 
 
+@pytest.mark.long
 def test_a_wrong_option_fails_under_mypy(tmp_path):
     """Each `type: ignore` in the checked file is an error that mypy finds, and there is no other."""
     command = [sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores"]

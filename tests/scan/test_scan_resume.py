@@ -23,6 +23,7 @@ from scanning import (
     write_parquet,
     write_warc,
 )
+from sizes import sized
 
 from dedup.scan import Job, scan
 from dedup.scan.scanner import work_folder
@@ -70,6 +71,7 @@ dies(run.Store, "insert_many")
 ONCE = "main()"
 
 # Kills it at every step in turn, and resumes it once; python -c ... FOLDER ARGUMENTS with {} for a name.
+# every: 1, or 3 for a third of the steps.
 # Each run is a fork: what takes long is to start Python. Prints the places, and how the runs ended.
 EVERYWHERE = """
 import itertools
@@ -87,7 +89,7 @@ def forked(place, name):
     main()
 
 where_to = where
-for place in (f"{number}{side}" for number in itertools.count(1) for side in "-+"):
+for place in (f"{number}{side}" for number in itertools.count(1, every) for side in "-+"):
     name = f"{place}.jsonl"
     ended = [forked(place, name)]
     if ended == [0]:
@@ -164,8 +166,9 @@ def outcome(tmp_path, name):
     }
 
 
+@pytest.mark.sized
 def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
-    """Killed before and after every single step in turn, and resumed once."""
+    """Killed before and after every single step (in `make test` every third) in turn, and resumed once."""
     done, summary = run(tmp_path, "whole.jsonl", inputs, "", *keeping(tmp_path, "whole.jsonl"))
     assert done
     whole = outcome(tmp_path, "whole.jsonl")
@@ -173,13 +176,14 @@ def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
     assert json.loads(summary)["broken"] >= 2
     assert len(rows) > 120
     assert len(whole["kept"]) > 10
-    command = [sys.executable, "-c", CHILD + EVERYWHERE, tmp_path]
+    every = f"every = {sized(quick=3, full=1)}\n"
+    command = [sys.executable, "-c", CHILD + every + EVERYWHERE, tmp_path]
     command += [*arguments(tmp_path, "{}", inputs), *keeping(tmp_path, "{}"), "--processes", "1"]
     done = subprocess.run(
         [*map(str, command)], capture_output=True, check=True, text=True, timeout=3600
     )
     kills = [line.split() for line in done.stdout.splitlines()]
-    assert len(kills) > 20, done.stderr
+    assert len(kills) > sized(quick=10, full=30), done.stderr
     for name, killed, *resumed in kills:
         assert killed == str(-signal.SIGKILL)
         if resumed:  # else the kill came after the end of everything
