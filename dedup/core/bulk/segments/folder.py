@@ -13,6 +13,7 @@ The rules kept here:
 
 import secrets
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,8 @@ from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
 
 __all__ = ["Folder"]
+
+READERS = 4  # threads that verify files, each one of them
 
 
 class Folder:
@@ -55,7 +58,8 @@ class Folder:
         if manifest is None and any(part.suffix == ".ndd" for part in parts):
             raise StoreDamaged(f"{path}: there are segments, but no manifest.json")
         self.manifest = manifest or Manifest(k)
-        self.segments = tuple(map(self._load, self.manifest.segments))
+        with ThreadPoolExecutor(READERS) as pool:  # a large file takes seconds to verify
+            self.segments = tuple(pool.map(self._load, self.manifest.segments))
         self.removed = self._load_removed(self.manifest.removed)
         if read_only:
             return
