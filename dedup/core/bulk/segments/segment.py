@@ -6,6 +6,7 @@ The rule kept here: a file is believed only after every byte of it was read and 
 (native/src/segment/segment.h); and a segment is either whole or not there.
 """
 
+import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,12 +38,13 @@ class Segment:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
-        empty = self._path.stat().st_size == 0  # which cannot be mapped, and is refused
-        content = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, mode="r")
+        content = _mapped(self._path)
         self._content = ffi.from_buffer("uint8_t[]", content)
         status = lib.ndd_segment_open(self._content, len(content), handle, reason)
         if status != lib.NDD_OK:
             check(status, f"{self._path}: {ffi.string(reason[0]).decode()}")
+        if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+            content.madvise(mmap.MADV_RANDOM)  # of what memory lacks, read what is asked for, no more
         self._handle = ffi.gc(handle[0], lib.ndd_segment_close)
         self._stats: Any = ffi.new("ndd_segment_stats *")
         lib.ndd_segment_stats_get(self._handle, self._stats)
@@ -165,6 +167,13 @@ class Segments:
                 found += matches
                 found.cut |= matches.cut
         return found
+
+
+def _mapped(path: Path) -> mmap.mmap | bytes:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped, and is refused
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def write_segment(
