@@ -103,16 +103,16 @@ class Index:
         removed = self.documents.removed()
         if removed:
             self.remove(removed)
-        first = min(self.values.note, self.keys.note)
+        first, fits = min(self.values.note, self.keys.note), True
         while tail := self.documents.tail(first, BATCH):
             first = tail[-1][0] + 1
             ids, values, digests = (np.array(each, np.uint64) for each in zip(*tail, strict=True))
             for table, numbers in ((self.values, values), (self.keys, digests)):
                 begin = int(np.searchsorted(ids, table.note))
                 table.append(numbers[begin:], ids[begin:])
-            if self.values.unwritten >= MOST and not self._read_only:
+            if fits and self.values.unwritten >= MOST and not self._read_only:
                 self._freeze(first)
-                self._write()
+                fits = self._work()
         for table, name in ((self.values, VALUES), (self.keys, KEYS)):
             if len(table) != len(self.documents):
                 raise IndexUnusable(
@@ -149,7 +149,7 @@ class Index:
 
     def append(self, first: int, documents: Sequence[Document]) -> None:
         """Take documents in, whose ids are first, first + 1, and so on."""
-        if self.values.unwritten >= self._due and not self._read_only:
+        if self.values.unwritten >= self._due or len(self._removals) >= MOST:
             self._freeze(first)
             self._start()
         if len(documents) == 1:
@@ -228,8 +228,8 @@ class Index:
         self._frozen += self._removals
         self._removals = []
 
-    def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> None:
-        """Write what is frozen, and merge; who calls it has made the index busy."""
+    def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> bool:
+        """Write what is frozen, and merge; return whether the disk took it. Its caller made the index busy."""
         try:
             if freeze:
                 with self._lock:
@@ -237,8 +237,10 @@ class Index:
             self._write()
             while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
                 self._write()
+            return True
         except Exception as error:  # whatever it is, the documents are there
             log.warning("%s: the index was not written (%s); nothing is lost", self._folder, error)
+            return False
         finally:
             with self._idle:
                 self._busy = False

@@ -18,7 +18,6 @@ The rules kept here:
     microseconds only, whatever the size, and never while a file is written.
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,17 +251,20 @@ class SegmentedTable:
         removed = joined(
             [self._folder.removed, *(pairs for each in written for pairs in each.removed)]
         )
-        segments = list(self._segments)
-        if any(len(each.table) for each in written):
-            segments.append(self._folder.write(*joined([each.table.pairs() for each in written])))
-        before = self._folder.commit(segments, removed, written[-1].note)
-        with self._lock:
-            self._frozen = self._frozen[len(written) :]
-            self._take(segments)
-        self._folder.delete(before)
+        segments = self._folder.segments
+        try:
+            if any(len(each.table) for each in written):
+                pairs = joined([each.table.pairs() for each in written])
+                segments = *segments, self._folder.write(*pairs)
+            self._folder.commit(segments, removed, written[-1].note)
+            with self._lock:
+                self._frozen = self._frozen[len(written) :]
+                self._take(segments)
+        finally:
+            self._folder.delete()
 
-    def _take(self, segments: Sequence[Segment]) -> None:
-        self._segments, self._exact = tuple(segments), ExactSegments(segments)
+    def _take(self, segments: tuple[Segment, ...]) -> None:
+        self._segments, self._exact = segments, ExactSegments(segments)
 
     def merge(self, most: int = MERGED_MOST) -> bool:
         """Make one segment of the newest ones, of `most` documents, if that is worth it; tell whether it was.
@@ -273,40 +275,43 @@ class SegmentedTable:
         if span is None:
             return False
         begin, end = span
-        values, documents = joined([segment.pairs() for segment in self._segments[begin:end]])
-        removed = self._folder.removed
-        left = ~held(self._segments[begin:end], *removed)
+        before, removed = self._folder.segments, self._folder.removed
+        values, documents = joined([segment.pairs() for segment in before[begin:end]])
+        left = ~held(before[begin:end], *removed)
         kept = removed[0][left], removed[1][left]
         if len(kept[0]) < len(removed[0]):
             alive = ~table_of((removed[0][~left], removed[1][~left])).has(values, documents)
             values, documents = values[alive], documents[alive]
-        written = [self._folder.write(values, documents)] if len(values) else []
-        del values, documents
-        segments = (*self._segments[:begin], *written, *self._segments[end:])
-        before = self._folder.commit(segments, kept, self.note)
-        table = table_of(kept)
-        with self._lock:
-            for since in [
-                *(pairs for each in self._frozen for pairs in each.removed),
-                *self._since,
-            ]:
-                table.insert_many(*since)
-            self._removed = table
-            self._take(segments)
-        self._folder.delete(before)
+        try:
+            written = [self._folder.write(values, documents)] if len(values) else []
+            del values, documents
+            segments = (*before[:begin], *written, *before[end:])
+            self._folder.commit(segments, kept, self.note)
+            del before  # files that are mapped cannot be deleted on Windows
+            table = table_of(kept)
+            with self._lock:
+                for since in [
+                    *(pairs for each in self._frozen for pairs in each.removed),
+                    *self._since,
+                ]:
+                    table.insert_many(*since)
+                self._removed = table
+                self._take(segments)
+        finally:
+            self._folder.delete()
         return True
 
     def _worth_merging(self, most: int) -> tuple[int, int] | None:
         """Return the first, and the one after the last, of segments to merge; None: nothing is to gain."""
-        sizes = [len(segment) for segment in self._segments]
-        if len(self._folder.removed[0]):
-            for i, segment in enumerate(self._segments):
-                gone = int(np.count_nonzero(segment.has(*self._folder.removed)))
-                if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
-                    return i, i + 1
+        sizes = [len(segment) for segment in self._folder.segments]
         newer = sum(sizes)
         for start, size in enumerate(sizes):
             newer -= size
             if size < RATIO * newer and size + newer <= most:
                 return start, len(sizes)
+        if len(self._folder.removed[0]):  # last: else new segments would come faster than these go
+            for i, segment in enumerate(self._folder.segments):
+                gone = int(np.count_nonzero(segment.has(*self._folder.removed)))
+                if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
+                    return i, i + 1
         return None

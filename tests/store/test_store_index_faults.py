@@ -1,0 +1,219 @@
+"""The index of a store in trouble: disks that refuse, threads that meet, removals without end."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import document, fill, index_files, run, spread
+
+from dedup.core.bulk.segments import SegmentedTable, segmented_table
+from dedup.core.bulk.segments import folder as segment_folder
+from dedup.core.table import Table
+from dedup.store import Store, index, store
+from dedup.store.verify import verify_store
+
+
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def key(i: int) -> str:
+    return f"http://example.com/{i}"
+
+
+# ------------------------------------------------------------------------------------- the disk
+
+
+def test_a_kill_while_the_first_index_is_written_is_no_damage(tmp_path, caplog):
+    """A segment that no manifest lists yet is a left-over; nothing is damaged, nothing is said to be."""
+    code = """
+        import os, sys
+        from dedup.core.bulk.segments import folder
+        from dedup.model.recipes import NEWEST
+        from dedup.model.values import Document, PageFingerprint
+        from dedup.store import Store
+        kept = folder.write_manifest
+        def killed(path, manifest):
+            if manifest.segments:
+                os._exit(9)
+            kept(path, manifest)
+        folder.write_manifest = killed
+        s = Store.open(sys.argv[1])
+        for i in range(1000):
+            page = PageFingerprint(i << 32, bytes(37), 9, 300, NEWEST)
+            s.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
+        s.close()
+    """
+    done = run(code, tmp_path)
+    assert done.returncode == 9, done.stderr
+    assert list((tmp_path / "default" / "values").glob("segment-*"))
+    assert verify_store(tmp_path).problems == []
+    with Store.open(tmp_path) as s:
+        assert all(key(i) in s for i in range(1000))
+    assert caplog.text == ""
+
+
+def test_a_manifest_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch, caplog):
+    """On a disk that has room for a segment, but not for its listing, no left-overs pile up."""
+    fill(tmp_path, 1000)
+    before = index_files(tmp_path)
+    with Store.open(tmp_path) as s:
+        with monkeypatch.context() as full:
+            full.setattr(segment_folder, "write_manifest", refuse)
+            for i in range(1000, 1010):
+                s.insert(document(key(i), spread(i)))
+                s.forget(key(i - 1000))
+                s.snapshot(0)
+            assert caplog.text.count("not written") == 10
+            assert index_files(tmp_path) == before
+        s.snapshot(0)
+        assert s.verify().problems == []
+
+
+def test_a_merge_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch):
+    """The same for the segment that a merge makes."""
+    table = SegmentedTable(tmp_path, 3, threading.RLock())
+    for start in (0, 100):
+        numbers = np.arange(start, start + 100, dtype=np.uint64)
+        table.append(numbers, numbers)
+        table.freeze(start + 100, Table(3))
+        table.write(start + 100)
+    before = sorted(tmp_path.iterdir())
+    with monkeypatch.context() as full:
+        full.setattr(segment_folder, "write_manifest", refuse)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space"):
+                table.merge()
+    assert sorted(tmp_path.iterdir()) == before
+    assert table.merge()
+    assert len(table) == 200
+
+
+def test_a_store_opens_on_a_full_disk_whatever_its_tail(tmp_path, monkeypatch, caplog):
+    """What cannot be written stays in memory, and every document is found."""
+    monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
+    fill(tmp_path, 2000)
+    monkeypatch.setattr(index, "MOST", 500)
+    monkeypatch.setattr(index, "BATCH", 100)
+    with monkeypatch.context() as full:
+        full.setattr(segment_folder, "write_pairs", refuse)
+        with Store.open(tmp_path) as s:
+            assert "not written" in caplog.text
+            assert all(s.near(spread(i)) and key(i) in s for i in range(2000))
+    with Store.open(tmp_path) as s:
+        assert s.verify().problems == []
+
+
+def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
+    """Each is open while the store is: a thousand of them is more than a process may have."""
+    monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
+    fill(tmp_path, 3000)
+    monkeypatch.setattr(index, "MOST", 20)
+    monkeypatch.setattr(index, "BATCH", 20)
+    with Store.open(tmp_path) as s:
+        assert len(index_files(tmp_path)) < 30
+        assert s.verify().problems == []
+
+
+# ------------------------------------------------------------------------------------- threads
+
+
+def test_two_threads_that_make_the_index_again_make_one(tmp_path, monkeypatch):
+    """A store whose index is behind is brought up once, not by each thread that waits for it."""
+    fill(tmp_path, 1000)
+    made = []
+
+    class Counted(index.Index):
+        def __init__(self, *arguments: object, **named: object) -> None:
+            made.append(self)
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(store, "Index", Counted)
+    writing, go_on = threading.Event(), threading.Event()
+    real = segment_folder.write_pairs
+
+    def slow(*arguments):
+        writing.set()
+        assert go_on.wait(60)
+        return real(*arguments)
+
+    with Store.open(tmp_path) as s:
+        made.clear()
+        s.insert(document(key(1000), spread(1000)))
+        monkeypatch.setattr(segment_folder, "write_pairs", slow)
+        threads = [threading.Thread(target=s.snapshot, args=(0,))]
+        threads[0].start()
+        assert writing.wait(60)
+        s._fits = False
+        threads += [threading.Thread(target=s.near, args=(spread(5),)) for _ in range(3)]
+        for thread in threads[1:]:
+            thread.start()
+        time.sleep(0.3)  # they wait for the writer
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 1
+        assert s.near(spread(1000))
+
+
+# ------------------------------------------------------------------------------------- growth
+
+
+def test_removals_alone_are_written_too(tmp_path, monkeypatch):
+    """Documents that go, and none that come: what memory holds of them is bounded."""
+    monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
+    fill(tmp_path, 3000)
+    monkeypatch.setattr(index, "MOST", 200)
+    with Store.open(tmp_path) as s:
+        s.snapshot(0)
+        for i in range(2500):
+            s.forget(key(i))
+            assert len(s._index._removals) <= 200
+        with s._index._idle:
+            s._index._idle.wait_for(lambda: not s._index._busy)
+        assert s.info()["tail_documents"] <= 200
+        assert not any(s.near(spread(i)) for i in range(2500))
+    assert verify_store(tmp_path).problems == []
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_no_file_stays_open_after_many_merges(tmp_path):
+    """300 segments are written and merged: neither files nor mappings are left of those that went."""
+    table = SegmentedTable(tmp_path, 3, threading.RLock())
+    before = open_files(), Path("/proc/self/maps").read_text().count(str(tmp_path))
+    for start in range(0, 3000, 10):
+        numbers = np.arange(start, start + 10, dtype=np.uint64)
+        table.append(numbers, numbers)
+        table.remove(numbers[:2].copy(), numbers[:2].copy())
+        table.freeze(start + 10, Table(3))
+        table.write(start + 10)
+        while table.merge():
+            pass
+        table.probe(start, 3)
+    held = table.stats().segments
+    assert held < 8
+    assert open_files() - before[0] == held
+    assert Path("/proc/self/maps").read_text().count(str(tmp_path)) - before[1] == held
+
+
+def test_new_segments_do_not_pile_up_while_old_ones_lose_documents(tmp_path, monkeypatch):
+    """Behind by 20 segments, with one more and one of which a third was removed before each merge: it catches up."""
+    table = SegmentedTable(tmp_path, 3, threading.RLock())
+    monkeypatch.setattr(segmented_table, "RATIO", 0)
+    for start in range(0, 1000, 20):
+        numbers = np.arange(start, start + 20, dtype=np.uint64)
+        table.append(numbers, numbers)
+        if start >= 400:
+            monkeypatch.undo()
+            gone = numbers[:7] - np.uint64(400)
+            table.remove(gone, gone)
+        table.freeze(start + 20, Table(3))
+        table.write(start + 20)
+        table.merge()
+    assert table.stats().segments < 8
