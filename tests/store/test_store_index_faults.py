@@ -117,6 +117,35 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
         assert s.verify().problems == []
 
 
+@pytest.mark.parametrize("later", ["more", "fewer", "others", "merged"])
+def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
+    """An index that is newer than the documents is made again, or it fits: never another answer."""
+    fill(tmp_path, 1500)
+    fill(tmp_path, 1200, first=1500)
+    with Store.open(tmp_path) as s:
+        for i in range(10):
+            s.forget(key(i))
+    file = tmp_path / "default" / "documents.mdb"
+    backup = file.read_bytes()
+    with Store.open(tmp_path) as s:
+        if later in {"more", "others"}:
+            s.insert_many([document(key(i), spread(i)) for i in range(3000, 3010)])
+        if later in {"fewer", "others"}:
+            for i in range(100, 110):
+                s.forget(key(i))
+        if later != "merged":
+            s.snapshot(0)
+        else:
+            while s._index.values.merge() or s._index.keys.merge():
+                pass
+    file.write_bytes(backup)
+    with Store.open(tmp_path) as s:
+        assert len(s) == 2690
+        assert [bool(s.near(spread(i))) for i in range(3010)] == [9 < i < 2700 for i in range(3010)]
+        assert [key(i) in s for i in range(3010)] == [9 < i < 2700 for i in range(3010)]
+        assert s.verify().problems == []
+
+
 # ------------------------------------------------------------------------------------- threads
 
 
