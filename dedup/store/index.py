@@ -254,13 +254,13 @@ class Index:
             self.documents.sync()  # never an index on disk of documents that are not
             for table in (self.values, self.keys):
                 table.write(covered)
+            for begin in range(0, max(1, len(known)), CLEARED):
+                with self._lock:
+                    self.documents.index_written(covered, known[begin : begin + CLEARED])
         except BaseException:
             with self._lock:
                 self._frozen = known + self._frozen
             raise
-        for begin in range(0, max(1, len(known)), CLEARED):
-            with self._lock:
-                self.documents.index_written(covered, known[begin : begin + CLEARED])
 
     def end(self) -> None:
         """Write nothing from now on, and wait for what is being written: others use the store meanwhile."""

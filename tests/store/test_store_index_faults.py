@@ -117,6 +117,21 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
         assert s.verify().problems == []
 
 
+def test_removals_that_could_not_be_cleared_are_cleared_the_next_time(tmp_path, monkeypatch):
+    """The index is on disk, the documents refuse the note of it: it is made up for."""
+    fill(tmp_path, 1500)
+    with Store.open(tmp_path) as s:
+        for i in range(10):
+            s.forget(key(i))
+        with monkeypatch.context() as full:
+            full.setattr(s._documents, "index_written", refuse)
+            s.snapshot(0)
+        assert s.info()["tail_documents"] == 10
+        s.snapshot(0)
+        assert s.info()["tail_documents"] == 0
+    assert verify_store(tmp_path).problems == []
+
+
 @pytest.mark.parametrize("later", ["more", "fewer", "others", "merged"])
 def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
     """An index that is newer than the documents is made again, or it fits: never another answer."""
