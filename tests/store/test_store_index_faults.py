@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stores import document, fill, index_files, run, spread
 
-from dedup.core.bulk.segments import SegmentedTable, segmented_table
+from dedup.core.bulk.segments import Segment, SegmentedTable, segmented_table
 from dedup.core.bulk.segments import folder as segment_folder
 from dedup.core.table import Table
 from dedup.store import Store, index, store
@@ -261,3 +261,31 @@ def test_new_segments_do_not_pile_up_while_old_ones_lose_documents(tmp_path, mon
         table.write(start + 20)
         table.merge()
     assert table.stats().segments < 8
+
+
+@pytest.mark.parametrize("left", [0, 1, 9, 10, 11, 40, 300])
+def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left):
+    """Of 300 alike `left` remain: the nearest ten, and whether there are more, are found by asking for few."""
+    table, oracle = SegmentedTable(tmp_path, 3, threading.RLock()), Table(3)
+    values = np.array([7] * 300 + [spread(i) for i in range(2000)], np.uint64)
+    values[:300:7] ^= np.uint64(1)
+    documents = np.arange(2300, dtype=np.uint64)
+    table.append(values, documents)
+    table.freeze(1, Table(3))
+    table.write(1)
+    gone = np.random.default_rng(left).permutation(300)[left:]
+    gone = np.concatenate([gone, np.arange(400, 2000)])
+    table.remove(values[gone], documents[gone])
+    kept = np.setdiff1d(np.arange(2300), gone)
+    oracle.insert_many(values[kept], documents[kept])
+    asked = []
+    real = Segment.probe
+    monkeypatch.setattr(Segment, "probe", lambda s, v, k, n: asked.append(n) or real(s, v, k, n))
+    for limit in (1, 10, 299, None):
+        found, expected = table.probe(7, limit), oracle.probe(7, limit)
+        assert (found, found.cut) == (expected, expected.cut)
+        queries = np.array([7, 6, spread(100), spread(2)], np.uint64)
+        many, truth = table.probe_many(queries, limit), oracle.probe_many(queries, limit)
+        assert all(np.array_equal(*each) for each in zip(many, truth, strict=True))
+        assert many.cut.tolist() == truth.cut.tolist()
+    assert max(asked) <= 600

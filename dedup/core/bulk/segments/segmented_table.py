@@ -35,7 +35,7 @@ from dedup.core.bulk.segments.merged_answers import (
 )
 from dedup.core.bulk.segments.segment import ExactSegments, Segment
 from dedup.core.bulk.segments.value_pairs import Pairs, held, joined, table_of
-from dedup.core.matches import Matches, ProbedMany
+from dedup.core.matches import Found, Matches, ProbedMany
 from dedup.core.numbers import Array, Numbers, many
 from dedup.core.table import Table, limit_number
 
@@ -195,26 +195,30 @@ class SegmentedTable:
         found = self._table.probe(value, limit)
         if not self._frozen and not self._segments:
             return found
-        most = limit_number(limit)
-        wide = most + len(self._removed) if most else 0
-        older, cut = Matches(), found.cut
-        for frozen in self._frozen:
-            matches = frozen.table.probe(value, wide or None)
-            older += matches
-            cut = cut or matches.cut
-        for segment in self._segments:
-            matches = segment.probe(value, self._k, wide)
-            older += matches
-            cut = cut or matches.cut
-        if older and len(self._removed):
-            older = matches_less_removed(older, self._removed)
-        if older:
-            found += older
+        most, newest = limit_number(limit), len(found)
+        for place in self._places()[1:]:
+            found += self._left(place, value, most)
+        if len(found) > newest:
             in_order(found)
-        found.cut = most > 0 and (cut or len(found) > most)
+        found.cut = most > 0 and (found.cut or len(found) > most)
         if most:
             del found[most:]
         return found
+
+    def _left(self, place: Table | Segment, value: int, most: int) -> Matches:
+        """Return the matches of an older place that are not removed, all or the nearest; more than most if there are."""
+        limit = most + 1 if most else 0
+        while True:
+            if isinstance(place, Table):
+                found = place.probe(value, limit or None)
+            else:
+                found = place.probe(value, self._k, limit)
+            left = found
+            if found and len(self._removed):
+                left = matches_less_removed(found, self._removed)
+            if not found.cut or len(left) > most:
+                return left
+            limit *= 2
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of values at once, as Table.probe_many() does."""
@@ -222,12 +226,21 @@ class SegmentedTable:
         newest = self._table.find(queries, most)
         if not self._frozen and not self._segments:
             return newest.probed()
-        wide = most + len(self._removed) if most else 0
-        older = [segment.find(queries, self._k, wide) for segment in self._segments]
-        older += [frozen.table.find(queries, wide) for frozen in self._frozen]
-        if len(self._removed):
-            older = [found_less_removed(found, self._removed) for found in older]
+        older = [self._left_many(place, queries, most) for place in self._places()[1:]]
         return merged([newest, *older], most).probed()
+
+    def _left_many(self, place: Table | Segment, queries: Array, most: int) -> Found:
+        """Return what _left() does of many probes, and no word on what is cut."""
+        limit = most + 1 if most else 0
+        while True:
+            if isinstance(place, Table):
+                found = place.find(queries, limit)
+            else:
+                found = place.find(queries, self._k, limit)
+            left = found_less_removed(found, self._removed) if len(self._removed) else found
+            if not np.any(found.cut & (np.diff(left.offsets) <= most)):
+                return Found(left.offsets, left.matches, np.zeros_like(found.cut))
+            limit *= 2
 
     # -------------------------------------------------------------------------------------- on disk
 
