@@ -114,7 +114,9 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
     monkeypatch.setattr(index, "AGAIN", 20 * index.AGAIN // 400_000)
     monkeypatch.setattr(index, "BATCH", 20)
     with Store.open(tmp_path) as s:
-        assert 2 <= len(index_files(tmp_path)) < 40
+        assert (
+            2 <= len(index_files(tmp_path)) <= 62
+        )  # 300 million documents: 302, where 1024 may be
         assert s.verify().problems == []
 
 

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -51,7 +50,6 @@ STEPS = 2526  # 10,003,000 documents
 TENTH = 253
 KILLS = 5
 FREE_BYTES = 8_000_000_000
-MOST_BYTES = 3_000_000_000  # of memory, of each process
 
 Tell = Callable[[str], None]
 
@@ -250,11 +248,3 @@ def _load(port: int, ended: threading.Event) -> None:
         while not ended.is_set():
             accept(detector, page(value_of(number, 2)), f"http://new.example.com/{number}")
             number += 1
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _memory() -> Iterator[None]:
-    """Neither this process nor one of its children takes more memory than it should."""
-    yield
-    for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-        assert resource.getrusage(whose).ru_maxrss * 1024 < MOST_BYTES
