@@ -135,6 +135,24 @@ def test_removals_that_could_not_be_cleared_are_cleared_the_next_time(tmp_path, 
     assert verify_store(tmp_path).problems == []
 
 
+def test_a_left_over_that_cannot_be_deleted_is_left(tmp_path, monkeypatch, caplog):
+    """As on Windows, while somebody has it mapped: the index is as good as before, and is not made again."""
+    fill(tmp_path, 1500)
+    left = tmp_path / "default" / "values" / "segment-0000000000000000.ndd"
+    left.write_bytes(b"of a process that was killed")
+    with monkeypatch.context() as windows:
+
+        def denied(path: Path, **_: object) -> None:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        windows.setattr(Path, "unlink", denied)
+        with Store.open(tmp_path, create=False) as s:
+            assert s.info()["tail_documents"] == 0
+    assert caplog.text == ""
+    Store.open(tmp_path).close()
+    assert not left.exists()
+
+
 @pytest.mark.parametrize("later", ["more", "fewer", "others", "merged"])
 def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
     """An index that is newer than the documents is made again, or it fits: never another answer."""
