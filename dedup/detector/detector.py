@@ -269,11 +269,6 @@ class EmbeddedDetector(Detector):
         self._check_open()
         self._store.sync()
 
-    def snapshot(self, least: int) -> None:
-        """Write the index if at least this number of documents changed since the last time."""
-        self._check_open()
-        self._store.snapshot(least)
-
     def release(self, verdict: Verdict) -> bool:
         """Release a reservation. See Detector.release()."""
         if verdict.token is None:

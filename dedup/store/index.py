@@ -37,6 +37,7 @@ VALUES, KEYS = "values", "keys"
 BATCH = 65_536  # documents read at once
 FIRST = 50_000  # documents in memory that are written: growing the table of so few is no pause
 MOST = 400_000  # the same once there is a table with room for them, so that it never grows
+AGAIN = 2_000_000  # the same while an index is made again: few files, which all are open
 CLEARED = 1000  # removals that are forgotten in one transaction, while the store waits
 TAIL_AT_OPEN = 10_000  # documents read at opening that are worth writing
 
@@ -103,16 +104,16 @@ class Index:
         removed = self.documents.removed()
         if removed:
             self.remove(removed)
-        first = min(self.values.note, self.keys.note)
+        first, fits = min(self.values.note, self.keys.note), True
         while tail := self.documents.tail(first, BATCH):
             first = tail[-1][0] + 1
             ids, values, digests = (np.array(each, np.uint64) for each in zip(*tail, strict=True))
             for table, numbers in ((self.values, values), (self.keys, digests)):
                 begin = int(np.searchsorted(ids, table.note))
                 table.append(numbers[begin:], ids[begin:])
-            if self.values.unwritten >= MOST and not self._read_only:
+            if fits and self.values.unwritten >= AGAIN and not self._read_only:
                 self._freeze(first)
-                self._write()
+                fits = self._work(merged_most=0)
         for table, name in ((self.values, VALUES), (self.keys, KEYS)):
             if len(table) != len(self.documents):
                 raise IndexUnusable(
@@ -149,7 +150,7 @@ class Index:
 
     def append(self, first: int, documents: Sequence[Document]) -> None:
         """Take documents in, whose ids are first, first + 1, and so on."""
-        if self.values.unwritten >= self._due and not self._read_only:
+        if self.values.unwritten >= self._due or len(self._removals) >= MOST:
             self._freeze(first)
             self._start()
         if len(documents) == 1:
@@ -228,8 +229,8 @@ class Index:
         self._frozen += self._removals
         self._removals = []
 
-    def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> None:
-        """Write what is frozen, and merge; who calls it has made the index busy."""
+    def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> bool:
+        """Write what is frozen, and merge; return whether the disk took it. Its caller made the index busy."""
         try:
             if freeze:
                 with self._lock:
@@ -237,8 +238,10 @@ class Index:
             self._write()
             while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
                 self._write()
+            return True
         except Exception as error:  # whatever it is, the documents are there
             log.warning("%s: the index was not written (%s); nothing is lost", self._folder, error)
+            return False
         finally:
             with self._idle:
                 self._busy = False
@@ -252,13 +255,13 @@ class Index:
             self.documents.sync()  # never an index on disk of documents that are not
             for table in (self.values, self.keys):
                 table.write(covered)
+            for begin in range(0, max(1, len(known)), CLEARED):
+                with self._lock:
+                    self.documents.index_written(covered, known[begin : begin + CLEARED])
         except BaseException:
             with self._lock:
                 self._frozen = known + self._frozen
             raise
-        for begin in range(0, max(1, len(known)), CLEARED):
-            with self._lock:
-                self.documents.index_written(covered, known[begin : begin + CLEARED])
 
     def end(self) -> None:
         """Write nothing from now on, and wait for what is being written: others use the store meanwhile."""

@@ -124,11 +124,13 @@ class Store:
         """Find documents up to distance k from now on, if that is more than so far."""
         with self._lock:
             self._check_open()
-            if k > self.k or not self._fits:
-                self._index.end()
+            while k > self.k or not self._fits:
+                index = self._index
+                index.end()
                 self._check_open()
-                self._index = Index(self.path, self._documents, max(k, self.k), self._lock)
-                self._fits = True
+                if index is self._index:  # no other thread was faster
+                    self._index = Index(self.path, self._documents, max(k, self.k), self._lock)
+                    self._fits = True
 
     def get(self, key: str) -> Document | None:
         """Return the document with this key, or None. Raises StoreDamaged."""

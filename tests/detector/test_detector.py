@@ -362,7 +362,6 @@ def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
             detector.__len__,
             detector.__enter__,
             detector.sync,
-            lambda: detector.snapshot(1),
             lambda: detector.give_up((), len),
         ):
             with pytest.raises(UsageError, match="closed"):

@@ -20,9 +20,9 @@ from dedup.store.database.record_format import (
     State,
     decode_offsets,
     decode_record,
+    decode_removal,
     encode_offsets,
     encode_records,
-    key_digest,
     pack_number,
     pack_removal,
     sum_of_records,
@@ -97,10 +97,13 @@ class Documents(DocumentsFile):
 
         Raises StoreDamaged if one is not readable.
         """
-        return [
-            (document_id, document.page.value, key_digest(document.key))
-            for document_id, document in self.batch(first, count)
-        ]
+
+        def read(txn: Any) -> list[Removal]:
+            cursor = txn.cursor(self._documents)
+            there = cursor.set_range(pack_number(first))
+            return [decode_removal(*each) for each in itertools.islice(cursor, count * there)]
+
+        return self._read(read)
 
     def removed(self) -> list[Removal]:
         """Return (id, value, key digest) of each document removed since the index was last written."""

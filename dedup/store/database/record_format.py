@@ -25,6 +25,7 @@ __all__ = [
     "State",
     "decode_offsets",
     "decode_record",
+    "decode_removal",
     "decode_state",
     "encode_offsets",
     "encode_records",
@@ -158,6 +159,15 @@ def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
     r = _decode(_body(name, record, "its"))  # msgspec.DecodeError is a ValueError
     page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe, links=r.links)
     return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid)
+
+
+def decode_removal(name: bytes, record: bytes) -> Removal:
+    """Return what the index holds of a document; raises ValueError naming it."""
+    try:
+        r = _decode(_body(name, record, "its"))
+    except ValueError as error:
+        raise ValueError(f"document {unpack_number(name)}: {error}") from error
+    return unpack_number(name), r.value, key_digest(r.key)
 
 
 def sum_of_records(records: Iterable[bytes]) -> int:

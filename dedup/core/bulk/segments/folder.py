@@ -1,16 +1,17 @@
 """The folder of a table of segments: its files, written, listed, opened and deleted.
 
-    pairs -> write -> segment (a file) -> commit: the manifest lists it -> delete what is listed no longer
+    pairs -> write -> segment (a file) -> commit: the manifest lists it -> delete what is not listed
     open  -> manifest -> every file it lists, verified
 
 The rules kept here:
   - Files are on disk and in place before the manifest lists them, and deleted after it has ceased to:
     a process that ends in between leaves the old table or the new one.
   - No name is used for two files: names are random.
-  - Nothing is in the folder before the first commit. One process uses it at a time: the lock is its
-    caller's.
+  - The manifest is there before the first file. One process uses the folder at a time, and one thread
+    writes there: the lock is its caller's.
 """
 
+import contextlib
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ import numpy as np
 
 from dedup.core.bulk.segments.segment import Segment, write_pairs
 from dedup.core.bulk.segments.segment_manifest import (
+    NAME,
     Listed,
     Manifest,
     checksum_of,
@@ -53,9 +55,8 @@ class Folder:
         Raises StoreDamaged, naming the file, and OSError.
         """
         self.path = path
-        parts = [each for each in path.iterdir() if is_part(each)] if path.is_dir() else []
         manifest = read_manifest(path)
-        if manifest is None and any(part.suffix == ".ndd" for part in parts):
+        if manifest is None and any(part.suffix == ".ndd" for part in self._parts()):
             raise StoreDamaged(f"{path}: there are segments, but no manifest.json")
         self.manifest = manifest or Manifest(k)
         with ThreadPoolExecutor(READERS) as pool:  # a large file takes seconds to verify
@@ -63,11 +64,12 @@ class Folder:
         self.removed = self._load_removed(self.manifest.removed)
         if read_only:
             return
-        for part in parts:
-            if part.name not in self.manifest.files():
-                part.unlink()
+        self.delete()
         if k > self.manifest.k:
             self._widen(k)
+
+    def _parts(self) -> list[Path]:
+        return [each for each in self.path.iterdir() if is_part(each)] if self.path.is_dir() else []
 
     def _load(self, listed: Listed) -> Segment:
         path = self.path / listed.name
@@ -97,17 +99,17 @@ class Folder:
 
     def _widen(self, k: int) -> None:
         """Write every segment again, for distances up to k."""
-        before, self.manifest = self.manifest, Manifest(k)
-        self.commit(
-            [self.write(*each.pairs()) for each in self.segments], self.removed, before.note
-        )
-        self.delete(before)
+        note, self.manifest = self.manifest.note, Manifest(k)
+        self.commit([self.write(*each.pairs()) for each in self.segments], self.removed, note)
+        self.delete()
 
     # ------------------------------------------------------------------------------------ written
 
     def write(self, values: Array, documents: Array) -> Segment:
         """Make a segment of pairs, which it sorts, and which is not listed yet. Raises OSError."""
         self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        if not (self.path / NAME).exists():  # from now on one without it is damaged
+            write_manifest(self.path, self.manifest)
         path = self._new("segment")
         write_pairs(path, values, documents, self.manifest.k)
         return Segment(path)
@@ -115,29 +117,28 @@ class Folder:
     def _new(self, what: str) -> Path:
         return self.path / f"{what}-{secrets.token_hex(8)}.ndd"
 
-    def commit(self, segments: Sequence[Segment], removed: Pairs, note: int) -> Manifest:
-        """Make these the table, in one step; return the manifest before, whose files are still there.
+    def commit(self, segments: Sequence[Segment], removed: Pairs, note: int) -> None:
+        """Make these the table, in one step; the files before are still there.
 
         Raises OSError; then the table on disk is what it was.
         """
-        before, listed = self.manifest, None
+        listed = None
         self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         if len(removed[0]):
             path = self._new("removed")
             replace_file(path, table_of(removed).saved(), PRIVATE)
             listed = Listed(path.name, len(removed[0]), checksum_of(path))
-        manifest = Manifest(before.k, note, tuple(map(_listing, segments)), listed)
+        manifest = Manifest(self.manifest.k, note, tuple(map(_listing, segments)), listed)
         write_manifest(self.path, manifest)
         self.manifest, self.segments, self.removed = manifest, tuple(segments), removed
-        return before
 
-    def delete(self, before: Manifest) -> None:
-        """Delete the files that are listed no longer; those that cannot be go when it is opened."""
-        for name in before.files() - self.manifest.files():
-            try:
-                (self.path / name).unlink(missing_ok=True)
-            except OSError:
-                continue
+    def delete(self) -> None:
+        """Delete the files that are not listed; those that cannot be deleted now go the next time."""
+        listed = self.manifest.files()
+        for part in self._parts():
+            if part.name not in listed:
+                with contextlib.suppress(OSError):
+                    part.unlink()
 
 
 def _listing(segment: Segment) -> Listed:

@@ -18,7 +18,6 @@ The rules kept here:
     microseconds only, whatever the size, and never while a file is written.
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,7 @@ from dedup.core.bulk.segments.merged_answers import (
 )
 from dedup.core.bulk.segments.segment import Segment, Segments
 from dedup.core.bulk.segments.value_pairs import Pairs, held, joined, table_of
-from dedup.core.matches import Matches, ProbedMany
+from dedup.core.matches import Found, Matches, ProbedMany
 from dedup.core.numbers import Array, Numbers, many
 from dedup.core.table import Table, limit_number
 
@@ -193,23 +192,39 @@ class SegmentedTable:
         found = self._table.probe(value, limit)
         if not self._frozen and not self._segments:
             return found
-        most = limit_number(limit)
-        wide = most + len(self._removed) if most else 0
-        older = self._old.probe(value, self._k, wide)
-        cut = found.cut or older.cut
+        most, newest = limit_number(limit), len(found)
+        older = self._old.probe(value, self._k, most + 1 if most else 0)
+        if older.cut and len(self._removed):
+            for segment in self._segments:
+                found += self._left(segment, value, most)
+        else:
+            found += self._not_removed(older)
         for frozen in self._frozen:
-            matches = frozen.table.probe(value, wide or None)
-            older += matches
-            cut = cut or matches.cut
-        if older and len(self._removed):
-            older = matches_less_removed(older, self._removed)
-        if older:
-            found += older
+            found += self._left(frozen.table, value, most)
+        if len(found) > newest:
             in_order(found)
-        found.cut = most > 0 and (cut or len(found) > most)
+        found.cut = most > 0 and (found.cut or len(found) > most)
         if most:
             del found[most:]
         return found
+
+    def _left(self, place: Table | Segment, value: int, most: int) -> Matches:
+        """Return the matches of an older place that are not removed, all or the nearest; more than most if there are."""
+        limit = most + 1 if most else 0
+        while True:
+            if isinstance(place, Table):
+                found = place.probe(value, limit or None)
+            else:
+                found = place.probe(value, self._k, limit)
+            left = self._not_removed(found)
+            if not found.cut or len(left) > most:
+                return left
+            limit *= 2
+
+    def _not_removed(self, matches: Matches) -> Matches:
+        if matches and len(self._removed):
+            return matches_less_removed(matches, self._removed)
+        return matches
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of values at once, as Table.probe_many() does."""
@@ -217,12 +232,21 @@ class SegmentedTable:
         newest = self._table.find(queries, most)
         if not self._frozen and not self._segments:
             return newest.probed()
-        wide = most + len(self._removed) if most else 0
-        older = [segment.find(queries, self._k, wide) for segment in self._segments]
-        older += [frozen.table.find(queries, wide) for frozen in self._frozen]
-        if len(self._removed):
-            older = [found_less_removed(found, self._removed) for found in older]
+        older = [self._left_many(place, queries, most) for place in self._places()[1:]]
         return merged([newest, *older], most).probed()
+
+    def _left_many(self, place: Table | Segment, queries: Array, most: int) -> Found:
+        """Return what _left() does of many probes, and no word on what is cut."""
+        limit = most + 1 if most else 0
+        while True:
+            if isinstance(place, Table):
+                found = place.find(queries, limit)
+            else:
+                found = place.find(queries, self._k, limit)
+            left = found_less_removed(found, self._removed) if len(self._removed) else found
+            if not np.any(found.cut & (np.diff(left.offsets) <= most)):
+                return Found(left.offsets, left.matches, np.zeros_like(found.cut))
+            limit *= 2
 
     # -------------------------------------------------------------------------------------- on disk
 
@@ -246,17 +270,20 @@ class SegmentedTable:
         removed = joined(
             [self._folder.removed, *(pairs for each in written for pairs in each.removed)]
         )
-        segments = list(self._segments)
-        if any(len(each.table) for each in written):
-            segments.append(self._folder.write(*joined([each.table.pairs() for each in written])))
-        before = self._folder.commit(segments, removed, written[-1].note)
-        with self._lock:
-            self._frozen = self._frozen[len(written) :]
-            self._take(segments)
-        self._folder.delete(before)
+        segments = self._folder.segments
+        try:
+            if any(len(each.table) for each in written):
+                pairs = joined([each.table.pairs() for each in written])
+                segments = *segments, self._folder.write(*pairs)
+            self._folder.commit(segments, removed, written[-1].note)
+            with self._lock:
+                self._frozen = self._frozen[len(written) :]
+                self._take(segments)
+        finally:
+            self._folder.delete()
 
-    def _take(self, segments: Sequence[Segment]) -> None:
-        self._segments, self._old = tuple(segments), Segments(segments)
+    def _take(self, segments: tuple[Segment, ...]) -> None:
+        self._segments, self._old = segments, Segments(segments)
 
     def merge(self, most: int = MERGED_MOST) -> bool:
         """Make one segment of the newest ones, of `most` documents, if that is worth it; tell whether it was.
@@ -267,40 +294,43 @@ class SegmentedTable:
         if span is None:
             return False
         begin, end = span
-        values, documents = joined([segment.pairs() for segment in self._segments[begin:end]])
-        removed = self._folder.removed
-        left = ~held(self._segments[begin:end], *removed)
+        before, removed = self._folder.segments, self._folder.removed
+        values, documents = joined([segment.pairs() for segment in before[begin:end]])
+        left = ~held(before[begin:end], *removed)
         kept = removed[0][left], removed[1][left]
         if len(kept[0]) < len(removed[0]):
             alive = ~table_of((removed[0][~left], removed[1][~left])).has(values, documents)
             values, documents = values[alive], documents[alive]
-        written = [self._folder.write(values, documents)] if len(values) else []
-        del values, documents
-        segments = (*self._segments[:begin], *written, *self._segments[end:])
-        before = self._folder.commit(segments, kept, self.note)
-        table = table_of(kept)
-        with self._lock:
-            for since in [
-                *(pairs for each in self._frozen for pairs in each.removed),
-                *self._since,
-            ]:
-                table.insert_many(*since)
-            self._removed = table
-            self._take(segments)
-        self._folder.delete(before)
+        try:
+            written = [self._folder.write(values, documents)] if len(values) else []
+            del values, documents
+            segments = (*before[:begin], *written, *before[end:])
+            self._folder.commit(segments, kept, self.note)
+            del before  # files that are mapped cannot be deleted on Windows
+            table = table_of(kept)
+            with self._lock:
+                for since in [
+                    *(pairs for each in self._frozen for pairs in each.removed),
+                    *self._since,
+                ]:
+                    table.insert_many(*since)
+                self._removed = table
+                self._take(segments)
+        finally:
+            self._folder.delete()
         return True
 
     def _worth_merging(self, most: int) -> tuple[int, int] | None:
         """Return the first, and the one after the last, of segments to merge; None: nothing is to gain."""
-        sizes = [len(segment) for segment in self._segments]
-        if len(self._folder.removed[0]):
-            for i, segment in enumerate(self._segments):
-                gone = int(np.count_nonzero(segment.has(*self._folder.removed)))
-                if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
-                    return i, i + 1
+        sizes = [len(segment) for segment in self._folder.segments]
         newer = sum(sizes)
         for start, size in enumerate(sizes):
             newer -= size
             if size < RATIO * newer and size + newer <= most:
                 return start, len(sizes)
+        if len(self._folder.removed[0]):  # last: else new segments would come faster than these go
+            for i, segment in enumerate(self._folder.segments):
+                gone = int(np.count_nonzero(segment.has(*self._folder.removed)))
+                if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
+                    return i, i + 1
         return None

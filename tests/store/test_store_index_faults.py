@@ -1,0 +1,312 @@
+"""The index of a store in trouble: disks that refuse, threads that meet, removals without end."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import document, fill, index_files, run, spread
+
+from dedup.core.bulk.segments import Segment, SegmentedTable, segmented_table
+from dedup.core.bulk.segments import folder as segment_folder
+from dedup.core.table import Table
+from dedup.store import Store, index, store
+from dedup.store.verify import verify_store
+
+
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def key(i: int) -> str:
+    return f"http://example.com/{i}"
+
+
+# ------------------------------------------------------------------------------------- the disk
+
+
+def test_a_kill_while_the_first_index_is_written_is_no_damage(tmp_path, caplog):
+    """A segment that no manifest lists yet is a left-over; nothing is damaged, nothing is said to be."""
+    code = """
+        import os, sys
+        from dedup.core.bulk.segments import folder
+        from dedup.model.recipes import NEWEST
+        from dedup.model.values import Document, PageFingerprint
+        from dedup.store import Store
+        kept = folder.write_manifest
+        def killed(path, manifest):
+            if manifest.segments:
+                os._exit(9)
+            kept(path, manifest)
+        folder.write_manifest = killed
+        s = Store.open(sys.argv[1])
+        for i in range(1000):
+            page = PageFingerprint(i << 32, bytes(37), 9, 300, NEWEST)
+            s.insert(Document(f"http://example.com/{i}", page, "example.com", 1700000000.5))
+        s.close()
+    """
+    done = run(code, tmp_path)
+    assert done.returncode == 9, done.stderr
+    assert list((tmp_path / "default" / "values").glob("segment-*"))
+    assert verify_store(tmp_path).problems == []
+    with Store.open(tmp_path) as s:
+        assert all(key(i) in s for i in range(1000))
+    assert caplog.text == ""
+
+
+def test_a_manifest_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch, caplog):
+    """On a disk that has room for a segment, but not for its listing, no left-overs pile up."""
+    fill(tmp_path, 1000)
+    before = index_files(tmp_path)
+    with Store.open(tmp_path) as s:
+        with monkeypatch.context() as full:
+            full.setattr(segment_folder, "write_manifest", refuse)
+            for i in range(1000, 1010):
+                s.insert(document(key(i), spread(i)))
+                s.forget(key(i - 1000))
+                s.snapshot(0)
+            assert caplog.text.count("not written") == 10
+            assert index_files(tmp_path) == before
+        s.snapshot(0)
+        assert s.verify().problems == []
+
+
+def test_a_merge_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch):
+    """The same for the segment that a merge makes."""
+    table = SegmentedTable(tmp_path, 3, threading.RLock())
+    for start in (0, 100):
+        numbers = np.arange(start, start + 100, dtype=np.uint64)
+        table.append(numbers, numbers)
+        table.freeze(start + 100, Table(3))
+        table.write(start + 100)
+    before = sorted(tmp_path.iterdir())
+    with monkeypatch.context() as full:
+        full.setattr(segment_folder, "write_manifest", refuse)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space"):
+                table.merge()
+    assert sorted(tmp_path.iterdir()) == before
+    assert table.merge()
+    assert len(table) == 200
+
+
+def test_a_store_opens_on_a_full_disk_whatever_its_tail(tmp_path, monkeypatch, caplog):
+    """What cannot be written stays in memory, and every document is found."""
+    monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
+    fill(tmp_path, 2000)
+    monkeypatch.setattr(index, "AGAIN", 500)
+    monkeypatch.setattr(index, "BATCH", 100)
+    with monkeypatch.context() as full:
+        full.setattr(segment_folder, "write_pairs", refuse)
+        with Store.open(tmp_path) as s:
+            assert "not written" in caplog.text
+            assert all(s.near(spread(i)) and key(i) in s for i in range(2000))
+    with Store.open(tmp_path) as s:
+        assert s.verify().problems == []
+
+
+def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
+    """Each is open while the store is: a thousand of them is more than a process may have."""
+    monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
+    fill(tmp_path, 3000)
+    monkeypatch.setattr(index, "MOST", 20)
+    monkeypatch.setattr(index, "AGAIN", 20 * index.AGAIN // 400_000)
+    monkeypatch.setattr(index, "BATCH", 20)
+    with Store.open(tmp_path) as s:
+        assert (
+            2 <= len(index_files(tmp_path)) <= 62
+        )  # 300 million documents: 302, where 1024 may be
+        assert s.verify().problems == []
+
+
+def test_removals_that_could_not_be_cleared_are_cleared_the_next_time(tmp_path, monkeypatch):
+    """The index is on disk, the documents refuse the note of it: it is made up for."""
+    fill(tmp_path, 1500)
+    with Store.open(tmp_path) as s:
+        for i in range(10):
+            s.forget(key(i))
+        with monkeypatch.context() as full:
+            full.setattr(s._documents, "index_written", refuse)
+            s.snapshot(0)
+        assert s.info()["tail_documents"] == 10
+        s.snapshot(0)
+        assert s.info()["tail_documents"] == 0
+    assert verify_store(tmp_path).problems == []
+
+
+def test_a_left_over_that_cannot_be_deleted_is_left(tmp_path, monkeypatch, caplog):
+    """As on Windows, while somebody has it mapped: the index is as good as before, and is not made again."""
+    fill(tmp_path, 1500)
+    left = tmp_path / "default" / "values" / "segment-0000000000000000.ndd"
+    left.write_bytes(b"of a process that was killed")
+    with monkeypatch.context() as windows:
+
+        def denied(path: Path, **_: object) -> None:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        windows.setattr(Path, "unlink", denied)
+        with Store.open(tmp_path, create=False) as s:
+            assert s.info()["tail_documents"] == 0
+    assert caplog.text == ""
+    Store.open(tmp_path).close()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("later", ["more", "fewer", "others", "merged"])
+def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
+    """An index that is newer than the documents is made again, or it fits: never another answer."""
+    fill(tmp_path, 1500)
+    fill(tmp_path, 1200, first=1500)
+    with Store.open(tmp_path) as s:
+        for i in range(10):
+            s.forget(key(i))
+    file = tmp_path / "default" / "documents.mdb"
+    backup = file.read_bytes()
+    with Store.open(tmp_path) as s:
+        if later in {"more", "others"}:
+            s.insert_many([document(key(i), spread(i)) for i in range(3000, 3010)])
+        if later in {"fewer", "others"}:
+            for i in range(100, 110):
+                s.forget(key(i))
+        if later != "merged":
+            s.snapshot(0)
+        else:
+            while s._index.values.merge() or s._index.keys.merge():
+                pass
+    file.write_bytes(backup)
+    with Store.open(tmp_path) as s:
+        assert len(s) == 2690
+        assert [bool(s.near(spread(i))) for i in range(3010)] == [9 < i < 2700 for i in range(3010)]
+        assert [key(i) in s for i in range(3010)] == [9 < i < 2700 for i in range(3010)]
+        assert s.verify().problems == []
+
+
+# ------------------------------------------------------------------------------------- threads
+
+
+def test_two_threads_that_make_the_index_again_make_one(tmp_path, monkeypatch):
+    """A store whose index is behind is brought up once, not by each thread that waits for it."""
+    fill(tmp_path, 1000)
+    made = []
+
+    class Counted(index.Index):
+        def __init__(self, *arguments: object, **named: object) -> None:
+            made.append(self)
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(store, "Index", Counted)
+    writing, go_on = threading.Event(), threading.Event()
+    real = segment_folder.write_pairs
+
+    def slow(*arguments):
+        writing.set()
+        assert go_on.wait(60)
+        return real(*arguments)
+
+    with Store.open(tmp_path) as s:
+        made.clear()
+        s.insert(document(key(1000), spread(1000)))
+        monkeypatch.setattr(segment_folder, "write_pairs", slow)
+        threads = [threading.Thread(target=s.snapshot, args=(0,))]
+        threads[0].start()
+        assert writing.wait(60)
+        s._fits = False
+        threads += [threading.Thread(target=s.near, args=(spread(5),)) for _ in range(3)]
+        for thread in threads[1:]:
+            thread.start()
+        time.sleep(0.3)  # they wait for the writer
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 1
+        assert s.near(spread(1000))
+
+
+# ------------------------------------------------------------------------------------- growth
+
+
+def test_removals_alone_are_written_too(tmp_path, monkeypatch):
+    """Documents that go, and none that come: what memory holds of them is bounded."""
+    monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
+    fill(tmp_path, 3000)
+    monkeypatch.setattr(index, "MOST", 200)
+    with Store.open(tmp_path) as s:
+        s.snapshot(0)
+        for i in range(2500):
+            s.forget(key(i))
+            assert len(s._index._removals) <= 200
+        with s._index._idle:
+            s._index._idle.wait_for(lambda: not s._index._busy)
+        assert s.info()["tail_documents"] <= 200
+        assert not any(s.near(spread(i)) for i in range(2500))
+    assert verify_store(tmp_path).problems == []
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_no_file_stays_open_after_many_merges(tmp_path):
+    """300 segments are written and merged: neither files nor mappings are left of those that went."""
+    table = SegmentedTable(tmp_path, 3, threading.RLock())
+    before = open_files(), Path("/proc/self/maps").read_text().count(str(tmp_path))
+    for start in range(0, 3000, 10):
+        numbers = np.arange(start, start + 10, dtype=np.uint64)
+        table.append(numbers, numbers)
+        table.remove(numbers[:2].copy(), numbers[:2].copy())
+        table.freeze(start + 10, Table(3))
+        table.write(start + 10)
+        while table.merge():
+            pass
+        table.probe(start, 3)
+    held = table.stats().segments
+    assert held < 8
+    assert open_files() - before[0] == held
+    assert Path("/proc/self/maps").read_text().count(str(tmp_path)) - before[1] == held
+
+
+def test_new_segments_do_not_pile_up_while_old_ones_lose_documents(tmp_path, monkeypatch):
+    """Behind by 20 segments, with one more and one of which a third was removed before each merge: it catches up."""
+    table = SegmentedTable(tmp_path, 3, threading.RLock())
+    monkeypatch.setattr(segmented_table, "RATIO", 0)
+    for start in range(0, 1000, 20):
+        numbers = np.arange(start, start + 20, dtype=np.uint64)
+        table.append(numbers, numbers)
+        if start >= 400:
+            monkeypatch.undo()
+            gone = numbers[:7] - np.uint64(400)
+            table.remove(gone, gone)
+        table.freeze(start + 20, Table(3))
+        table.write(start + 20)
+        table.merge()
+    assert table.stats().segments < 8
+
+
+@pytest.mark.parametrize("left", [0, 1, 9, 10, 11, 40, 300])
+def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left):
+    """Of 300 alike `left` remain: the nearest ten, and whether there are more, are found by asking for few."""
+    table, oracle = SegmentedTable(tmp_path, 3, threading.RLock()), Table(3)
+    values = np.array([7] * 300 + [spread(i) for i in range(2000)], np.uint64)
+    values[:300:7] ^= np.uint64(1)
+    documents = np.arange(2300, dtype=np.uint64)
+    table.append(values, documents)
+    table.freeze(1, Table(3))
+    table.write(1)
+    gone = np.random.default_rng(left).permutation(300)[left:]
+    gone = np.concatenate([gone, np.arange(400, 2000)])
+    table.remove(values[gone], documents[gone])
+    kept = np.setdiff1d(np.arange(2300), gone)
+    oracle.insert_many(values[kept], documents[kept])
+    asked = []
+    real = Segment.probe
+    monkeypatch.setattr(Segment, "probe", lambda s, v, k, n: asked.append(n) or real(s, v, k, n))
+    for limit in (1, 10, 299, None):
+        found, expected = table.probe(7, limit), oracle.probe(7, limit)
+        assert (found, found.cut) == (expected, expected.cut)
+        queries = np.array([7, 6, spread(100), spread(2)], np.uint64)
+        many, truth = table.probe_many(queries, limit), oracle.probe_many(queries, limit)
+        assert all(np.array_equal(*each) for each in zip(many, truth, strict=True))
+        assert many.cut.tolist() == truth.cut.tolist()
+    assert max(asked) <= 600
