@@ -14,6 +14,7 @@ that is damaged would bring an older state back.
 The layout is that of LMDB 0.9 (mdb.c, "Page headers" and "Nodes") on 64-bit little-endian machines.
 """
 
+import mmap
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,8 @@ BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8
 BIG, SUB = 1, 2  # node flags: its data lies on overflow pages; its data is a tree
 FREE = 8  # flag of the tree of free pages: its keys are integers
 CHUNK = 8192  # leaf pages looked at together
+ASKED = 1 << 20  # bytes; of more the system may read a part
+GAP = 8  # pages between two, which are read with them
 NO_PAGE = 2**64 - 1
 
 Numbers = npt.NDArray[np.uint64]
@@ -83,12 +86,16 @@ def read_structure(path: Path) -> Structure | None:
         return None
     # Mapped, not read: only the pages' heads and keys are touched. The mapping ends with its last
     # view, which a traceback may hold for a while.
-    return _Walk(np.memmap(path, np.uint8, mode="r").view(np.ndarray)).run()
+    with path.open("rb") as file:
+        return _Walk(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).run()
 
 
 class _Walk:
-    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
-        self._data = data
+    def __init__(self, mapped: mmap.mmap) -> None:
+        self._mapped = mapped
+        if hasattr(mmap, "MADV_RANDOM"):  # branch pages are far from each other
+            mapped.madvise(mmap.MADV_RANDOM)
+        self._data = np.frombuffer(mapped, np.uint8)
         self._visited: list[Numbers] = []
         self._visits = 0
 
@@ -109,7 +116,7 @@ class _Walk:
             for nodes in self._leaves(trees[name], name, numbers=name == "removed"):
                 self._starts(nodes)
         self._account(freed, last_page)
-        states = tuple((meta.number, _Walk(self._data).state(meta)) for meta in metas)
+        states = tuple((meta.number, _Walk(self._mapped).state(meta)) for meta in metas)
         known = tuple((number, state) for number, state in states if state is not None)
         return Structure(trees["documents"].entries, records_sum, known)
 
@@ -213,6 +220,7 @@ class _Walk:
         branches = 0
         for _ in range(tree.depth - 1):
             branches += len(pages)
+            self._ask_for(pages)
             nodes, owners, firsts = self._nodes(pages, BRANCH, name)
             if numbers:
                 self._require(firsts | (nodes.key == 8), f"{name}: a key's length")
@@ -226,6 +234,7 @@ class _Walk:
         last = None
         for begin in range(0, len(pages), CHUNK):
             part = slice(begin, begin + CHUNK)
+            self._ask_for(pages[begin : begin + 2 * CHUNK])
             nodes, owners, firsts = self._nodes(pages[part], LEAF, name)
             entries += len(nodes.at)
             overflows -= self._visits
@@ -246,6 +255,17 @@ class _Walk:
             overflows += self._visits
         if entries != tree.entries or overflows != tree.overflows:
             raise ValueError(f"{name}: {entries} entries where {tree.entries} belong")
+
+    def _ask_for(self, pages: Numbers) -> None:
+        """Have the system read some pages, and no others, while this goes on."""
+        if not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        pages = np.sort(pages[pages < self._pages])
+        gaps = np.flatnonzero(np.diff(pages) > GAP) + 1
+        for run in np.split(pages, gaps) if len(pages) else []:
+            begin, end = int(run[0]) * self._page, (int(run[-1]) + 1) * self._page
+            for at in range(begin - begin % mmap.PAGESIZE, end, ASKED):
+                self._mapped.madvise(mmap.MADV_WILLNEED, at, min(ASKED, end - at))
 
     def _nodes(
         self, pages: Numbers, kind: int, name: str
