@@ -164,9 +164,9 @@ class Table:
         At most `limit` of them (>= 1), the first ones; the list's `cut` tells
         whether there are more.
         """
-        query = ffi.new("uint64_t[1]", (number(value, "value"),))
         answer = self._answers.take()
-        self._probe(query, 1, limit_number(limit), answer)
+        answer.query[0] = number(value, "value")
+        self._probe(answer.query, 1, limit_number(limit), answer)
         return self._answers.matches(answer)
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:

@@ -21,7 +21,7 @@ from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
 
-__all__ = ["ExactSegments", "Segment", "write_pairs", "write_segment"]
+__all__ = ["Segment", "Segments", "write_pairs", "write_segment"]
 
 ROOM = 8  # documents of one value that are usual
 
@@ -99,9 +99,9 @@ class Segment:
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of one value, as find() does."""
-        query = ffi.new("uint64_t[1]", (number(value, "value"),))
         answer = self._answers.take()
-        self._probe(query, 1, k, limit, answer)
+        answer.query[0] = number(value, "value")
+        self._probe(answer.query, 1, k, limit, answer)
         return self._answers.matches(answer)
 
     def _probe(self, queries: Any, count: int, k: int, limit: int, answer: Answer) -> None:
@@ -132,22 +132,33 @@ class Segment:
         return values, documents
 
 
-class ExactSegments:
-    """Several segments, searched for the documents of one value at once."""
+class Segments:
+    """Several segments, all searched for one value in one native call; for one thread at a time."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # which the handles belong to
         self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
         self._room = ffi.new("uint64_t[]", ROOM)
+        self._answers = Answers()
 
     def documents(self, value: int) -> list[int]:
-        """Return the documents of a value; for one thread at a time."""
+        """Return the documents of a value."""
         count = len(self._segments)
         held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
         if held > len(self._room):
             self._room = ffi.new("uint64_t[]", held)
             return self.documents(value)
         return list(self._room[0:held]) if held else []
+
+    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
+        """Return what Segment.probe() does of each, one after the other."""
+        count, answer = len(self._segments), self._answers.take()
+        status = lib.ndd_segments_probe(
+            self._handles, count, value, k, limit, answer.handle
+        )
+        if status != lib.NDD_OK:
+            check(status, f"probing {count} segments")
+        return self._answers.matches(answer, count)
 
 
 def write_segment(

@@ -34,7 +34,7 @@ from dedup.core.bulk.segments.merged_answers import (
     matches_less_removed,
     merged,
 )
-from dedup.core.bulk.segments.segment import ExactSegments, Segment
+from dedup.core.bulk.segments.segment import Segment, Segments
 from dedup.core.bulk.segments.value_pairs import Pairs, held, joined, table_of
 from dedup.core.matches import Matches, ProbedMany
 from dedup.core.numbers import Array, Numbers, many
@@ -98,8 +98,9 @@ class SegmentedTable:
         """
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
-        self._exact = ExactSegments(self._segments)
+        self._together = Segments(self._segments)
         self._removed = table_of(self._folder.removed)
+        self._gone = len(self._removed)  # how many they are
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
         self._k = k
         self._table = Table(k)
@@ -130,7 +131,7 @@ class SegmentedTable:
 
     def __len__(self) -> int:
         """Return the number of documents: pairs (value, document)."""
-        return sum(map(len, self._places())) - len(self._removed)
+        return sum(map(len, self._places())) - self._gone
 
     def stats(self) -> SegmentedStats:
         """Return what the table holds."""
@@ -138,7 +139,7 @@ class SegmentedTable:
         return SegmentedStats(
             documents=len(self),
             segments=len(self._segments),
-            removed=len(self._removed),
+            removed=self._gone,
             memory_bytes=sum(table.stats().bytes for table in [*tables, self._removed]),
             file_bytes=sum(segment.bytes for segment in self._segments),
         )
@@ -169,13 +170,14 @@ class SegmentedTable:
         if np.any(old):
             removed = values[old], documents[old]
             count += self._removed.insert_many(*removed)
+            self._gone = len(self._removed)
             self._since.append(removed)
         return count
 
     def has(self, values: Array, documents: Array) -> npt.NDArray[np.bool_]:
         """Return for each pair (values[i], documents[i]) whether it is there."""
         there = held(self._places(), values, documents)
-        if len(self._removed):
+        if self._gone:
             there &= ~self._removed.has(values, documents)
         return there
 
@@ -184,9 +186,9 @@ class SegmentedTable:
         found = [match.document for match in self._table.probe(value)]
         if not self._frozen and not self._segments:
             return found
-        older = self._exact.documents(value)
+        older = self._together.documents(value)
         older += [m.document for each in self._frozen for m in each.table.probe(value)]
-        if older and len(self._removed):
+        if older and self._gone:
             dead = {match.document for match in self._removed.probe(value)}
             older = [document for document in older if document not in dead]
         return found + older
@@ -197,17 +199,14 @@ class SegmentedTable:
         if not self._frozen and not self._segments:
             return found
         most = limit_number(limit)
-        wide = most + len(self._removed) if most else 0
-        older, cut = Matches(), found.cut
+        wide = most + self._gone if most else 0
+        older = self._together.probe(value, self._k, wide)
+        cut = found.cut or older.cut
         for frozen in self._frozen:
             matches = frozen.table.probe(value, wide or None)
             older += matches
             cut = cut or matches.cut
-        for segment in self._segments:
-            matches = segment.probe(value, self._k, wide)
-            older += matches
-            cut = cut or matches.cut
-        if older and len(self._removed):
+        if older and self._gone:
             older = matches_less_removed(older, self._removed)
         if older:
             found += older
@@ -223,10 +222,10 @@ class SegmentedTable:
         newest = self._table.find(queries, most)
         if not self._frozen and not self._segments:
             return newest.probed()
-        wide = most + len(self._removed) if most else 0
+        wide = most + self._gone if most else 0
         older = [segment.find(queries, self._k, wide) for segment in self._segments]
         older += [frozen.table.find(queries, wide) for frozen in self._frozen]
-        if len(self._removed):
+        if self._gone:
             older = [found_less_removed(found, self._removed) for found in older]
         return merged([newest, *older], most).probed()
 
@@ -262,7 +261,7 @@ class SegmentedTable:
         self._folder.delete(before)
 
     def _take(self, segments: Sequence[Segment]) -> None:
-        self._segments, self._exact = tuple(segments), ExactSegments(segments)
+        self._segments, self._together = tuple(segments), Segments(segments)
 
     def merge(self, most: int = MERGED_MOST) -> bool:
         """Make one segment of the newest ones, of `most` documents, if that is worth it; tell whether it was.
@@ -291,7 +290,7 @@ class SegmentedTable:
                 *self._since,
             ]:
                 table.insert_many(*since)
-            self._removed = table
+            self._removed, self._gone = table, len(table)
             self._take(segments)
         self._folder.delete(before)
         return True
