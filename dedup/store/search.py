@@ -5,6 +5,8 @@
 The rule kept here: what the index finds and the documents say must agree; else nothing is answered.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,9 +16,10 @@ from dedup.core.table import Match
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
 from dedup.store.changes import GivenUp
+from dedup.store.database.record_format import key_digest
 from dedup.store.index import Index
 
-__all__ = ["NEAR_LIMIT", "TooMany", "near", "near_many"]
+__all__ = ["NEAR_LIMIT", "TooMany", "near", "near_many", "without"]
 
 NEAR_LIMIT = 1000  # documents that one value is answered with, at most
 
@@ -95,6 +98,15 @@ def near_many(
         if answer:
             answers[i] = answer
     return answers
+
+
+def without(index: Index, values: Sequence[int], keys: Sequence[str]) -> set[int | str]:
+    """Return the values without a match in the index, and the keys whose digest it does not have."""
+    digests = [*map(key_digest, keys)]
+    known = index.keys.matched(digests)
+    return {*values, *keys} - index.values.matched(values) - {
+        key for key, digest in zip(keys, digests, strict=True) if digest in known
+    }
 
 
 def _mismatch(index: Index) -> StoreDamaged:

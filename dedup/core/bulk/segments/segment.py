@@ -104,11 +104,18 @@ class Segment:
         self._probe(answer.query, 1, k, limit, answer)
         return self._answers.matches(answer)
 
+    def matched(self, values: Sequence[int], k: int) -> set[int]:
+        """Return what Table.matched() does, for matches within k."""
+        answer = self._answers.take()
+        self._probe(ffi.new("uint64_t[]", values), len(values), k, 1, answer)
+        return self._answers.matched(answer, values)
+
     def _probe(self, queries: Any, count: int, k: int, limit: int, answer: Answer) -> None:
         if k > self.k:
             raise UsageError(f"k is {k}; {self._path} was made for distances up to {self.k}")
         status = lib.ndd_segment_probe(self._handle, queries, count, k, limit, answer.handle)
-        check(status, f"probing {self._path}")
+        if status != lib.NDD_OK:
+            check(status, f"probing {self._path}")
 
     def has(self, values: Numbers, documents: Numbers) -> npt.NDArray[np.bool_]:
         """Return for each pair (values[i], documents[i]) whether it is there."""
