@@ -121,7 +121,9 @@ class Answers:
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
         offsets = answer.offsets[0]
         total = offsets[count]
-        matched = {values[i] for i in range(count) if offsets[i + 1] > offsets[i]} if total else set()
+        matched = (
+            {values[i] for i in range(count) if offsets[i + 1] > offsets[i]} if total else set()
+        )
         self._give_back(answer, total)
         return matched
 

@@ -16,7 +16,7 @@ The rules kept here:
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -158,6 +158,13 @@ class Table:
             status = lib.ndd_table_remove(self._handle, value, document, removed)
         check(status, "removing from a table")
         return bool(removed[0])
+
+    def remove_many(self, values: Iterable[int], documents: Iterable[int]) -> None:
+        """Remove the pairs (values[i], documents[i]) that are there; each in 0 .. 2**64 - 1."""
+        removed = ffi.new("int *")
+        with self._lock.writing:
+            for value, document in zip(values, documents, strict=True):
+                check(lib.ndd_table_remove(self._handle, value, document, removed), "removing")
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, nearest first, then by document.

@@ -107,6 +107,7 @@ class OpenStore:
         """Search for several values and keys at once: near() and has() need not for those not found."""
         self._alone_at = self.store.changes
         self._alone = self.store.without(values, keys)
+        self.reservations.look_ahead(values)
 
     def _is_alone(self, name: int | str) -> bool:
         return name in self._alone and self._alone_at == self.store.changes

@@ -19,6 +19,7 @@ about another's.
 
 import secrets
 from collections import OrderedDict
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 from sys import getsizeof
@@ -80,6 +81,7 @@ class Reservation(msgspec.Struct, frozen=True):
     judged: object = None
     home: bool = True
     kind: str = ""
+    bytes: int = 0  # that it takes, as estimated
 
     @property
     def paid(self) -> bool:
@@ -102,6 +104,8 @@ class Reservations:
         self.bytes = 0  # estimated use of it
         self._young: dict[int, int] = {}  # the newest values, by number
         self._table: Table | None = None  # the others; None: there are none
+        self._ended_there: dict[int, int] = {}  # values of the table that have ended, by number
+        self._alone: set[int] = set()  # values that look_ahead() did not find in the table
         self._count = 0
         self._held: dict[int, Reservation] = {}
         self._numbers: dict[str, int] = {}  # by token
@@ -129,12 +133,13 @@ class Reservations:
             self._k = k
             if self._table is not None:
                 values, numbers = self._table.pairs()
+                self._alone.clear()
                 self._table = Table(k)
                 self._table.insert_many(values, numbers)
 
     def _age(self) -> None:
         """Put the young values into the table. Raises MemoryError, then nothing has changed."""
-        table = self._table or Table(self._k)
+        table = Table(self._k) if self._table is None else self._table
         try:
             table.insert_many(self._young.values(), self._young)
         except MemoryError:
@@ -142,7 +147,11 @@ class Reservations:
                 table.remove(value, number)
             raise
         self._table = table
-        self._young = {}
+        self._young, self._alone = {}, set()
+
+    def look_ahead(self, values: Sequence[int]) -> None:
+        """Search for several values at once: near() need not for those not found, for a while."""
+        self._alone = set() if self._table is None else {*values} - self._table.matched(values)
 
     def reserve(
         self,
@@ -174,7 +183,7 @@ class Reservations:
         token = token or OWN_TOKEN + secrets.token_hex(16)
         expires = now + seconds
         reservation = Reservation(
-            token, number, key, page, domain, seconds, expires, judged, home, kind
+            token, number, key, page, domain, seconds, expires, judged, home, kind, size
         )
         if len(self._young) >= COMPARED:
             self._age()  # first: it is all that may fail
@@ -224,9 +233,15 @@ class Reservations:
             if (distance := (value ^ other).bit_count()) <= k
         ]
         cut = False
-        if self._table is not None and (matches := self._table.probe(value, limit=limit)):
+        if self._table is not None and value not in self._alone:
+            ended = self._ended_there
+            matches = self._table.probe(value, limit=limit and limit + len(ended))
             cut = matches.cut and matches[-1].distance <= k
-            found += [(m.distance, m.document) for m in matches if m.distance <= k]
+            found += [
+                (m.distance, m.document)
+                for m in matches
+                if m.distance <= k and m.document not in ended
+            ]
         if not found:
             return Nearest()
         found.sort()
@@ -282,11 +297,11 @@ class Reservations:
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
         if self._young.pop(number, None) is None:
-            assert self._table is not None
-            if len(self._held) > len(self._young) + 1:
-                self._table.remove(reservation.page.value, number)  # first: it is all that may fail
-            else:
-                self._table = None  # it was the last one there
+            self._ended_there[number] = reservation.page.value
+            if len(self._held) == len(self._young) + 1:
+                self._table, self._ended_there = None, {}  # it was the last one there
+            elif len(self._ended_there) >= COMPARED:
+                self._clear_table()
         del self._held[number]
         del self._numbers[reservation.token]
         same_key = self._keys[reservation.key]
@@ -297,10 +312,15 @@ class Reservations:
             del self._pinned[number]
         else:
             del self._expiring[int(reservation.expires)][number]
-        size = _size(reservation.key, reservation.domain, reservation.kind)
-        self.bytes -= size
-        self._budget.used -= size
+        self.bytes -= reservation.bytes
+        self._budget.used -= reservation.bytes
         return reservation
+
+    def _clear_table(self) -> None:
+        """Remove from the table what has ended, all at once."""
+        assert self._table is not None
+        self._table.remove_many(self._ended_there.values(), self._ended_there)
+        self._ended_there = {}
 
     def _sweep(self, now: float) -> None:
         """Remove some reservations whose second is over."""

@@ -102,11 +102,12 @@ def near_many(
 
 def without(index: Index, values: Sequence[int], keys: Sequence[str]) -> set[int | str]:
     """Return the values without a match in the index, and the keys whose digest it does not have."""
+    alone: set[int | str] = {*values}
+    alone -= index.values.matched(values)
     digests = [*map(key_digest, keys)]
     known = index.keys.matched(digests)
-    return {*values, *keys} - index.values.matched(values) - {
-        key for key, digest in zip(keys, digests, strict=True) if digest in known
-    }
+    alone.update(k for k, digest in zip(keys, digests, strict=True) if digest not in known)
+    return alone
 
 
 def _mismatch(index: Index) -> StoreDamaged:

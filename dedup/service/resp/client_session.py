@@ -93,7 +93,7 @@ class Session:
         if type(command) is not list or not command:
             return False
         if command[0] in PAGES:
-            return True
+            return len(command) > 3
         if len(command) > 5:
             return bool(command[0] == PROBE)
         if not self._batches_inserts or command[0] != INSERT:

@@ -35,8 +35,6 @@ __all__ = ["Connection"]
 
 log = logging.getLogger(__name__)
 
-BATCH = 512  # probes in one native call, inserts in one commit
-PAGES_BATCH = 32  # pages that are searched for at once
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
 SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
 SHORT_BYTES = 200  # a read of fewer bytes has no two probes
@@ -207,34 +205,11 @@ class Connection(asyncio.Protocol):
     def _next(self) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
-        next_command, has_more = incoming.next, incoming.has_more
         equal: list[list[bytes]] = []
         try:
-            command = next_command()
+            command = incoming.next()
             if self._session.is_plain and self._session.can_batch(command):
-                length, options = len(command), command[4:]
-                name, namespace = command[0], command[1]
-                are_pages = name in PAGES
-                while True:
-                    equal.append(command)
-                    if not has_more():
-                        command = MISSING
-                        incoming.is_at_end = True
-                        break
-                    command = next_command()
-                    if type(command) is not list or not command:
-                        break
-                    if are_pages:
-                        if command[0] not in PAGES or len(equal) == PAGES_BATCH:
-                            break
-                    elif (
-                        len(command) != length
-                        or command[4:] != options
-                        or command[1] != namespace
-                        or command[0] != name
-                        or len(equal) == BATCH
-                    ):
-                        break
+                command = incoming.take_alike(command, equal)
         except hiredis.HiredisError:
             command = None
         if equal:

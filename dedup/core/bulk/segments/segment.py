@@ -160,9 +160,7 @@ class Segments:
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return what Segment.probe() does of each, one after the other."""
         count, answer = len(self._segments), self._answers.take()
-        status = lib.ndd_segments_probe(
-            self._handles, count, value, k, limit, answer.handle
-        )
+        status = lib.ndd_segments_probe(self._handles, count, value, k, limit, answer.handle)
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")
         return self._answers.matches(answer, count)
