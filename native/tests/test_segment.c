@@ -201,7 +201,7 @@ static void test_segments_are_probed_for_a_value_as_each_alone(void) {
         const uint64_t *at, *ends;
         const ndd_match *one, *all;
         for (size_t i = 0; i < many.n; i += 5) {
-            uint64_t value = flipped(many.values[i], i % 5), limit = i % 3;
+            uint64_t value = flipped(many.values[i], (uint32_t)(i % 5)), limit = i % 3;
             CHECK(ndd_segments_probe(both, 2, value, 3, limit, together) == NDD_OK);
             ndd_answer_get(together, &ends, &all);
             for (int which = 0; which < 2; which++) {
