@@ -4,7 +4,6 @@ The rule kept here: a native answer is for one thread at a time, and its memory 
 probe, unless it is much.
 """
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -114,18 +113,6 @@ class Answers:
         matches.cut = any(lib.ndd_answer_cut(answer.handle)[0:probes])
         self._give_back(answer, count)
         return matches
-
-    def matched(self, answer: Answer, values: Sequence[int]) -> set[int]:
-        """Return those of a batch of values that the probe which filled the answer found something for."""
-        count = len(values)
-        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        offsets = answer.offsets[0]
-        total = offsets[count]
-        matched = (
-            {values[i] for i in range(count) if offsets[i + 1] > offsets[i]} if total else set()
-        )
-        self._give_back(answer, total)
-        return matched
 
     def found(self, answer: Answer, count: int) -> Found:
         """Return what a batch of `count` probes found, which filled the answer."""

@@ -16,7 +16,7 @@ The rules kept here:
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -192,12 +192,6 @@ class Table:
         answer = self._answers.take()
         self._probe(pointer(queries), len(queries), limit, answer)
         return self._answers.found(answer, len(queries))
-
-    def matched(self, values: Sequence[int]) -> set[int]:
-        """Return those of some values, each in 0 .. 2**64 - 1, that have a match. For few: no numpy."""
-        answer = self._answers.take()
-        self._probe(ffi.new("uint64_t[]", values), len(values), 1, answer)
-        return self._answers.matched(answer, values)
 
     def _probe(self, queries: Any, count: int, limit: int, answer: Answer) -> None:
         with self._lock.reading:

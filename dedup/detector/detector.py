@@ -169,12 +169,6 @@ class EmbeddedDetector(Detector):
             lasting = seconds or self.policy.reservation_seconds
             return self._reserved(verdict, now, lasting, token, home=home)
 
-    def look_ahead(self, values: Sequence[int], keys: Sequence[str]) -> None:
-        """Search the store for pages that are about to be reserved, all at once: reserve() is faster."""
-        with self._shared.lock:
-            self._check_open()
-            self._shared.look_ahead(values, keys)
-
     def _judged(
         self, asked: Verdict, exempt: str | None, now: float, *, home: bool, guard: bool, tries: int
     ) -> Verdict:
@@ -186,7 +180,7 @@ class EmbeddedDetector(Detector):
             return replace(asked, status="exempt", reason=exempt)
         if page.features < self.policy.min_features:
             return replace(asked, status="exempt", reason="short")
-        if home and (self._shared.has(key) or self._reservations.holds(key, now)):
+        if home and (key in self._store or self._reservations.holds(key, now)):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return replace(asked, status="refetch", reason="unchanged" if same else "")
         inserted, in_flight = alike_now(

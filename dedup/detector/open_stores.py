@@ -85,8 +85,6 @@ class OpenStore:
         self.left = False  # in a process forked since then: the store is the parent's
         self.inserts = 0  # since the store was opened
         self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
-        self._alone: set[int | str] = set()  # what look_ahead() did not find
-        self._alone_at = 0  # the number of the store's changes then
 
     @classmethod
     def over(cls, documents: Accepted) -> Self:
@@ -95,22 +93,7 @@ class OpenStore:
 
     def near(self, value: int, k: int, limit: int = CROWD, without: int = 0) -> Nearest[Document]:
         """Return what the store has near a value, the nearest `limit` without so many of the first."""
-        if self._is_alone(value):
-            return Nearest()
         return self.store.near(value, k, limit, without)
-
-    def has(self, key: str) -> bool:
-        """Tell whether a document with this key is in the store."""
-        return not self._is_alone(key) and key in self.store
-
-    def look_ahead(self, values: Sequence[int], keys: Sequence[str]) -> None:
-        """Search for several values and keys at once: near() and has() need not for those not found."""
-        self._alone_at = self.store.changes
-        self._alone = self.store.without(values, keys)
-        self.reservations.look_ahead(values)
-
-    def _is_alone(self, name: int | str) -> bool:
-        return name in self._alone and self._alone_at == self.store.changes
 
     def note_inserted(self, values: list[int]) -> None:
         """Count inserts, and remember the last ones."""

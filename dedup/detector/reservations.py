@@ -19,7 +19,6 @@ about another's.
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 from sys import getsizeof
@@ -105,7 +104,6 @@ class Reservations:
         self._young: dict[int, int] = {}  # the newest values, by number
         self._table: Table | None = None  # the others; None: there are none
         self._ended_there: dict[int, int] = {}  # values of the table that have ended, by number
-        self._alone: set[int] = set()  # values that look_ahead() did not find in the table
         self._count = 0
         self._held: dict[int, Reservation] = {}
         self._numbers: dict[str, int] = {}  # by token
@@ -133,7 +131,6 @@ class Reservations:
             self._k = k
             if self._table is not None:
                 values, numbers = self._table.pairs()
-                self._alone.clear()
                 self._table = Table(k)
                 self._table.insert_many(values, numbers)
 
@@ -147,11 +144,7 @@ class Reservations:
                 table.remove(value, number)
             raise
         self._table = table
-        self._young, self._alone = {}, set()
-
-    def look_ahead(self, values: Sequence[int]) -> None:
-        """Search for several values at once: near() need not for those not found, for a while."""
-        self._alone = set() if self._table is None else {*values} - self._table.matched(values)
+        self._young = {}
 
     def reserve(
         self,
@@ -233,7 +226,7 @@ class Reservations:
             if (distance := (value ^ other).bit_count()) <= k
         ]
         cut = False
-        if self._table is not None and value not in self._alone:
+        if self._table is not None:
             ended = self._ended_there
             matches = self._table.probe(value, limit=limit and limit + len(ended))
             cut = matches.cut and matches[-1].distance <= k

@@ -5,8 +5,6 @@
 The rule kept here: what the index finds and the documents say must agree; else nothing is answered.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,10 +14,9 @@ from dedup.core.table import Match
 from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.values import Document
 from dedup.store.changes import GivenUp
-from dedup.store.database.record_format import key_digest
 from dedup.store.index import Index
 
-__all__ = ["NEAR_LIMIT", "TooMany", "near", "near_many", "without"]
+__all__ = ["NEAR_LIMIT", "TooMany", "near", "near_many"]
 
 NEAR_LIMIT = 1000  # documents that one value is answered with, at most
 
@@ -98,16 +95,6 @@ def near_many(
         if answer:
             answers[i] = answer
     return answers
-
-
-def without(index: Index, values: Sequence[int], keys: Sequence[str]) -> set[int | str]:
-    """Return the values without a match in the index, and the keys whose digest it does not have."""
-    alone: set[int | str] = {*values}
-    alone -= index.values.matched(values)
-    digests = [*map(key_digest, keys)]
-    known = index.keys.matched(digests)
-    alone.update(k for k, digest in zip(keys, digests, strict=True) if digest not in known)
-    return alone
 
 
 def _mismatch(index: Index) -> StoreDamaged:

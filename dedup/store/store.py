@@ -28,7 +28,7 @@ from dedup.store.database.file import Flusher
 from dedup.store.database.record_format import FORMAT, Removal, key_digest
 from dedup.store.index import Index
 from dedup.store.open_folder import open_folder
-from dedup.store.search import Near, near, near_many, without
+from dedup.store.search import Near, near, near_many
 
 if TYPE_CHECKING:
     from dedup.store.verify import Report
@@ -59,7 +59,6 @@ class Store:
         self._closed = False
         self._given_up: GivenUp | None = None  # documents that are not found any more
         self._fits = True  # whether the index has what is committed
-        self.changes = 0  # of what is found; never goes back
         self._index = Index(folder, documents, k, self._lock)
         _opened.add(self)
         self._flusher = Flusher(folder, documents)
@@ -126,7 +125,6 @@ class Store:
         with self._lock:
             self._check_open()
             if k > self.k or not self._fits:
-                self.changes += 1
                 self._index.end()
                 self._check_open()
                 self._index = Index(self.path, self._documents, max(k, self.k), self._lock)
@@ -165,14 +163,6 @@ class Store:
         with self._lock:
             bound = self.k if k is None else min(k, self.k)
             return near_many(self._ready(), self._given_up, values, bound, limit)
-
-    def without(self, values: Sequence[int], keys: Sequence[str]) -> set[int | str]:
-        """Return those of some values that nothing is near, and of some keys that no document has.
-
-        Not all of them. It stays so until `changes` is another number.
-        """
-        with self._lock:
-            return without(self._ready(), values, keys)
 
     def _ready(self) -> Index:
         """Return the index, which has what is committed. Called with the lock held."""
@@ -228,7 +218,6 @@ class Store:
         offsets: Mapping[int, int],
     ) -> None:
         """Store documents and remove known ones; the index follows, or is made again before its next use."""
-        self.changes += 1
         removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
         first = self._documents.change(documents, removed, offsets)
         self._flusher.wake()

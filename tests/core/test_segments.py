@@ -43,7 +43,6 @@ class Pairs(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.table = opened(self.folder, k)
         self.pairs: set[tuple[int, int]] = set()
-        self.ever: set[tuple[int, int]] = set()  # those that were removed, too
         self.number = self.note = 0
         self.waits = False
 
@@ -115,12 +114,6 @@ class Pairs(RuleBasedStateMachine):
         assert list(rows) == [(match.document, match.distance) for match in expected]
         return expected
 
-    @rule(asked=st.lists(values, max_size=20))
-    def matched(self, asked):
-        near = {value for value in asked if scan(self.pairs, value, self.k)}
-        ever = {value for value in asked if scan(self.ever, value, self.k)}
-        assert near <= self.table.matched(asked) <= ever
-
     @rule(value=values)
     def documents(self, value):
         if self.k == 0:
@@ -137,7 +130,6 @@ class Pairs(RuleBasedStateMachine):
     @invariant()
     def counts(self):
         if hasattr(self, "table"):
-            self.ever |= self.pairs
             assert len(self.table) == len(self.pairs)
             assert self.table.stats().documents == len(self.pairs)
 

@@ -272,14 +272,12 @@ def follow(k, steps):
 @settings(max_examples=examples(30), deadline=None)
 @given(steps, st.integers(1, 5), st.integers(0, 4))
 def test_a_limit_keeps_the_nearest_of_a_plain_list(compared, steps, limit, without):
-    """With a limit near() says the first of what it says without one, whatever has ended or was looked for."""
+    """With a limit near() says the first of what it says without one, whatever has ended."""
     with mock.patch.object(module, "COMPARED", compared):
         held, tokens = Reservations(2), []
         for i, (action, number, _) in enumerate(steps):
             if action == "end" and tokens:
                 held.end(tokens.pop(number % len(tokens)), "released")
-            elif action == "wait":
-                held.look_ahead([value for _, _, value in steps[:number]])
             else:
                 tokens.append(reserve(held, str(number), steps[i][2], 0.0))
             for value in {value for _, _, value in steps[:8]}:
@@ -294,13 +292,12 @@ def test_a_limit_keeps_the_nearest_of_a_plain_list(compared, steps, limit, witho
                 }
 
 
-def test_what_is_reserved_after_a_search_for_all_is_found(monkeypatch):
-    """Also once it is in the table, in which it was not; and what came before, and has not ended."""
+def test_what_ended_is_not_found_and_all_else_is(monkeypatch):
+    """Also while the table still has what ended there."""
     monkeypatch.setattr(module, "COMPARED", 4)
     held = Reservations(3)
     values = [n << 8 for n in range(0, 512, 17)]
     tokens = [reserve(held, str(value), value, 0.0) for value in values[:10]]
-    held.look_ahead(values)
     tokens += [reserve(held, str(value), value, 0.0) for value in values[10:]]
     for token in tokens[::3]:
         held.end(token, "released")

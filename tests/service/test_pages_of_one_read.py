@@ -1,4 +1,4 @@
-"""Pages of one read are searched for together, and judged as if each had come alone."""
+"""Pages of one read are carried out together, and judged as if each had come alone."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
 
-from dedup.detector import EmbeddedDetector
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
@@ -105,18 +104,3 @@ def test_what_was_inserted_since_is_found(tmp_path, inserted):
     said, _ = answered(tmp_path, [MADE, b"".join(read)])
     assert said.count(b"refetch") == said.count(b"near_duplicate") == inserted
     assert said.count(b"unique") == 5 + 2 * (not inserted)
-
-
-def test_a_search_for_all_of_them_takes_the_place_of_one_for_each(tmp_path, monkeypatch):
-    """Once for 32 pages; never for few, for which it would take longer."""
-    searched: list[tuple[int, int]] = []
-    look_ahead = EmbeddedDetector.look_ahead
-
-    def noted(self, values, keys):
-        searched.append((len(values), len(keys)))
-        look_ahead(self, values, keys)
-
-    monkeypatch.setattr(EmbeddedDetector, "look_ahead", noted)
-    pages = [reserve(f"k{n}", n << 32, f"a-token-of-{n:08d}", *AWAY * (n % 2)) for n in range(50)]
-    answered(tmp_path, [MADE, b"".join(pages[:4]), b"".join(pages[4:7]), b"".join(pages[10:])])
-    assert searched == [(4, 2), (32, 16), (7, 3)]  # and one that came after the 32

@@ -33,9 +33,9 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     away_us: float = 61.0
     insert_us: float = 135.0
     release_us: float = 18.0
-    reserve_deep_us: float = 29.0
-    away_deep_us: float = 29.0
-    release_deep_us: float = 9.6
+    reserve_deep_us: float = 32.0
+    away_deep_us: float = 31.0
+    release_deep_us: float = 10.8
     applied_us: float = 50.0
     probe_share: float = 3.9
     segment_us: float = 5.4

@@ -168,7 +168,7 @@ def work(
     accepted = crawl.rate * crawl.unique / shards
     inserts = accepted / active
     counts = (reserves, reserves * (shards - 1) / shards, inserts, accepted - inserts)
-    reserve = _reserve_us(crawl, shards, costs) + _search_us(crawl, documents, costs)
+    reserve = _reserve_us(crawl, shards, costs) + probe_us(documents, crawl.k, costs)
     release = _of_one_write(crawl, costs.release_us, costs.release_deep_us)
     each = (reserve, release, costs.insert_us, costs.applied_us)
     return counts, tuple(count * us / 1e6 for count, us in zip(counts, each, strict=True))
@@ -178,7 +178,7 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
     """Return one of a number of shards, of one of the active sets that share the crawl."""
     documents = -(-crawl.documents // shards)
     counts, shares = work(crawl, shards, active, costs)
-    search = _search_us(crawl, documents, costs)
+    search = probe_us(documents, crawl.k, costs)
     record = costs.record_bytes + crawl.key_bytes
     files = index_bytes(documents, crawl.k)
     merged = index_bytes(min(documents, MERGED_MOST), crawl.k)  # on disk beside what it is made of
@@ -217,12 +217,6 @@ def _reserve_us(crawl: Crawl, shards: int, costs: Costs) -> float:
     """Return the CPU time of RESERVE, its search aside, in microseconds."""
     home = _of_one_write(crawl, costs.reserve_us, costs.reserve_deep_us)
     return _at_home(shards, home, _of_one_write(crawl, costs.away_us, costs.away_deep_us))
-
-
-def _search_us(crawl: Crawl, documents: int, costs: Costs) -> float:
-    """Return the CPU time of a page's search: those of one write are searched for together."""
-    alone = probe_us(documents, crawl.k, costs)
-    return _of_one_write(crawl, alone, alone - len(segments_of(documents)) * costs.segment_us)
 
 
 def _of_one_write(crawl: Crawl, alone: float, deep: float) -> float:

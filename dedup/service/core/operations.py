@@ -145,12 +145,6 @@ class Commands:
             self.check_answer(keys_size(found))
         return found
 
-    def look_ahead(self, namespace: str, values: Sequence[int], keys: Sequence[str]) -> None:
-        """Search for pages that are about to be reserved, all at once."""
-        detector = self._existing(namespace)
-        if detector is not None:
-            detector.look_ahead(values, keys)
-
     def reserve(
         self,
         namespace: str,

@@ -16,13 +16,12 @@ from dedup.service.core.roles import NO_ROLES, Caller, Roles, Tokens
 from dedup.service.resp import protocol
 
 __all__ = [
-    "INSERT", "PAGES", "PROBE", "RESERVE", "Command", "Later", "Plans", "Session", "check_arity", "shown",
+    "INSERT", "PAGES", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown",
 ]  # fmt: skip
 
 PROBE = b"DEDUP.PROBE"
 INSERT = b"DEDUP.INSERT"
-RESERVE = b"DEDUP.RESERVE"
-PAGES = (RESERVE, b"DEDUP.RELEASE")  # which a crawl sends in any order
+PAGES = (b"DEDUP.RESERVE", b"DEDUP.RELEASE")  # which a crawl sends in any order
 PLANS = 4096  # combinations of namespace and probe options that are cached
 FAILURES = 3  # wrong tokens before a connection is closed
 

@@ -32,7 +32,7 @@ _LONG_ARRAY = re.compile(rb"\n[*>~%|][0-9]{6}")
 _LONG_GREETING = re.compile(rb"\n[*>~%|][0-9]{3}")
 _MAY_BE_LONG = re.compile(rb"\*[0-9]{6}")  # found several times as fast, where there is none
 BATCH = 512  # probes in one native call, inserts in one commit
-PAGES_BATCH = 32  # pages that are searched for at once
+PAGES_BATCH = 32  # pages that are judged without a look at the time
 _TAIL = 8  # bytes that such a start can have in the read before, and more
 
 
@@ -108,13 +108,10 @@ class Incoming:
     def take_alike(self, command: Any, batch: list[list[bytes]]) -> Any:
         """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
 
-        They differ only in what comes first, or all are PAGES. Raises hiredis.HiredisError; then the
-        batch has what came before.
+        They have the same options, or all are PAGES. Raises hiredis.HiredisError; the batch stays right.
         """
-        length, options = len(command), command[4:]
-        name, namespace = command[0], command[1]
-        next_command, has_more = self.next, self.has_more
-        are_pages = name in PAGES
+        length, options, name, namespace = len(command), command[4:], command[0], command[1]
+        next_command, has_more, are_pages = self.next, self.has_more, name in PAGES
         while True:
             batch.append(command)
             if not has_more():

@@ -18,7 +18,6 @@ from dedup.service.resp import protocol
 from dedup.service.resp.client_session import (
     INSERT,
     PROBE,
-    RESERVE,
     Command,
     Later,
     Plans,
@@ -38,11 +37,7 @@ from dedup.service.resp.transactions import (
     watch,
 )
 
-__all__ = ["INSERT", "PROBE", "is_known", "look_ahead", "probe", "run", "run_together"]
-
-
-WORTH_IT = 4  # pages, from which on a search for all of them takes less than one for each
-AWAY = [b"HOME", b"off"]  # how a client of several shards ends a command that is not for the home
+__all__ = ["INSERT", "PROBE", "is_known", "probe", "run", "run_together"]
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
@@ -79,19 +74,6 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     ]
     session.commands.insert_many(text(batch[0][1], "namespace"), pages)
     return OK * len(batch)
-
-
-def look_ahead(session: Session, pages: list[list[bytes]]) -> None:
-    """Search for the pages of some commands at once; a command that is not right is left to itself."""
-    reserved = [command for command in pages if command[0] == RESERVE and len(command) > 9]
-    if len(reserved) < WORTH_IT:
-        return
-    try:
-        values = [protocol.fingerprint(command[3], "fingerprint") for command in reserved]
-        keys = [command[2].decode() for command in reserved if command[-2:] != AWAY]
-        session.commands.look_ahead(reserved[0][1].decode(), values, keys)
-    except Exception:  # it comes again, where it belongs
-        return
 
 
 # ------------------------------------------------------------------------------------- the work
@@ -296,7 +278,7 @@ def _command(_: Session, arguments: list[bytes]) -> bytes:
 _COMMANDS: dict[bytes, Command] = {
     PROBE: _probe,
     b"DEDUP.MPROBE": _mprobe,
-    RESERVE: _reserve,
+    b"DEDUP.RESERVE": _reserve,
     INSERT: _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,

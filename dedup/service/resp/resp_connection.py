@@ -6,7 +6,7 @@ The rules kept here:
   - Nothing is taken from a connection without a bound: the length of a command, its elements, the
     time it takes, what is not answered yet, and what the client has not read yet.
   - Probes of one read that differ only in their values go into one native call; inserts into one
-    commit, where they are committed here. Pages that are reserved are searched for together.
+    commit, where they are committed here.
   - After a few milliseconds of work it is the other connections' turn.
   - What is not RESP closes the connection, with an error that says so. So does an inline command that
     is none: no web page can make a browser send one.
@@ -29,7 +29,7 @@ from dedup.service.resp.client_session import PAGES, Later, Session
 from dedup.service.resp.incoming import MISSING, Incoming, NotResp
 from dedup.service.resp.port import Port
 from dedup.service.resp.rereading import Inline
-from dedup.service.resp.resp_commands import PROBE, is_known, look_ahead, probe, run, run_together
+from dedup.service.resp.resp_commands import PROBE, is_known, probe, run, run_together
 
 __all__ = ["Connection"]
 
@@ -270,8 +270,7 @@ class Connection(asyncio.Protocol):
         port.durations.note(monotonic() - began, count)
 
     def _run_pages(self, pages: list[list[bytes]]) -> None:
-        """Carry out RESERVE and RELEASE in their order, once all pages were searched for."""
-        look_ahead(self._session, pages)
+        """Carry out RESERVE and RELEASE in their order."""
         for command in pages:
             try:
                 name, answer = run(self._session, command)

@@ -123,7 +123,8 @@ class Writer:
                 futures.append(future)
             async with asyncio.timeout(self._config.request_timeout_seconds * 2):
                 # most are sent one by one, and gather() takes longer than all else here
-                done = await asyncio.gather(*futures) if len(futures) > 1 else [await futures[0]]
+                one = len(futures) == 1
+                done = [await futures[0]] if one else await asyncio.gather(*futures)
         except Exception as error:
             for future in futures:
                 if future.done() and not future.cancelled():

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.integers import number
-from dedup.core.matches import Answer, Answers, Found, Matches
+from dedup.core.matches import Answers, Found, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
@@ -93,29 +93,14 @@ class Segment:
         Raises UsageError for a k beyond that of the segment.
         """
         queries, k = many(values, "values"), number(k, "k")
-        answer = self._answers.take()
-        self._probe(pointer(queries), len(queries), k, limit, answer)
-        return self._answers.found(answer, len(queries))
-
-    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
-        """Return the matches within k of one value, as find() does."""
-        answer = self._answers.take()
-        answer.query[0] = number(value, "value")
-        self._probe(answer.query, 1, k, limit, answer)
-        return self._answers.matches(answer)
-
-    def matched(self, values: Sequence[int], k: int) -> set[int]:
-        """Return what Table.matched() does, for matches within k."""
-        answer = self._answers.take()
-        self._probe(ffi.new("uint64_t[]", values), len(values), k, 1, answer)
-        return self._answers.matched(answer, values)
-
-    def _probe(self, queries: Any, count: int, k: int, limit: int, answer: Answer) -> None:
         if k > self.k:
             raise UsageError(f"k is {k}; {self._path} was made for distances up to {self.k}")
-        status = lib.ndd_segment_probe(self._handle, queries, count, k, limit, answer.handle)
-        if status != lib.NDD_OK:
-            check(status, f"probing {self._path}")
+        answer, count = self._answers.take(), len(queries)
+        status = lib.ndd_segment_probe(
+            self._handle, pointer(queries), count, k, limit, answer.handle
+        )
+        check(status, f"probing {self._path}")
+        return self._answers.found(answer, count)
 
     def has(self, values: Numbers, documents: Numbers) -> npt.NDArray[np.bool_]:
         """Return for each pair (values[i], documents[i]) whether it is there."""
@@ -158,7 +143,7 @@ class Segments:
         return list(self._room[0:held]) if held else []
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
-        """Return what Segment.probe() does of each, one after the other."""
+        """Return the matches within k in each of them, at most `limit` unless that is 0, side by side."""
         count, answer = len(self._segments), self._answers.take()
         status = lib.ndd_segments_probe(self._handles, count, value, k, limit, answer.handle)
         if status != lib.NDD_OK:

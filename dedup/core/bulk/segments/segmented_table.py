@@ -216,16 +216,6 @@ class SegmentedTable:
             del found[most:]
         return found
 
-    def matched(self, values: Sequence[int]) -> set[int]:
-        """Return those of some values, each in 0 .. 2**64 - 1, that have a match, or had a removed one."""
-        matched: set[int] = set()
-        if values:
-            for table in self._tables():
-                matched |= table.matched(values)
-            for segment in self._segments:
-                matched |= segment.matched(values, self._k)
-        return matched
-
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
         """Probe a batch of values at once, as Table.probe_many() does."""
         queries, most = many(values, "values"), limit_number(limit)

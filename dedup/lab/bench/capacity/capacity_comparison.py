@@ -21,13 +21,7 @@ from dedup.lab.bench.capacity.store_figures import StoreFigures, measure_stores,
 from dedup.lab.bench.figures import rows
 from dedup.lab.bench.samples import Machine, machine
 from dedup.lab.capacity.costs import MEASURED, Costs
-from dedup.lab.capacity.shard_size import (
-    estimated_us,
-    index_bytes,
-    probe_us,
-    segments_of,
-    working_bytes,
-)
+from dedup.lab.capacity.shard_size import estimated_us, index_bytes, probe_us, working_bytes
 from dedup.model.errors import UsageError
 
 __all__ = [
@@ -224,12 +218,11 @@ def costs_of(result: CapacityBench) -> Costs:
     if result.commands:
         command = max(result.commands, key=lambda figures: figures.documents)
         search = probe_us(command.documents, command.k, costs)
-        together = search - len(segments_of(command.documents)) * costs.segment_us
         given |= {
             "reserve_us": max(0.0, command.reserve_us - search),
             "away_us": max(0.0, command.away_us - search),
             "release_us": command.release_us if command.told_us is None else command.told_us,
-            "reserve_deep_us": command.reserve_deep_us - together,
+            "reserve_deep_us": command.reserve_deep_us - search,
             "release_deep_us": command.release_deep_us,
             "reserve_wire_bytes": command.reserve_bytes - command.key_bytes,
             "away_wire_bytes": command.away_bytes - command.key_bytes,
@@ -237,7 +230,7 @@ def costs_of(result: CapacityBench) -> Costs:
             "insert_wire_bytes": command.insert_bytes - command.key_bytes,
         }
         if command.away_deep_us is not None:
-            given["away_deep_us"] = command.away_deep_us - together
+            given["away_deep_us"] = command.away_deep_us - search
         if result.log is None:
             given["insert_us"] = command.insert_us
     if result.log is not None:
