@@ -49,6 +49,7 @@ OF_A_CLUSTER = [
     "busy",
     "kafka_copies",
     "room",
+    "together",
     "price",
     "costs",
 ]
@@ -147,6 +148,13 @@ class _Number(_Parameter):
     default=4,
     show_default=True,
     help="Partitions of a shard: it can be split into this many later.",
+)
+@click.option(
+    "--together",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="Pages that a client sends in one write: with many a page costs less.",
 )
 @click.option("--price", type=click.FloatRange(0), help="Price of a machine for an hour.")
 @click.option(

@@ -76,13 +76,14 @@ class Found:
 
 
 class Answer:
-    """A native answer, and where it tells what it holds."""
+    """A native answer, where it tells what it holds, and room for a single value to probe."""
 
     def __init__(self) -> None:
         handle = ffi.new("ndd_answer **")
         check(lib.ndd_answer_open(handle), "probing a table")
         self.handle = ffi.gc(handle[0], lib.ndd_answer_close)
         self.offsets, self.matches = ffi.new("uint64_t **"), ffi.new("ndd_match **")
+        self.query = ffi.new("uint64_t[1]")
 
 
 class Answers:
@@ -98,10 +99,10 @@ class Answers:
         except IndexError:
             return Answer()
 
-    def matches(self, answer: Answer) -> Matches:
-        """Return the matches of a single probe, which filled the answer."""
+    def matches(self, answer: Answer, probes: int = 1) -> Matches:
+        """Return the matches of a single probe, or of several as one, which filled the answer."""
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        count = answer.offsets[0][1]
+        count = answer.offsets[0][probes]
         if not count:
             self._free.append(answer)
             return Matches()
@@ -109,7 +110,7 @@ class Answers:
         matches = Matches(
             [Match(found[i].document, found[i].value, found[i].distance) for i in range(count)]
         )
-        matches.cut = bool(lib.ndd_answer_cut(answer.handle)[0])
+        matches.cut = any(lib.ndd_answer_cut(answer.handle)[0:probes])
         self._give_back(answer, count)
         return matches
 

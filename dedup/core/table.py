@@ -16,6 +16,7 @@ The rules kept here:
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -158,15 +159,22 @@ class Table:
         check(status, "removing from a table")
         return bool(removed[0])
 
+    def remove_many(self, values: Iterable[int], documents: Iterable[int]) -> None:
+        """Remove the pairs (values[i], documents[i]) that are there; each in 0 .. 2**64 - 1."""
+        removed = ffi.new("int *")
+        with self._lock.writing:
+            for value, document in zip(values, documents, strict=True):
+                check(lib.ndd_table_remove(self._handle, value, document, removed), "removing")
+
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, nearest first, then by document.
 
         At most `limit` of them (>= 1), the first ones; the list's `cut` tells
         whether there are more.
         """
-        query = ffi.new("uint64_t[1]", (number(value, "value"),))
         answer = self._answers.take()
-        self._probe(query, 1, limit_number(limit), answer)
+        answer.query[0] = number(value, "value")
+        self._probe(answer.query, 1, limit_number(limit), answer)
         return self._answers.matches(answer)
 
     def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:

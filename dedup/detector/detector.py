@@ -170,14 +170,7 @@ class EmbeddedDetector(Detector):
             return self._reserved(verdict, now, lasting, token, home=home)
 
     def _judged(
-        self,
-        asked: Verdict,
-        exempt: str | None,
-        now: float,
-        *,
-        home: bool,
-        guard: bool,
-        tries: int,
+        self, asked: Verdict, exempt: str | None, now: float, *, home: bool, guard: bool, tries: int
     ) -> Verdict:
         """Return the verdict on a page, without a token."""
         page, key = asked.page, asked.key

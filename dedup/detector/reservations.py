@@ -7,7 +7,7 @@ No I/O and no clock: each call gets the time, in seconds that never go back. Not
 thread-safe; the detector's lock protects it.
 
 A crawl has a few dozen pages in flight. These are compared one by one, which takes less time than
-maintaining a table; a larger number is kept in a table.
+maintaining a table. Where there are more, the oldest are in a table, into which they go many at once.
 
 Expired reservations are removed a few at a time, with each new one, so that no call does much work;
 until then they no longer count. They are found by the second in which they expire, so the cost of a
@@ -40,7 +40,7 @@ FIXED_BYTES = 1500  # that each takes besides its texts
 OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations removed with each new one
-COMPARED = 64  # values in flight that are compared one by one
+COMPARED = 32  # values in flight that are compared one by one, at most
 
 
 class TooManyReserved(UsageError):
@@ -80,6 +80,7 @@ class Reservation(msgspec.Struct, frozen=True):
     judged: object = None
     home: bool = True
     kind: str = ""
+    bytes: int = 0  # that it takes, as estimated
 
     @property
     def paid(self) -> bool:
@@ -100,8 +101,9 @@ class Reservations:
         self._k = k
         self._budget = budget or MemoryBudget(MEMORY_BYTES)
         self.bytes = 0  # estimated use of it
-        self._values: dict[int, int] = {}  # by number
-        self._table: Table | None = None  # of them, when they are many
+        self._young: dict[int, int] = {}  # the newest values, by number
+        self._table: Table | None = None  # the others; None: there are none
+        self._ended_there: dict[int, int] = {}  # values of the table that have ended, by number
         self._count = 0
         self._held: dict[int, Reservation] = {}
         self._numbers: dict[str, int] = {}  # by token
@@ -128,13 +130,21 @@ class Reservations:
         if k > self._k:
             self._k = k
             if self._table is not None:
-                self._table = self._made_table()
+                values, numbers = self._table.pairs()
+                self._table = Table(k)
+                self._table.insert_many(values, numbers)
 
-    def _made_table(self) -> Table:
-        table = Table(self._k)
-        for number, value in self._values.items():
-            table.insert(value, number)
-        return table
+    def _age(self) -> None:
+        """Put the young values into the table. Raises MemoryError, then nothing has changed."""
+        table = Table(self._k) if self._table is None else self._table
+        try:
+            table.insert_many(self._young.values(), self._young)
+        except MemoryError:
+            for number, value in self._young.items():
+                table.remove(value, number)
+            raise
+        self._table = table
+        self._young = {}
 
     def reserve(
         self,
@@ -166,13 +176,11 @@ class Reservations:
         token = token or OWN_TOKEN + secrets.token_hex(16)
         expires = now + seconds
         reservation = Reservation(
-            token, number, key, page, domain, seconds, expires, judged, home, kind
+            token, number, key, page, domain, seconds, expires, judged, home, kind, size
         )
-        if self._table is not None:
-            self._table.insert(page.value, number)  # first: it is all that may fail
-        self._values[number] = page.value
-        if self._table is None and len(self._values) > COMPARED:
-            self._table = self._made_table()
+        if len(self._young) >= COMPARED:
+            self._age()  # first: it is all that may fail
+        self._young[number] = page.value
         self.bytes += size
         self._budget.used += size
         self._held[number] = reservation
@@ -212,24 +220,30 @@ class Reservations:
         there are more.
         """
         k = min(k, self._k)
+        found = [
+            (distance, number)
+            for number, other in self._young.items()
+            if (distance := (value ^ other).bit_count()) <= k
+        ]
         cut = False
-        if self._table is None:
-            found = [
-                (distance, number)
-                for number, other in self._values.items()
-                if (distance := (value ^ other).bit_count()) <= k
-            ]
-            found.sort()
-        else:
-            matches = self._table.probe(value, limit=limit)
+        if self._table is not None:
+            ended = self._ended_there
+            matches = self._table.probe(value, limit=limit and limit + len(ended))
             cut = matches.cut and matches[-1].distance <= k
-            found = [(m.distance, m.document) for m in matches[without:] if m.distance <= k]
+            found += [
+                (m.distance, m.document)
+                for m in matches
+                if m.distance <= k and m.document not in ended
+            ]
         if not found:
             return Nearest()
+        found.sort()
+        if limit is not None:
+            cut = cut or len(found) > limit
         near = Nearest(
             [
                 (reservation, distance)
-                for distance, number in found
+                for distance, number in found[without:limit]
                 if (reservation := self._held[number]).expires > now
             ]
         )
@@ -275,13 +289,13 @@ class Reservations:
 
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
-        if self._table is not None:
-            if len(self._values) > COMPARED // 2:
-                self._table.remove(reservation.page.value, number)  # first: it is all that may fail
-            else:
-                self._table = None
+        if self._young.pop(number, None) is None:
+            self._ended_there[number] = reservation.page.value
+            if len(self._held) == len(self._young) + 1:
+                self._table, self._ended_there = None, {}  # it was the last one there
+            elif len(self._ended_there) >= COMPARED:
+                self._clear_table()
         del self._held[number]
-        del self._values[number]
         del self._numbers[reservation.token]
         same_key = self._keys[reservation.key]
         same_key.discard(number)
@@ -291,10 +305,15 @@ class Reservations:
             del self._pinned[number]
         else:
             del self._expiring[int(reservation.expires)][number]
-        size = _size(reservation.key, reservation.domain, reservation.kind)
-        self.bytes -= size
-        self._budget.used -= size
+        self.bytes -= reservation.bytes
+        self._budget.used -= reservation.bytes
         return reservation
+
+    def _clear_table(self) -> None:
+        """Remove from the table what has ended, all at once."""
+        assert self._table is not None
+        self._table.remove_many(self._ended_there.values(), self._ended_there)
+        self._ended_there = {}
 
     def _sweep(self, now: float) -> None:
         """Remove some reservations whose second is over."""

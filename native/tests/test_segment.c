@@ -187,6 +187,49 @@ static void test_every_processor_finds_the_same(void) {
     drop_pairs(&pairs);
 }
 
+static void test_segments_are_probed_for_a_value_as_each_alone(void) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct pairs few = make_pairs(kind, 300), many = make_pairs(kind, 3000);
+        uint64_t few_size, many_size;
+        uint8_t *few_bytes = write_segment(&few, 3, 0, &few_size);
+        uint8_t *many_bytes = write_segment(&many, 3, 0, &many_size);
+        ndd_segment *const open[2] = {open_segment(few_bytes, few_size),
+                                      open_segment(many_bytes, many_size)};
+        const ndd_segment *const both[2] = {open[0], open[1]};
+        ndd_answer *alone, *together;
+        CHECK(ndd_answer_open(&alone) == NDD_OK && ndd_answer_open(&together) == NDD_OK);
+        const uint64_t *at, *ends;
+        const ndd_match *one, *all;
+        for (size_t i = 0; i < many.n; i += 5) {
+            uint64_t value = flipped(many.values[i], (uint32_t)(i % 5)), limit = i % 3;
+            CHECK(ndd_segments_probe(both, 2, value, 3, limit, together) == NDD_OK);
+            ndd_answer_get(together, &ends, &all);
+            for (int which = 0; which < 2; which++) {
+                CHECK(ndd_segment_probe(both[which], &value, 1, 3, limit, alone) == NDD_OK);
+                ndd_answer_get(alone, &at, &one);
+                CHECK(ends[which + 1] - ends[which] == at[1]);
+                CHECK(ndd_answer_cut(together)[which] == ndd_answer_cut(alone)[0]);
+                for (uint64_t j = 0; j < at[1]; j++) {
+                    CHECK(all[ends[which] + j].document == one[j].document);
+                    CHECK(all[ends[which] + j].value == one[j].value);
+                    CHECK(all[ends[which] + j].distance == one[j].distance);
+                }
+            }
+        }
+        CHECK(ndd_segments_probe(both, 2, 0, 4, 0, together) == NDD_BAD_DISTANCE);
+        CHECK(ndd_segments_probe(NULL, 0, 0, 3, 0, together) == NDD_OK);
+        ndd_answer_get(together, &ends, &all);
+        CHECK(ends[0] == 0);
+        ndd_answer_close(alone);
+        ndd_answer_close(together);
+        for (int which = 0; which < 2; which++) ndd_segment_close(open[which]);
+        free(few_bytes);
+        free(many_bytes);
+        drop_pairs(&few);
+        drop_pairs(&many);
+    }
+}
+
 static void test_segments_tell_the_documents_of_a_value(void) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pairs pairs = make_pairs(kind, 2000);
@@ -258,6 +301,7 @@ int main(void) {
     test_the_centre_of_a_shell_costs_next_to_nothing();
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
+    test_segments_are_probed_for_a_value_as_each_alone();
     test_segments_tell_the_documents_of_a_value();
     test_a_segment_tells_what_it_holds();
     return 0;

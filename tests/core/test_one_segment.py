@@ -7,6 +7,7 @@ import pytest
 from segment_data import ALL, numbered, spread
 
 from dedup.core.bulk.segments import Segment, write_segment
+from dedup.core.bulk.segments.segment import Segments
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged, UsageError
 
@@ -44,7 +45,7 @@ def test_a_segment_answers_as_the_table_of_its_pairs(tmp_path, k, spread_over):
             assert np.array_equal(found.offsets, expected.offsets)
             assert np.array_equal(found.matches, expected.matches)
             assert np.array_equal(found.cut, expected.cut)
-        assert segment.probe(int(values[0]), smaller) == table.probe(int(values[0]))
+        assert Segments([segment]).probe(int(values[0]), smaller) == table.probe(int(values[0]))
 
 
 def test_a_segment_tells_its_pairs(tmp_path):

@@ -266,3 +266,44 @@ def follow(k, steps):
         assert [(d, r.number, r.key) for r, d in held.near(value, k, now)] == expected
         alive = {key for key, _, expires, _ in model.values() if expires > now}
         assert {str(n) for n in range(8) if held.holds(str(n), now)} == alive
+
+
+@pytest.mark.parametrize("compared", [32, 8, 1], ids=["few", "some", "many"])
+@settings(max_examples=examples(30), deadline=None)
+@given(steps, st.integers(1, 5), st.integers(0, 4))
+def test_a_limit_keeps_the_nearest_of_a_plain_list(compared, steps, limit, without):
+    """With a limit near() says the first of what it says without one, whatever has ended."""
+    with mock.patch.object(module, "COMPARED", compared):
+        held, tokens = Reservations(2), []
+        for i, (action, number, _) in enumerate(steps):
+            if action == "end" and tokens:
+                held.end(tokens.pop(number % len(tokens)), "released")
+            else:
+                tokens.append(reserve(held, str(number), steps[i][2], 0.0))
+            for value in {value for _, _, value in steps[:8]}:
+                every = held.near(value, 2, 0.0)
+                some = held.near(value, 2, 0.0, limit, min(without, limit))
+                assert some == every[min(without, limit) : limit]
+                assert some.cut == (len(every) > limit)
+                assert {r.token for r, _ in every} == {
+                    token
+                    for token in tokens
+                    if (held.get(token).page.value ^ value).bit_count() <= 2
+                }
+
+
+def test_what_ended_is_not_found_and_all_else_is(monkeypatch):
+    """Also while the table still has what ended there."""
+    monkeypatch.setattr(module, "COMPARED", 4)
+    held = Reservations(3)
+    values = [n << 8 for n in range(0, 512, 17)]
+    tokens = [reserve(held, str(value), value, 0.0) for value in values[:10]]
+    tokens += [reserve(held, str(value), value, 0.0) for value in values[10:]]
+    for token in tokens[::3]:
+        held.end(token, "released")
+    alive = [value for i, value in enumerate(values) if i % 3]
+    for value in values:
+        near = sorted(v for v in alive if (v ^ value).bit_count() <= 3)
+        every = held.near(value, 3, 0.0)
+        assert sorted(r.page.value for r, _ in every) == near
+        assert [held.near(value, 3, 0.0, limit) for limit in (1, 2)] == [every[:1], every[:2]]

@@ -26,7 +26,7 @@ from dedup.lab.bench.capacity.store_figures import measure_stores
 from dedup.lab.bench.figures import between
 from dedup.lab.capacity.capacity_model import Crawl, Machine, capacity
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
-from dedup.lab.capacity.shard_size import index_bytes, probe_us, segments_of
+from dedup.lab.capacity.shard_size import index_bytes, probe_us, segments_of, shard_of, work
 from dedup.model.errors import UsageError
 from dedup.store import Store
 from dedup.store.index import MOST
@@ -175,6 +175,21 @@ def test_a_set_carries_its_rate_and_no_more():
     assert capacity(changed(crawl, rate=most), MACHINE).active_sets >= 2
 
 
+def test_pages_of_one_write_cost_less():
+    """From one page a write, which is what is measured of one, to sixteen, which is what is measured of them."""
+    crawls = [changed(CRAWL, together=n) for n in range(16, 0, -1)]
+    shares = [shard_of(crawl, 40, 1, MEASURED).core_share for crawl in crawls]
+    assert shares == sorted(set(shares))
+    alone, many = (shard_of(changed(CRAWL, together=n), 40, 1, MEASURED) for n in (1, 16))
+    saved = MEASURED.away_us - MEASURED.away_deep_us
+    assert alone.reserve_us - many.reserve_us == pytest.approx(saved, rel=0.01)
+    assert alone.release_share / alone.releases * 1e6 == pytest.approx(MEASURED.release_us)
+    per_release = many.release_share / many.releases * 1e6
+    assert per_release == pytest.approx(MEASURED.release_deep_us)
+    with pytest.raises(UsageError, match="together"):
+        capacity(changed(CRAWL, together=17), MACHINE)
+
+
 def test_more_is_never_less():
     """More documents, pages a second or copies never take fewer machines; more memory never more."""
     base = capacity(CRAWL, MACHINE).machines
@@ -302,7 +317,7 @@ def test_what_is_missing_is_said(arguments, said):
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--rate", "--price", "--copies", "--room"])
+@pytest.mark.parametrize("option", ["--rate", "--price", "--copies", "--room", "--together"])
 def test_options_of_a_cluster_need_it(option):
     """Without --cluster they are no silent nothing."""
     done = CliRunner().invoke(main, ["plan", "--documents", "9", option, "2"])
@@ -323,6 +338,20 @@ def test_every_constant_says_where_it_was_measured():
         assert done.exit_code == 0, f"{name}: {source.command}"
         row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {source.unit} |"
         assert row in text, row
+
+
+def test_rates_of_a_set_on_the_page_are_the_models():
+    """Of 1 to 8 shards with full cores, each page alone and sixteen in one write."""
+    text = SCALE.read_text(encoding="utf-8")
+    for name, together in (
+        ("each page in a write of its own", 1),
+        ("sixteen pages in one write", 16),
+    ):
+        rates = [
+            1 / sum(work(Crawl(n * 10**6, 1, 3, together=together), n, 1, MEASURED)[1])
+            for n in (1, 2, 4, 8)
+        ]
+        assert f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} |" in text
 
 
 def test_answers_are_those_that_were_measured():

@@ -11,7 +11,10 @@ import time
 
 import msgspec
 import pytest
+from aiokafka.partitioner import DefaultPartitioner
 from broker import Cluster
+from hypothesis import given
+from hypothesis import strategies as st
 from logs import inserts, log_config, murmur2, read, write
 
 from dedup.model.errors import UsageError
@@ -29,7 +32,7 @@ from dedup.wire.kafka import (
     supervision,
 )
 from dedup.wire.kafka.supervision import ended, started
-from dedup.wire.kafka.writer import Outgoing
+from dedup.wire.kafka.writer import Outgoing, partition
 
 HANG_SECONDS = 120.0  # whatever has a bound of its own is over by then
 
@@ -303,6 +306,15 @@ def test_records_lie_in_the_partition_that_murmur2_of_their_key_says(kafka):
             assert record.partition == (murmur2(record.key) & 0x7FFFFFFF) % 3
 
     asyncio.run(main())
+
+
+@given(st.binary(max_size=100), st.integers(1, 40))
+def test_a_record_goes_where_aiokafka_would_send_it(key, count):
+    """The writer's partitioner is in C, and says the same."""
+    everyone = [*range(count)]
+    assert partition(key, everyone, everyone[:1]) == DefaultPartitioner()(key, everyone, [])
+    assert partition(None, everyone, everyone[:1]) == 0
+    assert partition(None, everyone, []) in everyone
 
 
 def test_a_record_too_large_is_refused_and_the_next_goes_through(kafka):

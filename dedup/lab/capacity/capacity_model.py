@@ -20,7 +20,7 @@ import msgspec
 from dedup.core.integers import number
 from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, Costs
 from dedup.lab.capacity.fanout import FanOut, of_quantiles, simulate
-from dedup.lab.capacity.shard_size import Crawl, Shard, memory_bytes_of, shard_of, work
+from dedup.lab.capacity.shard_size import TOGETHER, Crawl, Shard, memory_bytes_of, shard_of, work
 from dedup.model.errors import UsageError
 
 __all__ = [
@@ -258,9 +258,9 @@ def _check(crawl: Crawl, machine: Machine, price: float | None) -> None:
         raise UsageError(f"the rate is {crawl.rate} pages a second; it must be above 0")
     if not 0 <= crawl.unique <= 1:
         raise UsageError(f"unique is {crawl.unique}; it is a share of the pages, 0 to 1")
-    for name in ("copies", "kafka_copies", "room"):
-        if not 1 <= getattr(crawl, name) <= 64:
-            raise UsageError(f"{name} is {getattr(crawl, name)}; it must be 1 to 64")
+    for name, most in (("copies", 64), ("kafka_copies", 64), ("room", 64), ("together", TOGETHER)):
+        if not 1 <= getattr(crawl, name) <= most:
+            raise UsageError(f"{name} is {getattr(crawl, name)}; it must be 1 to {most}")
     if not 1 <= crawl.key_bytes <= 8192:
         raise UsageError(f"key_bytes is {crawl.key_bytes}; a document key has 1 to 8192 bytes")
     if not 1 <= machine.cores <= 1024:

@@ -33,6 +33,9 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     away_us: float = 61.0
     insert_us: float = 135.0
     release_us: float = 18.0
+    reserve_deep_us: float = 32.0
+    away_deep_us: float = 31.0
+    release_deep_us: float = 10.8
     applied_us: float = 50.0
     probe_share: float = 3.9
     segment_us: float = 5.4
@@ -73,6 +76,9 @@ SOURCES = {
     "away_us": Source("us of CPU", "the same at a shard that is not the key's home", COMMANDS),
     "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
     "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
+    "reserve_deep_us": Source("us of CPU", "RESERVE, sixteen in one write", COMMANDS),
+    "away_deep_us": Source("us of CPU", "the same away from home", COMMANDS),
+    "release_deep_us": Source("us of CPU", "RELEASE, sixteen in one write", COMMANDS),
     "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
     "probe_share": Source("", "a search, times the plan's estimate for segments", STORE),
     "segment_us": Source(

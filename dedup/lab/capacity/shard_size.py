@@ -19,6 +19,7 @@ from dedup.lab.capacity.costs import MEASURED, Costs
 from dedup.store.index import MOST
 
 __all__ = [
+    "TOGETHER",
     "Crawl",
     "Shard",
     "estimated_us",
@@ -34,6 +35,7 @@ KEY_DISTANCE = 0  # of the table that finds a document by the digest of its key
 DOCUMENT_BYTES = 4  # of a document's number in a segment (docs/segment-format.md)
 COMPARE_BYTES, COMPARE_US = 8, 0.0012  # a segment so small that it is compared with value by value
 FULL = MERGED_MOST * RATIO // (RATIO + 1)  # the least that a segment holds that is merged no more
+TOGETHER = 16  # commands of one write, whose cost was measured
 STEP = 2 ** (1 / 4)  # designs are worked out for its powers
 
 
@@ -48,6 +50,7 @@ class Crawl(msgspec.Struct, frozen=True):
     copies       whole sets of shards; all but one may be lost
     kafka_copies replication factor of the topic
     room         partitions a shard: so often each may be split
+    together     pages that a client sends in one write, 1 to TOGETHER
     """
 
     documents: int
@@ -58,6 +61,7 @@ class Crawl(msgspec.Struct, frozen=True):
     copies: int = 2
     kafka_copies: int = 3
     room: int = 4
+    together: int = 1
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -164,9 +168,9 @@ def work(
     accepted = crawl.rate * crawl.unique / shards
     inserts = accepted / active
     counts = (reserves, reserves * (shards - 1) / shards, inserts, accepted - inserts)
-    reserve = _at_home(shards, costs.reserve_us, costs.away_us)
-    reserve += probe_us(documents, crawl.k, costs)
-    each = (reserve, costs.release_us, costs.insert_us, costs.applied_us)
+    reserve = _reserve_us(crawl, shards, costs) + probe_us(documents, crawl.k, costs)
+    release = _of_one_write(crawl, costs.release_us, costs.release_deep_us)
+    each = (reserve, release, costs.insert_us, costs.applied_us)
     return counts, tuple(count * us / 1e6 for count, us in zip(counts, each, strict=True))
 
 
@@ -190,7 +194,7 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         disk_bytes=round(record * documents) + files + merged,
         disk_bytes_per_second=changes * costs.written_bytes,
         probe_us=search,
-        reserve_us=_at_home(shards, costs.reserve_us, costs.away_us) + search,
+        reserve_us=_reserve_us(crawl, shards, costs) + search,
         reserves=counts[0],
         releases=counts[1],
         inserts=counts[2],
@@ -207,6 +211,18 @@ def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
         open_seconds=documents * costs.open_us / 1e6,
         rebuild_seconds=documents * costs.rebuild_us / 1e6,
     )
+
+
+def _reserve_us(crawl: Crawl, shards: int, costs: Costs) -> float:
+    """Return the CPU time of RESERVE, its search aside, in microseconds."""
+    home = _of_one_write(crawl, costs.reserve_us, costs.reserve_deep_us)
+    return _at_home(shards, home, _of_one_write(crawl, costs.away_us, costs.away_deep_us))
+
+
+def _of_one_write(crawl: Crawl, alone: float, deep: float) -> float:
+    """Return what a command costs that shares its write, and the work of reading it, with others."""
+    shared = (1 - 1 / crawl.together) / (1 - 1 / TOGETHER)
+    return alone + (deep - alone) * shared
 
 
 def _at_home(shards: int, home: float, away: float) -> float:

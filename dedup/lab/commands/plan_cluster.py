@@ -39,6 +39,7 @@ def plan_cluster(
     busy: float,
     kafka_copies: int,
     room: int,
+    together: int,
     price: float | None,
     costs: Path | None,
 ) -> None:
@@ -49,7 +50,9 @@ def plan_cluster(
             f"--cluster needs {' and '.join(missing)}: pages a second of the crawl, and the memory "
             "of a machine, for example --rate 2000 --memory 64G"
         )
-    crawl = Crawl(documents, rate, distance, key_bytes, unique, copies, kafka_copies, room)
+    crawl = Crawl(
+        documents, rate, distance, key_bytes, unique, copies, kafka_copies, room, together
+    )
     machine = Machine(memory_bytes(memory), cores, core_share=busy)
     measured = MEASURED if costs is None else read_costs(costs.read_bytes())
     found = capacity(crawl, machine, measured, price)

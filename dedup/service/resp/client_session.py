@@ -15,10 +15,13 @@ from dedup.service.core.operations import Commands
 from dedup.service.core.roles import NO_ROLES, Caller, Roles, Tokens
 from dedup.service.resp import protocol
 
-__all__ = ["INSERT", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown"]
+__all__ = [
+    "INSERT", "PAGES", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown",
+]  # fmt: skip
 
 PROBE = b"DEDUP.PROBE"
 INSERT = b"DEDUP.INSERT"
+PAGES = (b"DEDUP.RESERVE", b"DEDUP.RELEASE")  # which a crawl sends in any order
 PLANS = 4096  # combinations of namespace and probe options that are cached
 FAILURES = 3  # wrong tokens before a connection is closed
 
@@ -85,9 +88,11 @@ class Session:
         return self.trusted and self.queued is None
 
     def can_batch(self, command: Any) -> bool:
-        """Whether a command can be carried out together with others that have the same options."""
+        """Whether a command can be carried out together with others: with the same options, or PAGES."""
         if type(command) is not list or not command:
             return False
+        if command[0] in PAGES:
+            return len(command) > 3
         if len(command) > 5:
             return bool(command[0] == PROBE)
         if not self._batches_inserts or command[0] != INSERT:

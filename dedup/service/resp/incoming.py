@@ -18,6 +18,7 @@ from typing import Any
 import hiredis
 
 from dedup.service.core.limits import Limits
+from dedup.service.resp.client_session import PAGES
 from dedup.service.resp.rereading import NotResp, reread, too_long_bulk
 
 __all__ = ["MISSING", "Incoming", "NotResp"]
@@ -30,6 +31,8 @@ MISSING = object()  # what next() returns where no whole command is left
 _LONG_ARRAY = re.compile(rb"\n[*>~%|][0-9]{6}")
 _LONG_GREETING = re.compile(rb"\n[*>~%|][0-9]{3}")
 _MAY_BE_LONG = re.compile(rb"\*[0-9]{6}")  # found several times as fast, where there is none
+BATCH = 512  # probes in one native call, inserts in one commit
+PAGES_BATCH = 32  # pages that are judged without a look at the time
 _TAIL = 8  # bytes that such a start can have in the read before, and more
 
 
@@ -101,6 +104,33 @@ class Incoming:
         self._kept.append(data)
         self._reader.feed(data)
         self.is_at_end = False
+
+    def take_alike(self, command: Any, batch: list[list[bytes]]) -> Any:
+        """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
+
+        They have the same options, or all are PAGES. Raises hiredis.HiredisError; the batch stays right.
+        """
+        length, options, name, namespace = len(command), command[4:], command[0], command[1]
+        next_command, has_more, are_pages = self.next, self.has_more, name in PAGES
+        while True:
+            batch.append(command)
+            if not has_more():
+                self.is_at_end = True
+                return MISSING
+            command = next_command()
+            if type(command) is not list or not command:
+                return command
+            if are_pages:
+                if command[0] not in PAGES or len(batch) == PAGES_BATCH:
+                    return command
+            elif (
+                len(command) != length
+                or command[4:] != options
+                or command[1] != namespace
+                or command[0] != name
+                or len(batch) == BATCH
+            ):
+                return command
 
     def was_all(self) -> bool:
         """Whether the command that next() gave is all there is."""

@@ -25,7 +25,7 @@ from dedup.service.core.error_codes import code, log_now_and_then, message
 from dedup.service.core.peers import address_of, file_of, subject_of
 from dedup.service.resp import protocol
 from dedup.service.resp.answer_queue import Answers
-from dedup.service.resp.client_session import Later, Session
+from dedup.service.resp.client_session import PAGES, Later, Session
 from dedup.service.resp.incoming import MISSING, Incoming, NotResp
 from dedup.service.resp.port import Port
 from dedup.service.resp.rereading import Inline
@@ -35,7 +35,6 @@ __all__ = ["Connection"]
 
 log = logging.getLogger(__name__)
 
-BATCH = 512  # probes in one native call, inserts in one commit
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
 SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
 SHORT_BYTES = 200  # a read of fewer bytes has no two probes
@@ -206,29 +205,11 @@ class Connection(asyncio.Protocol):
     def _next(self) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
-        next_command, has_more = incoming.next, incoming.has_more
         equal: list[list[bytes]] = []
         try:
-            command = next_command()
+            command = incoming.next()
             if self._session.is_plain and self._session.can_batch(command):
-                length, options = len(command), command[4:]
-                name, namespace = command[0], command[1]
-                while True:
-                    equal.append(command)
-                    if not has_more():
-                        command = MISSING
-                        incoming.is_at_end = True
-                        break
-                    command = next_command()
-                    if (
-                        type(command) is not list
-                        or len(command) != length
-                        or command[4:] != options
-                        or command[1] != namespace
-                        or command[0] != name
-                        or len(equal) == BATCH
-                    ):
-                        break
+                command = incoming.take_alike(command, equal)
         except hiredis.HiredisError:
             command = None
         if equal:
@@ -274,17 +255,30 @@ class Connection(asyncio.Protocol):
         if count == 1:
             self._run_one(equal[0])
             return
-        began = monotonic()
-        try:
-            self._answers.add(run_together(self._session, equal))
-        except Exception:  # one of them at fault, or too much at once: one by one
-            self._singly.extend(equal)
-            return
+        began, port = monotonic(), self._port
+        if equal[0][0] in PAGES:
+            self._run_pages(equal)
+        else:
+            try:
+                self._answers.add(run_together(self._session, equal))
+            except Exception:  # one of them at fault, or too much at once: one by one
+                self._singly.extend(equal)
+                return
+            port.asked[equal[0][0]] += count
         if self._is_silent:
             self._speaks()
-        port = self._port
-        port.asked[equal[0][0]] += count
         port.durations.note(monotonic() - began, count)
+
+    def _run_pages(self, pages: list[list[bytes]]) -> None:
+        """Carry out RESERVE and RELEASE in their order."""
+        for command in pages:
+            try:
+                name, answer = run(self._session, command)
+            except Exception as fault:
+                name, answer = b"refused", self._refusal(command, fault)
+            self._port.asked[name] += 1
+            assert isinstance(answer, bytes)  # neither of them waits for anything
+            self._answers.add(answer)
 
     def _run_one(self, command: Any) -> None:
         if type(command) is not list:
@@ -301,11 +295,7 @@ class Connection(asyncio.Protocol):
             else:
                 name, answer = run(session, command)
         except Exception as fault:
-            if any(type(each) is not bytes for each in command):
-                raise NotResp("a command is an array of bulk strings") from fault
-            session.spoilt = True
-            answer = self.encoded_fault(fault)
-            name = b"refused"
+            name, answer = b"refused", self._refusal(command, fault)
         port.asked[name] += 1
         port.durations.note(monotonic() - began, 1)
         if isinstance(answer, bytes):
@@ -322,6 +312,13 @@ class Connection(asyncio.Protocol):
         """Note that this client is one: it has said something that counts."""
         self._is_silent = False
         self._port.heard(self, self._session.address)
+
+    def _refusal(self, command: list[bytes], fault: Exception) -> bytes:
+        """Return the answer to a command that failed."""
+        if any(type(each) is not bytes for each in command):
+            raise NotResp("a command is an array of bulk strings") from fault
+        self._session.spoilt = True
+        return self.encoded_fault(fault)
 
     def encoded_fault(self, fault: BaseException) -> bytes:
         """Return the answer for an error."""

@@ -224,21 +224,37 @@ static int list_documents(const void *from, uint64_t value, struct document_list
     return 1;
 }
 
+/* Finds a group of queries, the first of which is number `query` of the answer. */
+static ndd_status probe_group(const struct search *search, uint64_t limit, size_t query, uint32_t n) {
+    const struct document_source source = {search->segment, prefetch_early, prefetch_late, list_documents,
+                                           NULL};
+#ifdef COUNTS_LANES
+    ndd_status status = processor_counts_lanes() ? find_values_lanes(search, n)
+                                                 : find_values_plain(search, n);
+#else
+    ndd_status status = find_values_plain(search, n);
+#endif
+    return status == NDD_OK ? answer_finish(&source, search->answer, limit, query, n) : status;
+}
+
 ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
                              uint64_t limit, ndd_answer *answer) {
     if (k > segment->k) return NDD_BAD_DISTANCE;
-    const struct document_source source = {segment, prefetch_early, prefetch_late, list_documents, NULL};
     ndd_status status = answer_begin(answer, values, n);
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
         const struct search search = {segment, values + i, k, answer};
-        uint32_t group = n - i < GROUP ? (uint32_t)(n - i) : GROUP;
-#ifdef COUNTS_LANES
-        status = processor_counts_lanes() ? find_values_lanes(&search, group)
-                                          : find_values_plain(&search, group);
-#else
-        status = find_values_plain(&search, group);
-#endif
-        if (status == NDD_OK) status = answer_finish(&source, answer, limit, i, group);
+        status = probe_group(&search, limit, i, n - i < GROUP ? (uint32_t)(n - i) : GROUP);
+    }
+    if (status != NDD_OK) answer->matches_count = 0;
+    return status;
+}
+
+ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t n, uint64_t value, uint32_t k,
+                              uint64_t limit, ndd_answer *answer) {
+    ndd_status status = answer_begin(answer, &value, n);
+    for (size_t i = 0; i < n && status == NDD_OK; i++) {
+        const struct search search = {segments[i], &value, k, answer};
+        status = k > segments[i]->k ? NDD_BAD_DISTANCE : probe_group(&search, limit, i, 1);
     }
     if (status != NDD_OK) answer->matches_count = 0;
     return status;

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.integers import number
-from dedup.core.matches import Answer, Answers, Found, Matches
+from dedup.core.matches import Answers, Found, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, pointer
 from dedup.model.errors import UsageError
@@ -97,22 +97,14 @@ class Segment:
         Raises UsageError for a k beyond that of the segment.
         """
         queries, k = many(values, "values"), number(k, "k")
-        answer = self._answers.take()
-        self._probe(pointer(queries), len(queries), k, limit, answer)
-        return self._answers.found(answer, len(queries))
-
-    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
-        """Return the matches within k of one value, as find() does."""
-        query = ffi.new("uint64_t[1]", (number(value, "value"),))
-        answer = self._answers.take()
-        self._probe(query, 1, k, limit, answer)
-        return self._answers.matches(answer)
-
-    def _probe(self, queries: Any, count: int, k: int, limit: int, answer: Answer) -> None:
         if k > self.k:
             raise UsageError(f"k is {k}; {self._path} was made for distances up to {self.k}")
-        status = lib.ndd_segment_probe(self._handle, queries, count, k, limit, answer.handle)
+        answer, count = self._answers.take(), len(queries)
+        status = lib.ndd_segment_probe(
+            self._handle, pointer(queries), count, k, limit, answer.handle
+        )
         check(status, f"probing {self._path}")
+        return self._answers.found(answer, count)
 
     def has(self, values: Numbers, documents: Numbers) -> npt.NDArray[np.bool_]:
         """Return for each pair (values[i], documents[i]) whether it is there."""
@@ -137,17 +129,16 @@ class Segment:
 
 
 class Segments:
-    """Several segments, searched for one value; for one thread at a time."""
+    """Several segments, all searched for one value in one native call; for one thread at a time."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # which the handles belong to
         self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
         self._room = ffi.new("uint64_t[]", ROOM)
-        self._query = ffi.new("uint64_t[1]")
         self._answers = Answers()
 
     def documents(self, value: int) -> list[int]:
-        """Return the documents of the value itself."""
+        """Return the documents of a value."""
         count = len(self._segments)
         held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
         if held > len(self._room):
@@ -156,19 +147,12 @@ class Segments:
         return list(self._room[0:held]) if held else []
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
-        """Return the matches of each segment, one after the other, as Segment.probe() does.
-
-        cut is True if it is for any of them.
-        """
-        found, self._query[0] = Matches(), value
-        for handle in self._handles:
-            answer = self._answers.take()
-            status = lib.ndd_segment_probe(handle, self._query, 1, k, limit, answer.handle)
-            check(status, "probing segments")
-            if matches := self._answers.matches(answer):
-                found += matches
-                found.cut |= matches.cut
-        return found
+        """Return the matches within k in each of them, at most `limit` unless that is 0, side by side."""
+        count, answer = len(self._segments), self._answers.take()
+        status = lib.ndd_segments_probe(self._handles, count, value, k, limit, answer.handle)
+        if status != lib.NDD_OK:
+            check(status, f"probing {count} segments")
+        return self._answers.matches(answer, count)
 
 
 def _mapped(path: Path) -> mmap.mmap | bytes:

@@ -97,8 +97,9 @@ class SegmentedTable:
         """
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
-        self._old = Segments(self._segments)
+        self._together = Segments(self._segments)
         self._removed = table_of(self._folder.removed)
+        self._gone = len(self._removed)  # how many they are
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
         self._k = k
         self._table = Table(k)
@@ -125,7 +126,7 @@ class SegmentedTable:
 
     def __len__(self) -> int:
         """Return the number of documents: pairs (value, document)."""
-        return sum(map(len, self._places())) - len(self._removed)
+        return sum(map(len, self._places())) - self._gone
 
     def stats(self) -> SegmentedStats:
         """Return what the table holds."""
@@ -133,7 +134,7 @@ class SegmentedTable:
         return SegmentedStats(
             documents=len(self),
             segments=len(self._segments),
-            removed=len(self._removed),
+            removed=self._gone,
             memory_bytes=sum(table.stats().bytes for table in [*tables, self._removed]),
             file_bytes=sum(segment.bytes for segment in self._segments),
         )
@@ -165,13 +166,14 @@ class SegmentedTable:
         if np.any(old):
             removed = values[old], documents[old]
             count += self._removed.insert_many(*removed)
+            self._gone = len(self._removed)
             self._since.append(removed)
         return count
 
     def has(self, values: Array, documents: Array) -> npt.NDArray[np.bool_]:
         """Return for each pair (values[i], documents[i]) whether it is there."""
         there = held(self._places(), values, documents)
-        if len(self._removed):
+        if self._gone:
             there &= ~self._removed.has(values, documents)
         return there
 
@@ -180,9 +182,9 @@ class SegmentedTable:
         found = [match.document for match in self._table.probe(value)]
         if not self._frozen and not self._segments:
             return found
-        older = self._old.documents(value)
+        older = self._together.documents(value)
         older += [m.document for each in self._frozen for m in each.table.probe(value)]
-        if older and len(self._removed):
+        if older and self._gone:
             dead = {match.document for match in self._removed.probe(value)}
             older = [document for document in older if document not in dead]
         return found + older
@@ -193,10 +195,10 @@ class SegmentedTable:
         if not self._frozen and not self._segments:
             return found
         most, newest = limit_number(limit), len(found)
-        older = self._old.probe(value, self._k, most + 1 if most else 0)
-        if older.cut and len(self._removed):
+        older = self._together.probe(value, self._k, most + 1 if most else 0)
+        if older.cut and self._gone:
             for segment in self._segments:
-                found += self._left(segment, value, most)
+                found += self._left(Segments([segment]), value, most)
         else:
             found += self._not_removed(older)
         for frozen in self._frozen:
@@ -208,7 +210,7 @@ class SegmentedTable:
             del found[most:]
         return found
 
-    def _left(self, place: Table | Segment, value: int, most: int) -> Matches:
+    def _left(self, place: Table | Segments, value: int, most: int) -> Matches:
         """Return the matches of an older place that are not removed, all or the nearest; more than most if there are."""
         limit = most + 1 if most else 0
         while True:
@@ -222,7 +224,7 @@ class SegmentedTable:
             limit *= 2
 
     def _not_removed(self, matches: Matches) -> Matches:
-        if matches and len(self._removed):
+        if matches and self._gone:
             return matches_less_removed(matches, self._removed)
         return matches
 
@@ -243,7 +245,7 @@ class SegmentedTable:
                 found = place.find(queries, limit)
             else:
                 found = place.find(queries, self._k, limit)
-            left = found_less_removed(found, self._removed) if len(self._removed) else found
+            left = found_less_removed(found, self._removed) if self._gone else found
             if not np.any(found.cut & (np.diff(left.offsets) <= most)):
                 return Found(left.offsets, left.matches, np.zeros_like(found.cut))
             limit *= 2
@@ -283,7 +285,7 @@ class SegmentedTable:
             self._folder.delete()
 
     def _take(self, segments: tuple[Segment, ...]) -> None:
-        self._segments, self._old = segments, Segments(segments)
+        self._segments, self._together = segments, Segments(segments)
 
     def merge(self, most: int = MERGED_MOST) -> bool:
         """Make one segment of the newest ones, of `most` documents, if that is worth it; tell whether it was.
@@ -314,7 +316,7 @@ class SegmentedTable:
                     *self._since,
                 ]:
                     table.insert_many(*since)
-                self._removed = table
+                self._removed, self._gone = table, len(table)
                 self._take(segments)
         finally:
             self._folder.delete()

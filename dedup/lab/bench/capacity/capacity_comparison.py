@@ -222,11 +222,15 @@ def costs_of(result: CapacityBench) -> Costs:
             "reserve_us": max(0.0, command.reserve_us - search),
             "away_us": max(0.0, command.away_us - search),
             "release_us": command.release_us if command.told_us is None else command.told_us,
+            "reserve_deep_us": command.reserve_deep_us - search,
+            "release_deep_us": command.release_deep_us,
             "reserve_wire_bytes": command.reserve_bytes - command.key_bytes,
             "away_wire_bytes": command.away_bytes - command.key_bytes,
             "release_wire_bytes": command.release_bytes - command.key_bytes,
             "insert_wire_bytes": command.insert_bytes - command.key_bytes,
         }
+        if command.away_deep_us is not None:
+            given["away_deep_us"] = command.away_deep_us - search
         if result.log is None:
             given["insert_us"] = command.insert_us
     if result.log is not None:

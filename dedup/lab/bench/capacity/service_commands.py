@@ -65,6 +65,7 @@ class CommandFigures(msgspec.Struct, frozen=True):
     insert_bytes: float
     release_bytes: float
     told_us: float | None = None
+    away_deep_us: float | None = None
 
 
 class LogFigures(msgspec.Struct, frozen=True):
@@ -205,7 +206,7 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
                     found[f"{what.lower()}_{name}"] = us
                     found[f"{what.lower()}_bytes"] = meter.bytes
             away = [
-                [one + distance + _away(chance) for one in pages.reserve(requests)] for _ in "ab"
+                [one + distance + _away(chance) for one in pages.reserve(requests)] for _ in "abc"
             ]
             found["away_us"], answers = meter.run(away[0], 1)
             found["away_bytes"] = meter.bytes
@@ -213,6 +214,7 @@ def measure_commands(documents: int, k: int, requests: int) -> CommandFigures:
             pairs = [command for pair in zip(told, away[1], strict=False) for command in pair]
             both, _ = meter.run(pairs, 2)
             found["told_us"] = 2 * both - found["away_us"]
+            found["away_deep_us"], _ = meter.run(away[2], DEPTH)
             connection.close()
     return CommandFigures(
         documents=documents,

@@ -1,0 +1,106 @@
+"""Pages of one read are carried out together, and judged as if each had come alone."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from fuzzing_resp import LIMITS, Wire, command
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sizes import examples
+from sketches import sketch
+
+from dedup.model.recipes import NEWEST
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.operations import Commands
+from dedup.service.core.roles import Tokens
+from dedup.service.core.store_inserts import StoreInserts
+from dedup.service.resp.port import Port
+from dedup.service.resp.resp_connection import Connection
+
+FAR = [0, 0xFFFFF << 40, 0xFFFFF << 16]  # values that are not near each other
+AWAY = ("HOME", "off")
+
+
+def reserve(
+    key: object, value: int, token: object, *options: object, recipe: str = NEWEST
+) -> bytes:
+    page = (f"{value:016x}", sketch().hex(), "0" * 16, 300, "example.com", "RECIPE", recipe)
+    return command("DEDUP.RESERVE", "d", key, *page, "TOKEN", token, *options)
+
+
+MADE = reserve("first", 0xFFFF << 48, "a-token-of-its-own-")  # makes the namespace
+
+
+def ended(what: str, key: object, token: object) -> bytes:
+    return command(f"DEDUP.{what}", "d", key, token)
+
+
+def answered(folder: Path, reads: list[bytes]) -> tuple[bytes, int]:
+    """Return what a new service answers to some reads, and how many commands it was asked."""
+
+    async def talk() -> tuple[bytes, int]:
+        namespaces = Namespaces(folder, limits=LIMITS)
+        commands = Commands(namespaces, StoreInserts(), LIMITS)
+        commands.not_ready = None
+        port, wire = Port(commands, LIMITS, Tokens(None, None)), Wire()
+        connection = Connection(port)
+        connection.connection_made(wire)
+        try:
+            for read in reads:
+                connection.data_received(read)
+                while connection._scheduled or connection._answers.waiting:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+        finally:
+            namespaces.close()
+        return bytes(wire.written), sum(port.asked.values())
+
+    return asyncio.run(talk())
+
+
+keys = st.integers(0, 5).map(lambda n: f"http://example.com/{n}")
+tokens = st.integers(0, 9).map(lambda n: f"a-token-of-{n:08d}")
+values = st.builds(lambda far, bits: far ^ bits, st.sampled_from(FAR), st.integers(0, 7))
+options = st.sampled_from(
+    [(), AWAY, ("DISTANCE", 2), ("EXEMPT", "start"), ("DISTANCE", 99), ("GUARD", "off", *AWAY)]
+)
+pages = st.builds(
+    lambda key, value, token, some: reserve(key, value, token, *some), keys, values, tokens, options
+)
+endings = st.builds(ended, st.sampled_from(["RELEASE", "RELEASE", "INSERT"]), keys, tokens)
+wrong = st.sampled_from(
+    [
+        reserve("", 1, "a-token-of-00000001"),
+        reserve(b"\xff", 1, "a-token-of-00000002"),
+        reserve("k", 1, "short"),
+        reserve("k", 1, "a-token-of-00000003", recipe="words-0-0"),
+        reserve("k", 1 << 64, "a-token-of-00000003"),
+        command("DEDUP.RESERVE", "d"),
+        command("DEDUP.RELEASE"),
+        command("DEDUP.RELEASE", "d", "k"),
+        command("DEDUP.FORGET", "d", "http://example.com/1"),
+        command("PING"),
+    ]
+)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(commands=st.lists(st.one_of(pages, pages, pages, endings, wrong), max_size=50))
+def test_pages_of_one_read_are_judged_as_if_each_came_alone(tmp_path_factory, commands):
+    """The answers and the counts are the same, with errors, inserts and other commands in between."""
+    together = answered(tmp_path_factory.mktemp("together"), [MADE, b"".join(commands)])
+    assert together == answered(tmp_path_factory.mktemp("alone"), [MADE, *commands])
+
+
+@pytest.mark.parametrize("inserted", [True, False])
+def test_what_was_inserted_since_is_found(tmp_path, inserted):
+    """A page that nothing was near counts for the next ones of the same read, once it is inserted."""
+    token = "a-token-of-00000000"
+    read = [reserve(f"k{n}", far, f"a-token-of-0000000{n}") for n, far in enumerate([*FAR, 0xFFFF])]
+    read.append(ended("INSERT" if inserted else "RELEASE", "k0", token))
+    read.append(reserve("k0", FAR[0], "a-token-of-00000008"))
+    read.append(ended("RELEASE", "k0", "a-token-of-00000008"))
+    read.append(reserve("other", FAR[0], "a-token-of-00000009"))
+    said, _ = answered(tmp_path, [MADE, b"".join(read)])
+    assert said.count(b"refetch") == said.count(b"near_duplicate") == inserted
+    assert said.count(b"unique") == 5 + 2 * (not inserted)
