@@ -142,8 +142,31 @@ static void test_documents_in_order_of_insertion_take_no_memory_of_their_own(voi
     }
 }
 
+static void test_a_place_with_one_document_left_gives_its_set_back(void) {
+    enum { N = 640 };
+    struct documents documents = {0};
+    CHECK(documents_reserve(&documents, N) == NDD_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK(documents_make_room(&documents, i, i) == NDD_OK);
+        documents_append(&documents, i, i);
+    }
+    uint64_t with_sets = 0;
+    for (int removes = 0; removes < 2; removes++) {
+        for (uint32_t i = 0; i < N; i++) {
+            int added = 1;
+            CHECK(removes ? documents_remove(&documents, i, i) == 1
+                          : documents_add(&documents, i, N + i, &added) == NDD_OK && added);
+        }
+        if (!removes) with_sets = documents_bytes(&documents);
+    }
+    CHECK(documents_bytes(&documents) < with_sets / 3);
+    for (uint32_t i = 0; i < N; i++) CHECK(documents_has(&documents, i, N + i));
+    documents_close(&documents, N);
+}
+
 int main(void) {
     test_places_keep_their_documents_with_and_without_memory();
     test_documents_in_order_of_insertion_take_no_memory_of_their_own();
+    test_a_place_with_one_document_left_gives_its_set_back();
     return 0;
 }

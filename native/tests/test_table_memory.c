@@ -166,7 +166,8 @@ static void test_a_removal_without_memory_is_made_or_changes_nothing(void) {
         failed += status != NDD_OK;
         check_valid(table);
         CHECK(ndd_table_remove(table, values[i + 64], i + 64, &removed) == NDD_OK && removed == (status != NDD_OK));
-        CHECK(ndd_table_reserve(table, 1) == NDD_OK); /* with a spare again */
+        /* With a spare again: that removal made one, or else this does. */
+        if (status == NDD_OK) CHECK(ndd_table_reserve(table, 1) == NDD_OK);
     }
     CHECK(failed > 0);
     ndd_table_close(table);

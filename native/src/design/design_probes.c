@@ -221,7 +221,7 @@ ndd_status design_of_parts(struct design *design, const struct part *parts, uint
             return NDD_DAMAGED;
         }
         struct cut cut = {part.width, part.threshold};
-        struct option option = {.bits = part.bits, .copies = part.copies};
+        struct option option = {.bits = part.bits, .copies = part.copies, .lines = 1};
         design->count += add_probe_blocks(design->blocks + design->count, from, cut, option);
         from += part.width;
         covered += part.threshold + 1U;
