@@ -38,7 +38,7 @@ static double memory_weight(ndd_preset preset, double values) {
     if (preset == NDD_FAST) return weight;
     if (preset == NDD_COMPACT) return 4;
     /* auto: the more values, the more their memory counts */
-    for (double n = 4e6; n < values && weight < 2; n *= 2) weight += 0.15;
+    for (double n = 8e6; n < values && weight < 2; n *= 2) weight += 0.3;
     return weight;
 }
 

@@ -99,8 +99,8 @@ ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
 
 /* Rebuilds the index for as many values as there will be soon, or for a quarter more than there are, to be
  * used until there are twice as many. */
-static void grow_index(ndd_table *table, uint64_t soon) {
-    uint64_t count = table->values.count, room = count + count / 4;
+static void grow_index(ndd_table *table) {
+    uint64_t count = table->values.count, soon = table->soon, room = count + count / 4;
     uint64_t limit = served_by(soon) > 2 * count ? served_by(soon) : 2 * count;
     if (rebuild_index(table, soon > room ? soon : room) != NDD_OK) limit = room; /* try again then */
     table->index_limit = limit;
@@ -130,15 +130,17 @@ static uint64_t count_new(const ndd_table *table, const uint64_t *values, size_t
 void ndd_table_expect(ndd_table *table, const uint64_t *values, size_t n) {
     uint64_t count = table->values.count;
     table->expected = n;
+    table->soon = 0;
     if (n < FEW_MORE || n < count / MANY_MORE) return;
     if (count + n <= table->values.capacity && count + n <= table->index_limit) return;
     uint64_t added = count_new(table, values, n), soon = count + added;
     if (added < count / MANY_MORE) return; /* the arrays grow by half, and the index when it must */
     if (soon > table->values.capacity) {
-        uint64_t least = count + count / 8; /* not at each call */
+        uint64_t least = count + count / 4; /* not at each call */
         (void)reserve_values(table, table_spare(soon) > least ? table_spare(soon) : least);
     }
-    if (soon > table->index_limit) grow_index(table, soon);
+    table->soon = soon;
+    if (soon > table->index_limit && soon >= 2 * count) grow_index(table); /* else when it must */
 }
 
 /* Room for one value more, in the arrays and by the design. */
@@ -146,7 +148,7 @@ static ndd_status make_room(ndd_table *table, uint64_t document) {
     ndd_status status = numbers_make_room(&table->values);
     if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
     if (status == NDD_OK) status = documents_make_room(&table->documents, table->values.count, document);
-    if (status == NDD_OK && table->values.count >= table->index_limit) grow_index(table, 0);
+    if (status == NDD_OK && table->values.count >= table->index_limit) grow_index(table);
     return status;
 }
 

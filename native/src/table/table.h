@@ -20,6 +20,7 @@ struct ndd_table {
     uint64_t index_room;  /* values for which its design was made */
     uint64_t index_limit; /* values up to which it is used; beyond, it is rebuilt */
     uint64_t expected;    /* pairs that the caller announced (ndd_table_expect) and did not insert yet */
+    uint64_t soon;        /* values there will be with those, if they make the table grow; or 0 */
 };
 
 /* How many values to make room for when there are `values`: somewhat more. */
