@@ -178,7 +178,7 @@ def plan(
 
     First the best designs of Manku, Jain and Das Sarma (WWW 2007): "6 choose 3" cuts the 64 bits into
     6 blocks and has a table for each choice of 3 blocks as the prefix. Then the designs of dedup.Table.
-    Memory is that of the fingerprints; each document's id takes 8 bytes more.
+    Memory is that of the fingerprints; each document's id takes up to 8.5 bytes more.
 
     With --cluster: how many shards and machines of --memory and --cores a crawl's table service takes,
     at --rate pages a second, and what each carries. It is computed from measured constants.

@@ -135,7 +135,7 @@ class Table:
 
     def _insert_in_steps(self, values: Any, documents: Any, count: int) -> int:
         with self._lock.writing:
-            lib.ndd_table_expect(self._handle, count)
+            lib.ndd_table_expect(self._handle, values, count)
         steps = range(0, count, INSERT_STEP)
         return sum(
             self._insert(values + start, documents + start, min(INSERT_STEP, count - start))
@@ -151,7 +151,7 @@ class Table:
         return int(inserted[0])
 
     def remove(self, value: int, document: int) -> bool:
-        """Remove a pair; return whether it was there."""
+        """Remove a pair; return whether it was there. Raises MemoryError, then nothing has changed."""
         value, document = number(value, "value"), number(document, "document")
         removed = ffi.new("int *")
         with self._lock.writing:

@@ -221,16 +221,17 @@ void ndd_table_close(ndd_table *table);
 /* Makes room for `values` distinct values in one step. Optional. */
 ndd_status ndd_table_reserve(ndd_table *table, uint64_t values);
 
-/* A hint that `pairs` pairs will be inserted by the next calls: when the table must grow, it grows for
- * all of them, at the share of new values seen so far. */
-void ndd_table_expect(ndd_table *table, uint64_t pairs);
+/* A hint that n pairs with these values will be inserted by the next calls: if the table must grow for
+ * those of them that are new, it does so now, once. A call that was not announced announces itself. */
+void ndd_table_expect(ndd_table *table, const uint64_t *values, size_t n);
 
 /* Stores n pairs; *inserted counts those that were not there before. On NDD_NO_MEMORY the first
  * *inserted new pairs stay. */
 ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint64_t *documents,
                             size_t n, uint64_t *inserted);
 
-/* Removes one pair; *removed is 1 if it was there, else 0. */
+/* Removes one pair; *removed is 1 if it was there, else 0. Only a second removal in a row without any
+ * memory may end in NDD_NO_MEMORY, and then nothing has changed. */
 ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document, int *removed);
 
 void ndd_table_stats_get(const ndd_table *table, ndd_table_stats *stats);

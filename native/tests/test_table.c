@@ -51,7 +51,7 @@ static void test_a_probe_of_a_larger_table_finds_what_a_scan_finds(void) {
             make_values(kind, values + N / 2, N / 2);
             oracle.pairs = malloc(N * sizeof *oracle.pairs);
             CHECK(oracle.pairs != NULL);
-            ndd_table_expect(table, preset == 1 ? N : 0);
+            ndd_table_expect(table, values, preset == 1 ? N : 0);
             for (size_t i = 0; i < N; i += 6000) {
                 uint64_t documents[6000];
                 for (uint64_t j = 0; j < 6000; j++) {
@@ -259,6 +259,41 @@ static void test_small_calls_do_not_make_a_table_grow_often(void) {
     }
 }
 
+/* One call makes room once, for the values in it that are new, however often each occurs: the table is then
+ * as one that was told their number. */
+static void test_a_table_grown_by_one_call_has_the_design_of_one_made_for_it(void) {
+    enum { N = 300000, STEP = 16384 };
+    static uint64_t values[N], documents[N];
+    for (int repeats = 1; repeats <= 3; repeats += 2) {
+        uint64_t distinct = N / (uint64_t)repeats, inserted;
+        ndd_table *grown, *told;
+        make_values(0, values, distinct);
+        for (size_t i = 0; i < N; i++) {
+            values[i] = values[i % distinct];
+            documents[i] = i;
+        }
+        CHECK(ndd_table_open(3, &grown) == NDD_OK && ndd_table_open(3, &told) == NDD_OK);
+        CHECK(ndd_table_reserve(told, distinct) == NDD_OK);
+        ndd_table_expect(grown, values, N);
+        for (size_t i = 0; i < N; i += STEP) {
+            size_t n = N - i < STEP ? N - i : STEP;
+            CHECK(ndd_table_insert(grown, values + i, documents + i, n, &inserted) == NDD_OK);
+        }
+        CHECK(grown->values.count == distinct && grown->index_made == 1);
+        CHECK(grown->values.capacity >= distinct && grown->values.capacity < distinct + distinct / 16);
+        CHECK(grown->index.design.count == told->index.design.count);
+        for (uint32_t i = 0; i < told->index.design.count; i++) {
+            CHECK(grown->index.design.blocks[i].mask == told->index.design.blocks[i].mask);
+        }
+        uint32_t capacity = grown->values.capacity;
+        CHECK(ndd_table_insert(grown, values, documents, N, &inserted) == NDD_OK && inserted == 0);
+        CHECK(grown->values.capacity == capacity && grown->index_made == 1); /* nothing was new */
+        check_valid(grown);
+        ndd_table_close(grown);
+        ndd_table_close(told);
+    }
+}
+
 int main(void) {
     test_a_probe_finds_what_a_scan_finds();
     test_a_probe_of_a_larger_table_finds_what_a_scan_finds();
@@ -268,5 +303,6 @@ int main(void) {
     test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved();
     test_inserts_after_a_load_or_a_large_insert_rebuild_nothing();
     test_small_calls_do_not_make_a_table_grow_often();
+    test_a_table_grown_by_one_call_has_the_design_of_one_made_for_it();
     return 0;
 }

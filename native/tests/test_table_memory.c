@@ -150,10 +150,34 @@ static void test_growth_without_memory_loses_nothing(void) {
     CHECK(scanned > 0 && kept > 0 && grown > 0);
 }
 
+/* The last document comes to stand among others, far from it, which takes memory: for one there is a spare. */
+static void test_a_removal_without_memory_is_made_or_changes_nothing(void) {
+    enum { N = 2000 };
+    static uint64_t values[N];
+    int removed, failed = 0;
+    make_values(0, values, N);
+    ndd_table *table = table_of(values, N, 3);
+    for (uint64_t i = 0; i < N / 2; i += 65 + below(8)) {
+        allocations_left = 0;
+        CHECK(ndd_table_remove(table, values[i], i, &removed) == NDD_OK && removed);
+        ndd_status status = ndd_table_remove(table, values[i + 64], i + 64, &removed);
+        allocations_left = -1;
+        CHECK(status == NDD_OK ? removed : status == NDD_NO_MEMORY && !removed);
+        failed += status != NDD_OK;
+        check_valid(table);
+        CHECK(ndd_table_remove(table, values[i + 64], i + 64, &removed) == NDD_OK && removed == (status != NDD_OK));
+        /* With a spare again: that removal made one, or else this does. */
+        if (status == NDD_OK) CHECK(ndd_table_reserve(table, 1) == NDD_OK);
+    }
+    CHECK(failed > 0);
+    ndd_table_close(table);
+}
+
 int main(void) {
     test_an_insert_without_memory_keeps_what_it_counts();
     test_every_other_call_without_memory_leaves_its_handles_as_they_were();
     test_a_table_without_memory_for_a_better_design_keeps_its_own();
     test_growth_without_memory_loses_nothing();
+    test_a_removal_without_memory_is_made_or_changes_nothing();
     return 0;
 }

@@ -153,9 +153,9 @@ static void test_validate_names_the_rule_that_is_broken(void) {
     table->values.items[7] ^= 1;
     CHECK(strcmp(broken_rule(table), "a number is not in the map") == 0);
     table->values.items[7] ^= 1;
-    table->documents.set_bytes++;
+    table->documents.extra_bytes++;
     CHECK(strcmp(broken_rule(table), "the memory of the documents is miscounted") == 0);
-    table->documents.set_bytes--;
+    table->documents.extra_bytes--;
     struct lines *lines = &table->index.lines[1];
     union line *line = index_line(&table->index, 1, values[5]);
     for (int i = 6; line->head > lines->inside; i++) { /* a bucket that lies in its lines */

@@ -94,13 +94,13 @@ def test_presets_are_planned_where_they_differ():
     [(1000, "auto"), (30_000, "auto"), (300_000, "auto"), (300_000, "compact")],
 )
 def test_memory_is_that_of_the_table(documents, preset):
-    """dedup.Table, made for so many, takes the planned memory and 8 bytes a document, within 5 %."""
+    """dedup.Table, made for so many, takes the planned memory, within 5 %: ids in order take hardly any."""
     table = dedup.Table(3, preset)
     assert lib.ndd_table_reserve(table._handle, documents) == lib.NDD_OK
     values = np.random.default_rng(7).integers(0, 2**64, documents, dtype=np.uint64)
     table.insert_many(values, np.arange(documents, dtype=np.uint64))
     stats, design = table.stats(), ours(documents, 3, preset)
-    assert stats.bytes - 8 * documents == pytest.approx(design.bytes, rel=0.05)
+    assert stats.bytes == pytest.approx(design.bytes, rel=0.05)
     assert (stats.blocks, stats.keys) == (design.tables, design.keys)
 
 

@@ -44,7 +44,7 @@ CANDIDATE = 3.2
 COMPARE = 1.2  # with one fingerprint, where all are compared
 FRAME_BYTES, CHUNK_BITS = 72, 4096  # of compressed fingerprints
 PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
-SET_BYTES = 16  # of a distinct value in the set that a dedup.Table keeps
+SET_BYTES = 13  # of a distinct value in the set that a dedup.Table keeps
 
 
 class Design(msgspec.Struct, frozen=True):

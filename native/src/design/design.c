@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 void block_set(struct block *block, uint64_t mask, uint64_t flips, uint32_t threshold) {
-    *block = (struct block){.mask = mask, .flips = flips, .threshold = threshold};
+    *block = (struct block){.mask = mask, .flips = flips, .threshold = threshold, .lines = 1};
     while (mask != 0) {
         uint32_t from = lowest_bit(mask), length = 0;
         while (from + length < VALUE_BITS && mask >> (from + length) & 1) length++;

@@ -30,7 +30,7 @@ struct block {
     uint64_t flips;     /* those among them that a probe flips */
     uint32_t threshold; /* the most that it flips at once */
     uint32_t bits;      /* number of key bits, at most 63 */
-    uint32_t log2_lines;   /* a bucket of a table is 2^log2_lines lines (bucket_layout.h) */
+    uint32_t lines;     /* of a bucket of a table (bucket_layout.h) */
     uint32_t runs;
     struct {
         uint64_t mask;

@@ -19,11 +19,11 @@ struct expected {
 };
 
 /* Keys of evenly spread values are as good as random: the load of a bucket has a Poisson distribution. */
-static struct expected expect(double values, uint32_t bits, uint32_t log2_lines) {
+static struct expected expect(double values, uint32_t bits, uint32_t lines) {
     double buckets = (double)(UINT64_C(1) << bits);
-    uint32_t inside = bucket_entries(bits, log2_lines);
+    uint32_t inside = bucket_entries(bits, lines);
     struct expected expected = {.load = values / buckets};
-    double line = (double)(LINE_BYTES << log2_lines), entry = (line - 8) / inside;
+    double line = LINE_BYTES * lines, entry = (line - 8) / inside;
     if (expected.load > 3 * inside + 20) {
         expected.overflow = 1;
         expected.beyond = expected.load - inside;
@@ -49,9 +49,9 @@ static double line_ns(double bytes) {
     return ns;
 }
 
-struct block_costs lines_costs(double values, uint32_t bits, uint32_t log2_lines) {
-    struct expected at = expect(values, bits, log2_lines);
-    double line = line_ns(2 * at.bytes), lines = (double)(1 << log2_lines);
+struct block_costs lines_costs(double values, uint32_t bits, uint32_t lines) {
+    struct expected at = expect(values, bits, lines);
+    double line = line_ns(2 * at.bytes);
     return (struct block_costs){
         .bytes = at.bytes,
         .visit_ns = line + lines * FULL_LINE_NS + (lines - 1) * NEXT_LINE_NS +

@@ -14,8 +14,8 @@ struct block_costs {
     double update_ns; /* one value that is put in */
 };
 
-/* A block table in memory: keys of `bits` bits, buckets of 2^log2_lines lines (bucket_layout.h). */
-struct block_costs lines_costs(double values, uint32_t bits, uint32_t log2_lines);
+/* A block table in memory: keys of `bits` bits, buckets of `lines` lines (bucket_layout.h). */
+struct block_costs lines_costs(double values, uint32_t bits, uint32_t lines);
 
 /* The same in a segment (docs/segment-format.md). */
 struct block_costs segment_costs(double values, uint32_t bits);

@@ -19,7 +19,7 @@ struct option {
     double cost;
     uint32_t bits;   /* key bits; for pairs, at most */
     uint32_t copies; /* probes: tables; pairs: parts */
-    uint32_t log2_lines; /* probes: a bucket is 2^log2_lines lines */
+    uint32_t lines;  /* probes: of a bucket */
     double bytes;     /* probes: of the tables */
 };
 

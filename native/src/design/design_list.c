@@ -7,7 +7,7 @@
 typedef struct block_costs costs_of(double values, const struct block *block);
 
 static struct block_costs in_lines(double values, const struct block *block) {
-    return lines_costs(values, block->bits, block->log2_lines);
+    return lines_costs(values, block->bits, block->lines);
 }
 
 static struct block_costs in_segment(double values, const struct block *block) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "design/bucket_layout.h"
 #include "design/design.h"
 #include "design/design_costs.h"
 #include "design/design_cut.h"
@@ -10,7 +11,6 @@
 #define MAX_COPIES 4    /* tables that share one block of threshold 1 */
 #define MAX_FLIPPED 4096 /* keys visited in one block table */
 #define SCAN_NS 1.2 /* comparing with one value */
-#define MAX_LOG2_LINES 3
 #define UPDATES 2.0 /* of each table, for one probe: an insert, and its share of rebuilding */
 #define OTHER_BYTES 8.0 /* what else a value takes, at least */
 
@@ -34,10 +34,11 @@ static uint64_t ones_between(uint32_t from, uint32_t to) {
 /* How much a design that takes twice the memory must save, as the exponent of bytes in what is
  * made least: time * bytes^weight. */
 static double memory_weight(ndd_preset preset, double values) {
-    if (preset == NDD_FAST) return 0.25;
-    if (preset == NDD_COMPACT) return 2.5;
-    double weight = 0.35; /* auto: the more values, the more their memory counts */
-    for (double n = 4e6; n < values && weight < 2; n *= 2) weight += 0.15;
+    double weight = 0.25;
+    if (preset == NDD_FAST) return weight;
+    if (preset == NDD_COMPACT) return 4;
+    /* auto: the more values, the more their memory counts */
+    for (double n = 8e6; n < values && weight < 2; n *= 2) weight += 0.3;
     return weight;
 }
 
@@ -49,19 +50,19 @@ struct visits {
     double visit;
     double copy;
     double bytes;
-    uint32_t log2_lines;
+    uint32_t lines;
 };
 
 static struct visits best_visits(double values, uint32_t bits, double byte_cost,
                                  enum storage storage) {
     struct visits best = {0, 0, 0, 0};
-    for (uint32_t log2_lines = 0; log2_lines <= (storage == IN_LINES ? MAX_LOG2_LINES : 0); log2_lines++) {
-        struct block_costs costs = storage == IN_LINES ? lines_costs(values, bits, log2_lines)
+    for (uint32_t lines = 1; lines <= (storage == IN_LINES ? MAX_BUCKET_LINES : 1); lines++) {
+        struct block_costs costs = storage == IN_LINES ? lines_costs(values, bits, lines)
                                                        : segment_costs(values, bits);
         double copy = UPDATES * costs.update_ns + byte_cost * costs.bytes / values;
         /* A table is visited a few times, or more: its memory counts as one visit does. */
-        if (log2_lines == 0 || 8 * costs.visit_ns + copy < 8 * best.visit + best.copy) {
-            best = (struct visits){costs.visit_ns, copy, costs.bytes, log2_lines};
+        if (lines == 1 || 8 * costs.visit_ns + copy < 8 * best.visit + best.copy) {
+            best = (struct visits){costs.visit_ns, copy, costs.bytes, lines};
         }
     }
     return best;
@@ -93,7 +94,7 @@ static void probe_options(struct options *options, double values, double byte_co
                     if (c > 1 && (c - 1) * (w - p) >= w) break; /* fewer do */
                     double cost = keys * visits[p].visit + c * visits[p].copy;
                     if (cost >= best->cost) continue;
-                    *best = (struct option){cost, p, c, visits[p].log2_lines, c * visits[p].bytes};
+                    *best = (struct option){cost, p, c, visits[p].lines, c * visits[p].bytes};
                 }
             }
         }
@@ -117,7 +118,7 @@ static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut
             }
         }
         block_set(&blocks[c], mask, flips, flips == 0 ? 0 : cut.threshold);
-        blocks[c].log2_lines = option.log2_lines;
+        blocks[c].lines = option.lines;
     }
     return copies;
 }
@@ -220,7 +221,7 @@ ndd_status design_of_parts(struct design *design, const struct part *parts, uint
             return NDD_DAMAGED;
         }
         struct cut cut = {part.width, part.threshold};
-        struct option option = {.bits = part.bits, .copies = part.copies};
+        struct option option = {.bits = part.bits, .copies = part.copies, .lines = 1};
         design->count += add_probe_blocks(design->blocks + design->count, from, cut, option);
         from += part.width;
         covered += part.threshold + 1U;

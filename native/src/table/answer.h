@@ -38,6 +38,7 @@ struct document_list {
     uint64_t left;  /* further ones beyond these */
     uint64_t base;  /* what is to be added to those of 4 bytes */
     uint32_t width; /* in bytes, 4 or 8, as they are in a file; 0: numbers of this machine */
+    uint64_t one;   /* room for one that lies nowhere as a number */
 };
 
 static inline uint64_t document_of(const struct document_list *list, uint64_t i) {

@@ -111,7 +111,7 @@ ndd_status numbers_reserve(struct numbers *numbers, uint64_t capacity) {
     numbers->items = items;
     if (capacity > WITHOUT_MAP) {
         struct memory map;
-        uint32_t map_size = (uint32_t)(capacity + capacity / 2); /* at most two thirds full */
+        uint32_t map_size = (uint32_t)(capacity + capacity / 4); /* at most four fifths full */
         if (!memory_open(&map, (size_t)map_size * sizeof(uint32_t))) return NDD_NO_MEMORY;
         memory_close(&numbers->map);
         numbers->map = map;

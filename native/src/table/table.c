@@ -19,9 +19,12 @@
 
 #include <stdlib.h>
 
+#include "hash/hash.h"
 #include "table/table_crowd.h"
 
-#define MANY_MORE 16 /* growth by a 16th of the values or more is made room for at once */
+#define MANY_MORE 16 /* growth by a 16th of the values or more is made room for at once, */
+#define FEW_MORE 64  /* if it is by as many */
+#define SAMPLE (1 << 17) /* values, at most, by which those to come are counted */
 /* How many pairs ahead of the insert something is prefetched. */
 #define AHEAD_MAP 32   /* the value's entry in the map */
 #define AHEAD_SPOTS 16 /* its lines in the index; a power of two */
@@ -74,14 +77,19 @@ static ndd_status rebuild_index(ndd_table *table, uint64_t room) {
  * after a load does not rebuild the index. */
 static uint64_t served_by(uint64_t room) { return room + room / 4; }
 
-uint64_t table_spare(const ndd_table *table, uint64_t values) {
-    uint64_t room = values + values / (table->preset == NDD_COMPACT ? 32 : 8);
+uint64_t table_spare(uint64_t values) {
+    uint64_t room = values + values / 32;
     return room > NUMBERS_MAX && values <= NUMBERS_MAX ? NUMBERS_MAX : room;
 }
 
-ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
+/* Room for this many values in the arrays. */
+static ndd_status reserve_values(ndd_table *table, uint64_t values) {
     ndd_status status = numbers_reserve(&table->values, values);
-    if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
+    return status == NDD_OK ? documents_reserve(&table->documents, table->values.capacity) : status;
+}
+
+ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
+    ndd_status status = reserve_values(table, values);
     if (status == NDD_OK && values > table->index_limit) {
         status = rebuild_index(table, values);
         if (status == NDD_OK) table->index_limit = served_by(values);
@@ -89,51 +97,65 @@ ndd_status ndd_table_reserve(ndd_table *table, uint64_t values) {
     return status;
 }
 
-/* How many values there will be when the pairs expected are in, if as many of them are new as were
- * of those before; or some more than now. */
-static uint64_t values_soon(const ndd_table *table, uint64_t least) {
-    uint64_t left = table->expected > table->seen ? table->expected - table->seen : 0;
-    uint64_t count = table->values.count, most = 16 * count; /* in case it turns out otherwise */
-    if (left == 0 || table->seen < 64) return least;
-    uint64_t soon = count + (uint64_t)((double)left * (double)table->seen_new / (double)table->seen);
-    if (soon > most) soon = most;
-    return soon > least ? soon : least;
-}
-
-/* Rebuilds the index for as many values as are expected; when nothing is expected, for a quarter more
- * than there are, to be used until there are twice as many. */
+/* Rebuilds the index for as many values as there will be soon, or for a quarter more than there are, to be
+ * used until there are twice as many. */
 static void grow_index(ndd_table *table) {
-    uint64_t count = table->values.count, soon = values_soon(table, 0);
+    uint64_t count = table->values.count, soon = table->soon, room = count + count / 4;
     uint64_t limit = served_by(soon) > 2 * count ? served_by(soon) : 2 * count;
-    uint64_t room = soon > count + count / 4 ? soon : count + count / 4;
-    if (rebuild_index(table, room) != NDD_OK) limit = count + count / 4; /* try again then */
+    if (rebuild_index(table, soon > room ? soon : room) != NDD_OK) limit = room; /* try again then */
     table->index_limit = limit;
 }
 
-/* Room in the arrays for one value more: for half as many again or, when many pairs are expected, for
- * the values that they will bring. */
-static ndd_status grow_values(ndd_table *table) {
-    uint64_t count = table->values.count, soon = values_soon(table, 0);
-    if (soon > count + count / MANY_MORE) {
-        (void)numbers_reserve(&table->values, table_spare(table, soon)); /* or else for one */
+/* About how many of these values are new, each counted once: by a sample that every occurrence of a value
+ * is in, or none. 0 without memory. */
+static uint64_t count_new(const ndd_table *table, const uint64_t *values, size_t n) {
+    struct numbers sample;
+    uint32_t place, bits = 0;
+    uint64_t count;
+    ndd_status status = NDD_OK;
+    while (n >> bits > SAMPLE) bits++;
+    numbers_open(&sample);
+    for (size_t i = 0; i < n && status == NDD_OK; i++) {
+        if (hash_mix(values[i] ^ table->values.seed) >> 1 >> (63 - bits) != 0) continue;
+        if (numbers_find(&sample, values[i], &place)) continue;
+        if (numbers_find(&table->values, values[i], &place)) continue;
+        status = numbers_make_room(&sample);
+        if (status == NDD_OK) numbers_append(&sample, values[i]);
     }
-    return numbers_make_room(&table->values);
+    count = status == NDD_OK ? (uint64_t)sample.count << bits : 0;
+    numbers_close(&sample);
+    return count;
+}
+
+void ndd_table_expect(ndd_table *table, const uint64_t *values, size_t n) {
+    uint64_t count = table->values.count;
+    table->expected = n;
+    table->soon = 0;
+    if (n < FEW_MORE || n < count / MANY_MORE) return;
+    if (count + n <= table->values.capacity && count + n <= table->index_limit) return;
+    uint64_t added = count_new(table, values, n), soon = count + added;
+    if (added < count / MANY_MORE) return; /* the arrays grow by half, and the index when it must */
+    if (soon > table->values.capacity) {
+        uint64_t least = count + count / 4; /* not at each call */
+        (void)reserve_values(table, table_spare(soon) > least ? table_spare(soon) : least);
+    }
+    table->soon = soon;
+    if (soon > table->index_limit && soon >= 2 * count) grow_index(table); /* else when it must */
 }
 
 /* Room for one value more, in the arrays and by the design. */
-static ndd_status make_room(ndd_table *table) {
-    ndd_status status = NDD_OK;
-    if (table->values.count == table->values.capacity) status = grow_values(table);
+static ndd_status make_room(ndd_table *table, uint64_t document) {
+    ndd_status status = numbers_make_room(&table->values);
     if (status == NDD_OK) status = documents_reserve(&table->documents, table->values.capacity);
-    if (status != NDD_OK) return status;
-    if (table->values.count >= table->index_limit) grow_index(table);
-    return NDD_OK;
+    if (status == NDD_OK) status = documents_make_room(&table->documents, table->values.count, document);
+    if (status == NDD_OK && table->values.count >= table->index_limit) grow_index(table);
+    return status;
 }
 
 static ndd_status insert_value(ndd_table *table, uint64_t value, uint64_t document,
                                struct spots *spots) {
     uint64_t before = table->index_made;
-    ndd_status status = make_room(table);
+    ndd_status status = make_room(table, document);
     if (table->index_made != before) index_find(&table->index, value, spots);
     if (status == NDD_OK) status = index_make_room(&table->index, value, spots);
     if (status != NDD_OK) return status;
@@ -151,11 +173,6 @@ static ndd_status insert_pair(ndd_table *table, uint64_t value, uint64_t documen
     }
     *added = 1;
     return insert_value(table, value, document, spots);
-}
-
-void ndd_table_expect(ndd_table *table, uint64_t pairs) {
-    table->expected = pairs;
-    table->seen = table->seen_new = 0;
 }
 
 /* The pairs of one call, and what was prefetched for the next of them. */
@@ -195,14 +212,13 @@ ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint
     struct arriving arriving;
     uint64_t count = 0;
     ndd_status status = NDD_OK;
-    int alone = table->expected <= table->seen; /* nothing was said of other calls */
-    if (alone) ndd_table_expect(table, n);
+    if (table->expected < n) ndd_table_expect(table, values, n); /* nothing was said of this call */
+    table->expected -= n;
     arriving.values = values;
     arriving.n = n;
     find_first_spots(table, &arriving, 0);
     for (size_t i = 0; i < n && status == NDD_OK; i++) {
         int added = 0;
-        uint32_t before = table->values.count;
         uint64_t index = table->index_made;
         ask_ahead(table, &arriving, i);
         status = insert_pair(table, values[i], documents[i], spots_of(&arriving, i), &added);
@@ -211,15 +227,12 @@ ndd_status ndd_table_insert(ndd_table *table, const uint64_t *values, const uint
         } else { /* another index, other spots */
             find_first_spots(table, &arriving, i + 1);
         }
-        table->seen++;
-        table->seen_new += table->values.count - before;
         if (status == NDD_OK) {
             table->pairs += (uint64_t)added;
             count += (uint64_t)added;
         }
     }
     *inserted = count; /* also after an error, as the header says */
-    if (alone) table->expected = 0;
     return status;
 }
 
@@ -229,12 +242,14 @@ ndd_status ndd_table_remove(ndd_table *table, uint64_t value, uint64_t document,
     if (!numbers_find(&table->values, value, &place)) return NDD_OK;
     int left = documents_remove(&table->documents, place, document);
     if (left == 0) return NDD_OK;
+    if (left == 2) {
+        ndd_status status = documents_move_last(&table->documents, place, table->values.count - 1);
+        if (status != NDD_OK) return status;
+        (void)index_remove(&table->index, value);
+        numbers_remove(&table->values, place);
+    }
     *removed = 1;
     table->pairs--;
-    if (left == 1) return NDD_OK;
-    (void)index_remove(&table->index, value);
-    documents_move_last(&table->documents, place, table->values.count - 1);
-    numbers_remove(&table->values, place);
     return NDD_OK;
 }
 

@@ -19,12 +19,11 @@ struct ndd_table {
     uint64_t index_made;  /* how often it was built; each time its lines are at other addresses */
     uint64_t index_room;  /* values for which its design was made */
     uint64_t index_limit; /* values up to which it is used; beyond, it is rebuilt */
-    uint64_t expected;    /* pairs that the caller announced (ndd_table_expect) */
-    uint64_t seen;        /* those inserted since */
-    uint64_t seen_new;    /* the new values among them */
+    uint64_t expected;    /* pairs that the caller announced (ndd_table_expect) and did not insert yet */
+    uint64_t soon;        /* values there will be with those, if they make the table grow; or 0 */
 };
 
 /* How many values to make room for when there are `values`: somewhat more. */
-uint64_t table_spare(const ndd_table *table, uint64_t values);
+uint64_t table_spare(uint64_t values);
 
 #endif

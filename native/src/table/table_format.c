@@ -178,14 +178,15 @@ static ndd_status read_frame(const uint8_t *bytes, uint64_t size, struct saved *
 /* The n documents of one value, the first of which makes its place. */
 static ndd_status load_documents(ndd_table *table, uint32_t place, const uint8_t *bytes,
                                  uint64_t n, const char **reason) {
+    ndd_status status = documents_make_room(&table->documents, place, load_number(bytes));
+    if (status != NDD_OK) return refuse(status, reason, ndd_strerror((int)status));
     documents_append(&table->documents, place, load_number(bytes));
     for (uint64_t i = 1; i < n; i++) {
         int added;
         if (load_number(bytes + 8 * i) <= load_number(bytes + 8 * (i - 1))) {
             return refuse(NDD_DAMAGED, reason, "the documents of a value are not in order");
         }
-        ndd_status status = documents_add(&table->documents, place, load_number(bytes + 8 * i),
-                                          &added);
+        status = documents_add(&table->documents, place, load_number(bytes + 8 * i), &added);
         if (status != NDD_OK) return refuse(status, reason, ndd_strerror((int)status));
     }
     table->pairs += n;
@@ -249,7 +250,7 @@ ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, nd
     if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);
     if (status == NDD_OK) status = ndd_table_open_as(k, preset, &loaded);
     if (status == NDD_OK) {
-        uint64_t room = table_spare(loaded, saved.values_count);
+        uint64_t room = table_spare(saved.values_count);
         status = numbers_reserve(&loaded->values, room);
         if (status != NDD_OK) status = numbers_reserve(&loaded->values, saved.values_count);
         if (status == NDD_OK) status = documents_reserve(&loaded->documents, loaded->values.capacity);

@@ -16,9 +16,16 @@ void index_close(struct index *index) {
     *index = (struct index){0};
 }
 
-static inline void prefetch_overflow(const union line *line) {
+/* Prefetches what of a bucket is written when a value is put in, its first line aside. */
+static inline void prefetch_entry(const struct lines *lines, const union line *line) {
     const struct overflow *overflow = line_overflow(line);
-    if (overflow != NULL) prefetch(overflow);
+    const uint32_t *entries = line_lows(line);
+    if (overflow != NULL) {
+        prefetch(overflow);
+    } else if (lines->lines > 1) {
+        prefetch(entries + line->head);
+        prefetch((const uint8_t *)(entries + lines->inside) + line->head * lines->far_bytes);
+    }
 }
 
 /* Puts all values into one block table: one at a time, so that its lines stay in the caches. */
@@ -26,8 +33,8 @@ static ndd_status fill(struct index *index, uint32_t block, const uint64_t *valu
     struct lines *lines = &index->lines[block];
     for (uint64_t i = 0; i < count; i++) {
         if (count - i > AHEAD_FILL) {
-            lines_prefetch(lines, index_line(index, block, values[i + AHEAD_FILL]));
-            prefetch_overflow(index_line(index, block, values[i + AHEAD_FILL / 2]));
+            prefetch(index_line(index, block, values[i + AHEAD_FILL]));
+            prefetch_entry(lines, index_line(index, block, values[i + AHEAD_FILL / 2]));
         }
         union line *line = index_line(index, block, values[i]);
         uint64_t rest = quotient_rest(&lines->quotient, values[i]);
@@ -80,12 +87,12 @@ ndd_status index_open(struct index *index, const struct numbers *values, uint64_
 void index_find(const struct index *index, uint64_t value, struct spots *spots) {
     for (uint32_t i = 0; i < index->design.count; i++) {
         spots->lines[i] = index_line(index, i, value);
-        lines_prefetch(&index->lines[i], spots->lines[i]);
+        prefetch(spots->lines[i]);
     }
 }
 
 void index_prefetch(const struct index *index, const struct spots *spots) {
-    for (uint32_t i = 0; i < index->design.count; i++) prefetch_overflow(spots->lines[i]);
+    for (uint32_t i = 0; i < index->design.count; i++) prefetch_entry(&index->lines[i], spots->lines[i]);
 }
 
 ndd_status index_make_room(struct index *index, uint64_t value, const struct spots *spots) {

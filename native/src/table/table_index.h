@@ -39,8 +39,8 @@ struct spots {
     union line *lines[MAX_BLOCKS];
 };
 
-/* index_find finds the spots of a value that is inserted soon, and prefetches them; index_prefetch,
- * called some values later, prefetches the overflow of their lines. */
+/* index_find finds the spots of a value that is inserted soon, and prefetches their first lines; index_prefetch,
+ * called some values later, prefetches where the entries will stand, in the other lines or beyond them. */
 void index_find(const struct index *index, uint64_t value, struct spots *spots);
 void index_prefetch(const struct index *index, const struct spots *spots);
 

@@ -33,10 +33,10 @@ ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t w
     *lines = (struct lines){.bits = bits, .width = width, .k = k, .quotient = quotient_of(block)};
     lines->crowds = crowds;
     lines->far_bytes = bucket_far_bytes(known);
-    lines->log2_lines = block->log2_lines;
-    lines->inside = bucket_entries(known, block->log2_lines);
-    if (bits + lines->log2_lines + 6 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
-    if (!memory_open(&lines->memory, sizeof(union line) << (bits + lines->log2_lines))) {
+    lines->lines = block->lines;
+    lines->inside = bucket_entries(known, block->lines);
+    if (bits + 9 >= sizeof(size_t) * 8) return NDD_NO_MEMORY;
+    if (!memory_open(&lines->memory, (sizeof(union line) * lines->lines) << bits)) {
         return NDD_NO_MEMORY;
     }
     lines->at = lines->memory.at;

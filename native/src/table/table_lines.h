@@ -4,8 +4,7 @@
  * A bucket's number tells all key bits of the values in it, and an entry holds only the others, its
  * rest (quotient.h): the low 32 bits of that, which a probe compares
  * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
- * is one line of 64 bytes, or two, four or eight side by side, which cost little more to fetch than
- * one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
+ * is one line of 64 bytes, or up to eight side by side, which cost little more to fetch than one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
  *
  * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
  * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
@@ -76,7 +75,7 @@ struct lines {
     uint32_t bits;      /* of a key, */
     uint32_t width;     /* and of a value; fewer than 64 in a crowd */
     uint32_t k;         /* for which crowds are searched */
-    uint32_t log2_lines;   /* a bucket is 2^log2_lines lines */
+    uint32_t lines;     /* of a bucket */
     uint32_t inside;    /* entries that those have room for */
     uint32_t far_bytes; /* of an entry, beside its low 32 bits */
     struct quotient quotient;
@@ -107,12 +106,12 @@ static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_
 }
 
 static inline union line *lines_at(const struct lines *lines, uint32_t bucket) {
-    return lines->at + ((size_t)bucket << lines->log2_lines);
+    return lines->at + (size_t)bucket * lines->lines;
 }
 
 /* Prefetches the lines of a bucket. */
 static inline void lines_prefetch(const struct lines *lines, const union line *line) {
-    for (uint32_t i = 0; i >> lines->log2_lines == 0; i++) prefetch(line + i);
+    for (uint32_t i = 0; i < lines->lines; i++) prefetch(line + i);
 }
 
 /* A block table for values of `width` bits; the key bits of the block are at most MAX_PIECES runs. */

@@ -16,10 +16,10 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* Lists the documents of one place; returns how many. */
 static uint64_t list_place(const ndd_table *table, uint32_t place, uint64_t *values,
                            uint64_t *documents) {
-    uint64_t pair = 0, from = 0;
+    uint64_t pair = 0, from = 0, one;
     for (uint64_t left = documents_count(&table->documents, place); left > 0;) {
         uint32_t count;
-        const uint64_t *run = documents_run(&table->documents, place, from, &count);
+        const uint64_t *run = documents_run(&table->documents, place, from, &count, &one);
         for (uint32_t i = 0; i < count; i++, pair++) {
             values[pair] = table->values.items[place];
             documents[pair] = run[i];

@@ -190,7 +190,7 @@ static void list_more(const void *from, uint64_t value, struct document_list *li
     const uint64_t *before = list->at;
     uint32_t place = 0, count = 0;
     (void)numbers_find(&table->values, value, &place);
-    list->at = documents_run(&table->documents, place, before[list->count - 1] + 1, &count);
+    list->at = documents_run(&table->documents, place, before[list->count - 1] + 1, &count, &list->one);
     list->count = count;
     list->left -= count;
 }
@@ -199,7 +199,7 @@ static int list_documents(const void *from, uint64_t value, struct document_list
     const ndd_table *table = from;
     uint32_t place = 0, count = 0;
     if (!numbers_find(&table->values, value, &place)) return 0;
-    list->at = documents_run(&table->documents, place, 0, &count);
+    list->at = documents_run(&table->documents, place, 0, &count, &list->one);
     list->count = count;
     list->left = documents_count(&table->documents, place) - count;
     list->width = 0;
