@@ -187,7 +187,7 @@ def _add_on() -> Iterator[Measure]:
         closure, page = trace.closure(), trace.page_trace()
         # 16 and 17: what is kept for its links, unchanged pages, URLs; 18: a crowd hides nothing; 19: segments
         yield Measure("modules that a crawl with the add-on loads", closure.modules, 45, held=65)
-        yield Measure("lines of these modules", closure.lines, 7_500, held=9_800)
+        yield Measure("lines of these modules", closure.lines, 7_500, held=9_860)
         yield Measure("calls of one page, request to insert", page.calls, 100, held=185)
         yield Measure("files of these calls", page.files, 15, held=33)
 
@@ -203,7 +203,7 @@ def _size() -> Measure:
     # 17: rules about URLs; 18: bounds in bytes, clients as they come, bad records; 20: scan --kept;
     # 17 again: rules that spiders share through a service; 18 again: roles, Unix sockets, client certificates
     # 20: the report's what if, look-ups of copies
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 34_820)
+    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 34_900)
 
 
 def _module(name: str) -> ModuleType | None:
