@@ -71,7 +71,7 @@ def test_segments_are_those_that_merging_leaves():
     for written in range(MOST, 4 * MERGED_MOST, MOST):
         left.append(range(MOST))
         while span := SegmentedTable._worth_merging(
-            SimpleNamespace(_segments=left, _folder=SimpleNamespace(removed=NONE)), MERGED_MOST
+            SimpleNamespace(_folder=SimpleNamespace(segments=left, removed=NONE)), MERGED_MOST
         ):
             left[slice(*span)] = [range(sum(map(len, left[slice(*span)])))]
         most = max(most, len(left))

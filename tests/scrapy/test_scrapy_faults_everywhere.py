@@ -44,7 +44,7 @@ DROPPED = {"/b", "/gone-copy"}
 UNUSED = {
     "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get",
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
-    "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.snapshot", "EmbeddedDetector.sync",
+    "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.sync",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "DocumentsFile.damaged", "DocumentsFile.file_bytes",
     "DocumentsFile.name", "Documents.note_offsets", "Documents.offsets",
     "Index.covered", "Index.file_bytes", "Index.has", "Index.memory_bytes",
@@ -53,8 +53,8 @@ UNUSED = {
     "Reservations.__len__", "Reservations.end_same", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.given_up", "Store.given_up_removed", "Store.near_many", "Store.offsets",
     "Store.remove_next", "Store.snapshot", "Store.sync", "Store.verify",
-    "Table.find", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
-    "store.database.documents.key_digest",
+    "Table.find", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.remove_many", "Table.reserve",
+    "store.database.documents.decode_removal",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from stores import document, fill, index_files, run, spread
 
-from dedup.core.bulk.segments import Segment, SegmentedTable, segmented_table
+from dedup.core.bulk.segments import SegmentedTable, segmented_table
 from dedup.core.bulk.segments import folder as segment_folder
+from dedup.core.bulk.segments.segment import Segments
 from dedup.core.table import Table
 from dedup.store import Store, index, store
 from dedup.store.verify import verify_store
@@ -300,8 +301,8 @@ def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left
     kept = np.setdiff1d(np.arange(2300), gone)
     oracle.insert_many(values[kept], documents[kept])
     asked = []
-    real = Segment.probe
-    monkeypatch.setattr(Segment, "probe", lambda s, v, k, n: asked.append(n) or real(s, v, k, n))
+    real = Segments.probe
+    monkeypatch.setattr(Segments, "probe", lambda s, v, k, n: asked.append(n) or real(s, v, k, n))
     for limit in (1, 10, 299, None):
         found, expected = table.probe(7, limit), oracle.probe(7, limit)
         assert (found, found.cut) == (expected, expected.cut)

@@ -50,7 +50,7 @@ FUNCTIONS = {
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.database.documents": (
-        "encode_records decode_record key_digest sum_of_records pack_number unpack_number"
+        "encode_records decode_record decode_removal sum_of_records pack_number unpack_number"
     ),
     "dedup.store.database.file": "read_structure encode_state decode_state wrote",
     "dedup.store.index": "key_digest",
