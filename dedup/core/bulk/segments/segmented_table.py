@@ -308,7 +308,6 @@ class SegmentedTable:
             del values, documents
             segments = (*before[:begin], *written, *before[end:])
             self._folder.commit(segments, kept, self.note)
-            del before  # files that are mapped cannot be deleted on Windows
             table = table_of(kept)
             with self._lock:
                 for since in [
@@ -318,6 +317,7 @@ class SegmentedTable:
                     table.insert_many(*since)
                 self._removed, self._gone = table, len(table)
                 self._take(segments)
+            del before  # unmapped without the lock, and before: Windows deletes no mapped file
         finally:
             self._folder.delete()
         return True
