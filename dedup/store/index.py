@@ -36,7 +36,7 @@ VALUES, KEYS = "values", "keys"
 
 BATCH = 65_536  # documents read at once
 FIRST = 50_000  # documents in memory that are written: growing the table of so few is no pause
-MOST = 400_000  # the same once there is a table with room for them, so that it never grows
+MOST = 100_000  # the same once there is a table with room for them, so that it never grows
 AGAIN = 2_000_000  # the same while an index is made again: few files, which all are open
 CLEARED = 1000  # removals that are forgotten in one transaction, while the store waits
 TAIL_AT_OPEN = 10_000  # documents read at opening that are worth writing

@@ -58,7 +58,7 @@ def test_every_preset_is_measured_in_every_setting() -> None:
             assert one["build_per_second"] > 0
             assert one["load_per_second"] > 0
             assert one["insert_per_second"]["lowest"] > 0
-            assert one["own_bytes"] > 16  # a value and a document
+            assert one["own_bytes"] > 8  # a value; documents in order take hardly any
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
