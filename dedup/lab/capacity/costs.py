@@ -24,28 +24,28 @@ MACHINE = (
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The constants; SOURCES says what each is, in which unit, and how it was measured."""
 
-    process_bytes: float = 36e6
-    buffer_bytes: float = 84e6
+    process_bytes: float = 38e6
+    buffer_bytes: float = 159e6
     merge_bytes: float = 54.0
     record_bytes: float = 120.2
-    event_bytes: float = 308.0
-    reserve_us: float = 64.0
-    away_us: float = 61.0
-    insert_us: float = 135.0
-    release_us: float = 18.0
-    reserve_deep_us: float = 32.0
-    away_deep_us: float = 31.0
-    release_deep_us: float = 10.8
-    applied_us: float = 50.0
-    probe_share: float = 3.9
-    segment_us: float = 5.4
-    rebuild_us: float = 9.3
-    written_bytes: float = 375.0
-    open_us: float = 0.32
-    reserve_wire_bytes: float = 259.0
-    away_wire_bytes: float = 339.0
-    insert_wire_bytes: float = 74.0
-    release_wire_bytes: float = 74.0
+    event_bytes: float = 321.9
+    reserve_us: float = 60.6
+    away_us: float = 55.0
+    insert_us: float = 126.3
+    release_us: float = 11.6
+    reserve_deep_us: float = 27.7
+    away_deep_us: float = 26.0
+    release_deep_us: float = 8.3
+    applied_us: float = 56.3
+    probe_share: float = 1.8
+    segment_us: float = 1.0
+    rebuild_us: float = 5.2
+    written_bytes: float = 353.0
+    open_us: float = 0.22
+    reserve_wire_bytes: float = 326.0
+    away_wire_bytes: float = 394.0
+    insert_wire_bytes: float = 86.0
+    release_wire_bytes: float = 86.0
 
 
 class Source(NamedTuple):
@@ -102,7 +102,7 @@ MEASURED = Costs()
 # How long an answer to RESERVE took on loopback with nothing else under way, in microseconds: the
 # shares of answers that took less. COMMANDS, a million documents, k = 3, 20,000 pages.
 ANSWER_SHARES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995)
-ANSWER_US = (62.0, 64.8, 67.4, 69.2, 71.5, 75.2, 85.3, 92.5, 119.9, 144.9, 842.8, 1298.9)
+ANSWER_US = (77.1, 78.9, 80.8, 82.3, 85.3, 90.3, 100.1, 123.4, 162.9, 183.1, 292.8, 1144.2)
 
 
 def read_costs(data: bytes) -> Costs:
