@@ -38,9 +38,7 @@ LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
 LATENCY_PAGES = 20_000
 LOG_BEFORE_COMPACTION = 2  # a topic has up to this many times the records that stay
 MONTH_HOURS = 730
-ANSWER_PROBE_US = (
-    7.0  # of the answers in dedup.lab.capacity.costs: their search, as shard_size has it
-)
+ANSWER_PROBE_US = 7.0  # the search in the answers of dedup.lab.capacity.costs, by shard_size
 
 
 class Machine(msgspec.Struct, frozen=True):

@@ -43,10 +43,9 @@ class Segment:
         status = lib.ndd_segment_open(self._content, len(content), handle, reason)
         if status != lib.NDD_OK:
             check(status, f"{self._path}: {ffi.string(reason[0]).decode()}")
+        # From now on a page that memory lacks is read without its neighbours.
         if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
-            content.madvise(
-                mmap.MADV_RANDOM
-            )  # of what memory lacks, read what is asked for, no more
+            content.madvise(mmap.MADV_RANDOM)
         self._handle = ffi.gc(handle[0], lib.ndd_segment_close)
         self._stats: Any = ffi.new("ndd_segment_stats *")
         lib.ndd_segment_stats_get(self._handle, self._stats)
