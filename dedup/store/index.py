@@ -230,7 +230,7 @@ class Index:
         self._removals = []
 
     def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> bool:
-        """Write what is frozen, and merge; return whether the disk took it. Its caller made the index busy."""
+        """Write what is frozen, and merge; return whether the disk took it. Nobody else writes meanwhile."""
         try:
             if freeze:
                 with self._lock:

@@ -5,7 +5,7 @@ import shutil
 import threading
 
 import pytest
-from stores import RECIPE, document, fill, index_files, run, spread
+from stores import RECIPE, document, fill, held_up, index_files, run, spread
 
 from dedup.core.bulk.segments import folder as segment_folder
 from dedup.core.bulk.segments import segmented_table
@@ -101,15 +101,7 @@ def test_a_store_opened_for_a_larger_distance_finds_more(tmp_path):
 def test_a_store_is_used_while_its_index_is_written(tmp_path, monkeypatch):
     """Probes, inserts and removals do not wait for the files, and the index comes out right."""
     fill(tmp_path, 1000)
-    writing, go_on = threading.Event(), threading.Event()
-    real = segment_folder.write_pairs
-
-    def slow(*arguments):
-        writing.set()
-        assert go_on.wait(60)
-        return real(*arguments)
-
-    monkeypatch.setattr(segment_folder, "write_pairs", slow)
+    writing, go_on = held_up(monkeypatch)
     with Store.open(tmp_path) as s:
         s.insert(document("http://example.com/1000", spread(1000)))
         for i in range(100):

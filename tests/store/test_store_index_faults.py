@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import document, fill, index_files, run, spread
+from stores import document, fill, held_up, index_files, run, spread
 
 from dedup.core.bulk.segments import SegmentedTable, segmented_table
 from dedup.core.bulk.segments import folder as segment_folder
@@ -197,18 +197,10 @@ def test_two_threads_that_make_the_index_again_make_one(tmp_path, monkeypatch):
             super().__init__(*arguments, **named)
 
     monkeypatch.setattr(store, "Index", Counted)
-    writing, go_on = threading.Event(), threading.Event()
-    real = segment_folder.write_pairs
-
-    def slow(*arguments):
-        writing.set()
-        assert go_on.wait(60)
-        return real(*arguments)
-
     with Store.open(tmp_path) as s:
         made.clear()
         s.insert(document(key(1000), spread(1000)))
-        monkeypatch.setattr(segment_folder, "write_pairs", slow)
+        writing, go_on = held_up(monkeypatch)
         threads = [threading.Thread(target=s.snapshot, args=(0,))]
         threads[0].start()
         assert writing.wait(60)

@@ -3,10 +3,12 @@
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 from sketches import sketch
 
+from dedup.core.bulk.segments import folder as segment_folder
 from dedup.model.errors import StoreDamaged
 from dedup.model.recipes import NEWEST
 from dedup.model.values import Document, PageFingerprint
@@ -30,6 +32,20 @@ def fill(path, count: int, first: int = 0) -> None:
         s.insert_many(
             [document(f"http://example.com/{i}", spread(i)) for i in range(first, first + count)]
         )
+
+
+def held_up(monkeypatch) -> tuple[threading.Event, threading.Event]:
+    """Have whoever writes a segment wait; return what tells that one does, and what lets it go on."""
+    writing, go_on = threading.Event(), threading.Event()
+    real = segment_folder.write_pairs
+
+    def slow(*arguments):
+        writing.set()
+        assert go_on.wait(60)
+        return real(*arguments)
+
+    monkeypatch.setattr(segment_folder, "write_pairs", slow)
+    return writing, go_on
 
 
 def run(code: str, *args: object) -> subprocess.CompletedProcess:

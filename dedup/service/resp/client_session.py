@@ -16,8 +16,16 @@ from dedup.service.core.roles import NO_ROLES, Caller, Roles, Tokens
 from dedup.service.resp import protocol
 
 __all__ = [
-    "INSERT", "PAGES", "PROBE", "Command", "Later", "Plans", "Session", "check_arity", "shown",
-]  # fmt: skip
+    "INSERT",
+    "PAGES",
+    "PROBE",
+    "Command",
+    "Later",
+    "Plans",
+    "Session",
+    "check_arity",
+    "shown",
+]
 
 PROBE = b"DEDUP.PROBE"
 INSERT = b"DEDUP.INSERT"

@@ -232,9 +232,10 @@ class _Walk:
             raise ValueError(f"{name}: the numbers of pages do not fit")
         entries = overflows = 0
         last = None
+        self._ask_for(pages[:CHUNK])
         for begin in range(0, len(pages), CHUNK):
             part = slice(begin, begin + CHUNK)
-            self._ask_for(pages[begin : begin + 2 * CHUNK])
+            self._ask_for(pages[begin + CHUNK : begin + 2 * CHUNK])
             nodes, owners, firsts = self._nodes(pages[part], LEAF, name)
             entries += len(nodes.at)
             overflows -= self._visits

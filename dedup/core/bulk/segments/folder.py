@@ -21,7 +21,6 @@ import numpy as np
 
 from dedup.core.bulk.segments.segment import Segment, write_pairs
 from dedup.core.bulk.segments.segment_manifest import (
-    NAME,
     Listed,
     Manifest,
     checksum_of,
@@ -59,6 +58,7 @@ class Folder:
         if manifest is None and any(part.suffix == ".ndd" for part in self._parts()):
             raise StoreDamaged(f"{path}: there are segments, but no manifest.json")
         self.manifest = manifest or Manifest(k)
+        self._begun = manifest is not None
         with ThreadPoolExecutor(READERS) as pool:  # a large file takes seconds to verify
             self.segments = tuple(pool.map(self._load, self.manifest.segments))
         self.removed = self._load_removed(self.manifest.removed)
@@ -108,8 +108,9 @@ class Folder:
     def write(self, values: Array, documents: Array) -> Segment:
         """Make a segment of pairs, which it sorts, and which is not listed yet. Raises OSError."""
         self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
-        if not (self.path / NAME).exists():  # from now on one without it is damaged
+        if not self._begun:  # from now on a folder without a manifest is damaged
             write_manifest(self.path, self.manifest)
+            self._begun = True
         path = self._new("segment")
         write_pairs(path, values, documents, self.manifest.k)
         return Segment(path)

@@ -18,15 +18,7 @@ import msgspec
 from dedup.core.files import PRIVATE, replace_file
 from dedup.model.errors import StoreDamaged
 
-__all__ = [
-    "NAME",
-    "Listed",
-    "Manifest",
-    "checksum_of",
-    "is_part",
-    "read_manifest",
-    "write_manifest",
-]
+__all__ = ["Listed", "Manifest", "checksum_of", "is_part", "read_manifest", "write_manifest"]
 
 NAME = "manifest.json"
 FORMAT, VERSION = "dedup segments", 2  # 1 numbered its files
