@@ -24,7 +24,7 @@ MINIMUM_TESTS := crawl explore exempt keys phases reference service settings sur
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-spark bench-tables figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -34,7 +34,7 @@ demo: $(VENV)/demo ## crawl a generated site and see its near-duplicates dropped
 	@$(BIN)/dedup demo $(DEMO_FLAGS)
 
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
-	@$(BIN)/dedup demo --kafka --install $(DEMO_FLAGS)
+	@$(BIN)/python tests/support demo_kafka --install $(DEMO_FLAGS)
 
 test: preflight ## every promise and every part, once: 6 minutes on two cores
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
@@ -77,7 +77,7 @@ test-native-long: $(VENV)/test-tools ## the same at size, the thread rule, and a
 # Kafka's jars, fetched by Maven into the user's cache folder, once. Without them its tests are skipped.
 kafka: $(VENV)/installed
 	@if [ -z "$$KAFKA_BOOTSTRAP_SERVERS" ] && command -v mvn >/dev/null; then \
-		$(BIN)/python -c 'from dedup.lab.demo.broker import find_jars, find_java; find_jars(find_java(), install=True)' 2>&1 | tail -n 1; fi
+		$(BIN)/python tests/support/brokers.py 2>&1 | tail -n 1; fi
 
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
@@ -100,7 +100,7 @@ lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-house: $(VENV)/installed ## the house in numbers, each beside its reach: rooms, circles, names, lines, the add-on's way
+house: $(VENV)/installed ## the package in numbers beside the last release's: lines, modules, a page's calls; circles
 	@$(BIN)/python tests/support/house.py
 
 format: $(VENV)/lint-tools ## put the Python sources into the house style
@@ -110,16 +110,23 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, batch, scan, service, capacity, fan-out
-	@for part in pages crawl tables batch scan service capacity fanout; do \
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, capacity, fan-out
+	@for part in pages crawl tables store service; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
+	@for part in batch pairs scan directory capacity fanout; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
+
+bench-peers: $(VENV)/installed ## pages and tables beside other programs, which are installed for it
+	@$(BIN)/python -m pip install -q --group bench
+	@for part in pages tables; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
-	@$(BIN)/dedup bench spark $(BENCH_FLAGS)
+	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
 
 bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
 	@$(BIN)/python -m pip install -q --group bench
-	@$(BIN)/dedup bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
+	@$(BIN)/python tests/bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
 		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from dedup.model.names import document_key
+    from dedup.model.page import Document, Neighbour, PageFingerprint, Verdict
     from dedup.model.recipes import Recipe, recipe_of
-    from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
 
     __version__: str
 else:
@@ -57,7 +57,7 @@ else:
         ),
         "dedup.model.names": ("document_key",),
         "dedup.model.recipes": ("Recipe", "recipe_of"),
-        "dedup.model.values": ("Document", "Neighbour", "PageFingerprint", "Verdict"),
+        "dedup.model.page": ("Document", "Neighbour", "PageFingerprint", "Verdict"),
     }
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -9,7 +9,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from dedup.lab.demo.site.demo_site import Site
+from dedup.lab.demo.site.site import Site
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages
 
 os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -1,6 +1,6 @@
 """The command line.
 
-The rules kept here:
+Invariants:
   - A command is imported only when it is called; `dedup --help` and usage errors import none.
   - Results go to stdout, errors to stderr: "dedup: what, where, what to do next", in a line or two.
     Only --debug shows a traceback.
@@ -15,29 +15,36 @@ import click
 
 from dedup.cli import terminal
 
-__all__ = ["main"]
-
 INTERRUPTED = 130  # as shells report a process that SIGINT ended
 
 # The module of each command, and its line in the help; the function has the command's name.
 _COMMANDS = {
-    "demo": ("lab.commands.demo", "Crawl a sample site with Scrapy and show what is dropped."),
+    "demo": ("cli.demo", "Crawl a sample site with Scrapy and show what is dropped."),
     "fingerprint": ("cli.fingerprint_pages", "Print the fingerprints of pages."),
     "compare": ("cli.compare", "Say whether two pages are near-duplicates, and why."),
     "find-all": ("cli.find", "List all pairs of fingerprints within a distance."),
     "find-clusters": ("cli.find", "List the clusters of fingerprints within a distance."),
     "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML files."),
-    "evaluate": ("lab.commands.evaluate", "Measure precision and recall on labelled pages."),
+    "why": ("cli.why", "Say why a crawl dropped a page, and what would change it."),
+    "evaluate": ("cli.evaluate", "Measure precision and recall on labelled pages."),
     "plan": ("cli.plan", "Show the memory and speed of tables for your documents."),
     "worker": ("cli.worker", "Split a Kafka topic into unique pages and duplicates."),
     "serve": ("cli.serve", "Run the table service: one memory for many crawlers."),
-    "bench": ("lab.commands.bench", "Benchmark a part of dedup on this machine."),
+    "bench": ("cli.bench", "Benchmark a part of dedup on this machine."),
     "store": (
         "cli.store.store_commands",
         "Inspect and maintain a store: info, verify, export ...",
     ),
 }
 
+
+# The commands in the help, by who uses them.
+_GROUPS = {
+    "Crawls and pages": ("demo", "scan", "compare", "why", "fingerprint"),
+    "Services and stores": ("serve", "worker", "store", "plan"),
+    "Lists of fingerprints": ("find-all", "find-clusters"),
+    "Measurements": ("evaluate", "bench"),
+}
 
 # A group without a command raises this, with its help. (click 8.1 has no name for it.)
 _HELP: tuple[type[Exception], ...] = tuple(
@@ -68,8 +75,21 @@ class _Commands(terminal.Group):
         ctx: click.Context,  # noqa: ARG002  (click's signature)
         formatter: click.HelpFormatter,
     ) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        width = max(map(len, _COMMANDS))
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), _COMMANDS[name][1]) for name in names])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; `help COMMAND` is `COMMAND --help`."""
+        if args[0] == "help":
+            args = [*args[1:], "--help"]
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Do what click does, but report a wrong usage in two lines: what is wrong, what to do next."""
@@ -109,9 +129,11 @@ class _Commands(terminal.Group):
             advice = terminal.said("resume")
             terminal.error(f"interrupted; {advice}" if advice else "interrupted")
             ctx.exit(INTERRUPTED)
-        except BrokenPipeError:
+        except BrokenPipeError as error:
+            if not terminal.reader_has_gone():  # a connection of the command's own
+                ctx.exit(terminal.report(error))
             terminal.abandon_output()
-            ctx.exit(1)
+            ctx.exit(0)
         except Exception as error:
             ctx.exit(terminal.report(error))
 
@@ -121,10 +143,17 @@ class _Commands(terminal.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: dedup compare old.html new.html",
 )
-@click.version_option(package_name="crawl-dedup", prog_name="dedup", message="%(prog)s %(version)s")
+@click.version_option(
+    None,
+    "-V",
+    "--version",
+    package_name="crawl-dedup",
+    prog_name="dedup",
+    message="%(prog)s %(version)s",
+)
 @click.option("--debug", is_flag=True, help="Show a traceback with every error.")
 def main(debug: bool) -> None:
     """Near-duplicate detection for web crawlers.
 
-    `dedup COMMAND --help` describes a command and its options.
+    `dedup help COMMAND` describes a command and its options.
     """

@@ -1,25 +1,25 @@
-"""Options that several commands share, and how these read a page."""
+"""Options that several commands share, and what they stand for: pages to read, the log.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+Invariants: times of the log are UTC; a line of JSON is one object with time, level, logger, message, the
+record's fields (log.info(..., extra={"fields": {...}})), and the traceback if there is one.
+"""
+
+import codecs
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
+from msgspec.inspect import FloatType, IntType
 
-__all__ = [
-    "check_html",
-    "distance_option",
-    "html_option",
-    "identity_option",
-    "json_option",
-    "log_option",
-    "page_options",
-    "policy_options",
-    "quick_option",
-    "read_bytes",
-    "rounds_option",
-    "secret_option",
-    "similarity_option",
-]
+from dedup.model.errors import DedupError, UsageError
+from dedup.model.settings import SETTINGS, Setting
+
+FETCH_SECONDS = 30.0
+FETCH_BYTES = 16 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,10 +29,6 @@ class Option(Protocol):
 
     def __call__(self, command: F, /) -> F:
         """Return the command with it."""
-
-
-PRESETS = ("careful", "paper")  # also in dedup.model.policy
-MAX_DISTANCE = 15  # bits; also in dedup.core.integers, which --help must not import
 
 
 def json_option(text: str = "Print one JSON object instead of text.") -> Option:
@@ -52,18 +48,34 @@ def log_option(command: F) -> F:
     )(command)
 
 
-def distance_option(
-    text: str = "Greatest distance of near-duplicates, in bits. [default: the recipe's]",
-    default: int | None = None,
-) -> Option:
+def setting_option(name: str, *, environment: bool = False, **changed: Any) -> Option:
+    """Return the flag of a setting: its type, range, default and help, unless they are changed.
+
+    environment  the flag is also read from the variable DEDUP_NAME
+    """
+    setting = SETTINGS[name]
+    if environment:
+        changed |= {"envvar": setting.key, "show_envvar": True}
+    default = changed.get("default", setting.default)
+    given = {"default": default, "show_default": default is not None, "help": setting.help}
+    if "metavar" not in changed:
+        given["type"] = _flag_type(setting)
+    return click.option(setting.flag, name, **given | changed)
+
+
+def _flag_type(setting: Setting) -> Any:
+    """Return the type that click shows and checks; None: a text."""
+    if setting.choices:
+        return click.Choice(setting.choices)
+    form = setting.form
+    if isinstance(form, IntType):
+        return click.IntRange(form.ge, form.le)
+    return click.FloatRange(form.ge, form.le) if isinstance(form, FloatType) else None
+
+
+def distance_option(text: str | None = None, default: int | None = None) -> Option:
     """Return the option --distance; without a default it is None where it is not given."""
-    return click.option(
-        "--distance",
-        type=click.IntRange(0, MAX_DISTANCE),
-        default=default,
-        show_default=default is not None,
-        help=text,
-    )
+    return setting_option("distance", default=default, help=text or SETTINGS["distance"].help)
 
 
 def html_option(command: F) -> F:
@@ -82,15 +94,7 @@ def check_html(page: str | None, as_json: bool) -> None:
         raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
 
 
-def secret_option(command: F) -> F:
-    """Give a command the option --secret."""
-    return click.option(
-        "--secret",
-        metavar="TEXT",
-        envvar="DEDUP_SECRET",
-        show_envvar=True,
-        help="Secret key of the fingerprints; safer in the environment than on the command line.",
-    )(command)
+secret_option = setting_option("secret", metavar="TEXT", environment=True)
 
 
 def page_options(command: F) -> F:
@@ -101,23 +105,6 @@ def page_options(command: F) -> F:
         help="Encoding of the pages. [default: what they declare, or a guess]",
     )
     return encoding(secret_option(command))
-
-
-def policy_options(command: F) -> F:
-    """Give a command the options that decide when two pages are near-duplicates."""
-    scope = click.option(
-        "--scope",
-        type=click.Choice(("global", "site")),
-        default="global",
-        show_default=True,
-        help="Compare all pages, or only pages of one registrable domain.",
-    )
-    features = click.option(
-        "--min-features",
-        type=click.IntRange(0, 2**32 - 1),
-        help="Keep pages with fewer distinct words unjudged. [default: the recipe's]",
-    )
-    return distance_option()(similarity_option(features(scope(command))))
 
 
 if TYPE_CHECKING:
@@ -135,26 +122,38 @@ class _Similarity(_Parameter):
         param: click.Parameter | None,  # noqa: ARG002  (click's signature)
         ctx: click.Context | None,  # noqa: ARG002
     ) -> float | str:
-        if value in PRESETS:
-            return str(value)
+        setting = SETTINGS["similarity"]
         try:
-            number = float(value)
-        except ValueError:
-            number = -1.0
-        if not 0 <= number <= 1:
-            self.fail(f"{value!r} is none of {', '.join(PRESETS)} and no number from 0 to 1.")
-        return number
+            similarity: float | str = setting.read(value)
+        except UsageError:
+            return self.fail(
+                f"{value!r} is not allowed: use careful, paper, or a number from 0 to 1{_meant(value)}."
+            )
+        return similarity
 
 
-def similarity_option(command: F) -> F:
-    """Give a command the option --similarity."""
-    return click.option(
-        "--similarity",
-        type=_Similarity(),
-        metavar="NUMBER|careful|paper",
-        help="Least similarity of near-duplicates, 0 to 1. careful: the recipe's; paper: distance 3, "
-        "without comparing texts. [default: careful]",
-    )(command)
+def _meant(value: Any) -> str:
+    """Return the share that a percentage was probably meant to be."""
+    try:
+        number = float(str(value).removesuffix("%"))
+    except ValueError:
+        return ""
+    return f" ({number / 100:g}?)" if 1 < number <= 100 else ""
+
+
+similarity_option = setting_option("similarity", type=_Similarity(), metavar="NUMBER|careful|paper")
+
+
+def policy_options(command: F) -> F:
+    """Give a command the options that decide when two pages are near-duplicates."""
+    for option in (
+        setting_option("scope"),
+        setting_option("min_features"),
+        similarity_option,
+        distance_option(),
+    ):
+        command = option(command)
+    return command
 
 
 def identity_option(command: F) -> F:
@@ -166,20 +165,78 @@ def identity_option(command: F) -> F:
     )(command)
 
 
-def rounds_option(default: int, text: str = "Number of measurements of each.") -> Option:
-    """Return the option --rounds of a benchmark."""
-    return click.option(
-        "--rounds", type=click.IntRange(1), default=default, show_default=True, help=text
-    )
-
-
-def quick_option(text: str) -> Option:
-    """Return the option --quick of a benchmark."""
-    return click.option("--quick", is_flag=True, help=f"A first look: {text}.")
-
-
 def read_bytes(path: str) -> bytes:
-    """Return what a file holds; "-" is stdin. Raises OSError."""
+    """Return the content of a file; "-" is stdin. Raises OSError."""
     with click.open_file(path, "rb") as file:
         data: bytes = file.read()
     return data
+
+
+def is_url(path: str) -> bool:
+    """Return whether an argument is the address of a page."""
+    return path.startswith(("http://", "https://"))
+
+
+def fetch(url: str) -> tuple[bytes, str | None]:
+    """Return the body of a page and the encoding that its server names. Raises DedupError."""
+    from http.client import HTTPException
+    from urllib.request import Request, urlopen
+
+    request = Request(url, headers={"User-Agent": "crawl-dedup", "Accept": "text/html,*/*"})  # noqa: S310
+    try:
+        with urlopen(request, timeout=FETCH_SECONDS) as answer:  # noqa: S310  (http or https: checked)
+            body: bytes = answer.read(FETCH_BYTES + 1)
+            encoding = _known(answer.headers.get_content_charset())
+    except (OSError, ValueError, HTTPException) as error:
+        raise DedupError(
+            f"{url}: {error}; check the URL, or save the page and give the file"
+        ) from error
+    if len(body) > FETCH_BYTES:
+        raise DedupError(
+            f"{url}: more than {FETCH_BYTES >> 20} MiB; save the page and give the file"
+        )
+    return body, encoding
+
+
+def _known(encoding: str | None) -> str | None:
+    try:
+        return encoding and codecs.lookup(encoding).name
+    except LookupError:
+        return None
+
+
+# --------------------------------------------------------------------------------------------- log
+
+LogForm = Literal["text", "json"]
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, separators=(",", ":"))
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        when = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
+        text = f"{when} {record.levelname.lower()} {record.getMessage()}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def set_up_logs(form: LogForm, levels: Mapping[str, int]) -> None:
+    """Send the log to stderr, from INFO on; levels are those of other loggers, by name."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = _Json() if form == "json" else _Text()
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)

@@ -2,7 +2,7 @@
 
     pages -> distance, similarity, identity -> the rule that decides -> where the main texts differ
 
-The rule kept here: the answer is that of near_duplicate(), by the texts alone; titles and canonical
+Invariants: the answer is that of near_duplicate(), by the texts alone; titles and canonical
 URLs are compared and shown beside it.
 """
 
@@ -16,16 +16,22 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import check_html, html_option, json_option, page_options, read_bytes
+from dedup.cli.common_options import (
+    check_html,
+    fetch,
+    html_option,
+    is_url,
+    json_option,
+    page_options,
+    read_bytes,
+)
 from dedup.cli.fingerprint_pages import page_fields
 from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate, similarity
+from dedup.model.page import Identity, PageFingerprint, hex_fingerprint, identity_of
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.model.report.differences import Hunk, differences
-from dedup.model.report.texts import alike, inline, running, side_by_side
-from dedup.model.values import Identity, PageFingerprint, hex_fingerprint, identity_of
-
-__all__ = ["compare"]
+from dedup.report.differences import Hunk, differences
+from dedup.report.texts import alike, inline, running, side_by_side
 
 HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference
@@ -104,7 +110,7 @@ def compare(
 ) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
-    One of them may be "-" for stdin. Differences are shown in the main texts, word by word, as the
+    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Differences are shown in the main texts, word by word, as the
     fingerprints see them. Without --exit-code the exit code is 0 whatever the answer.
     """
     if tells_by_code:
@@ -169,7 +175,8 @@ def _differences(
 
 
 def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
-    data = read_bytes(path)
+    data, named = fetch(path) if is_url(path) else (read_bytes(path), None)
+    encoding = encoding or named
     page = fingerprint(data, encoding=encoding, recipe=recipe)
     blocks = main_words(data, encoding=encoding, recipe=recipe)
     return _Side(path, page, [token for block in blocks for token in block.tokens])
@@ -331,24 +338,28 @@ def _notes(result: _Result, same_site: bool | None) -> Iterator[str]:
 def _write_page(
     path: str, a: _Side, b: _Side, result: _Result, same_site: bool | None, hunks: list[Hunk]
 ) -> None:
-    from dedup.model.report.html import beside, line, page, table, two_texts
+    from dedup.report.html import html_page
+    from dedup.report.parts import Beside, Report, Table, Text, Texts
 
     answer, why = _verdict(a, b, result, same_site)
     head, *rows = zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)
-    text = page(
+    report = Report(
         f"{a.path} and {b.path}: {answer}",
         [
-            *map(line, [*_notes(result, same_site), _summary(a, b, hunks)]),
-            beside(
-                table([str(name) for name in head], rows),
-                table(_FIGURE_HEADERS, _figure_rows(result, same_site)),
+            *map(Text, [*_notes(result, same_site), _summary(a, b, hunks)]),
+            Beside(
+                [
+                    Table([str(name) for name in head], rows),
+                    Table(_FIGURE_HEADERS, _figure_rows(result, same_site)),
+                ]
             ),
-            two_texts(a.words, b.words, hunks, CONTEXT, names=(a.path, b.path), whole=True),
+            Texts(a.words, b.words, hunks, (a.path, b.path), CONTEXT, whole=True),
         ],
-        head=(f"verdict: {answer}", f"({why})"),
+        headline=f"verdict: {answer}",
+        below=f"({why})",
     )
     with click.open_file(path, "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
+        file.write(html_page(report).encode("utf-8", "replace"))
 
 
 def _summary(a: _Side, b: _Side, hunks: list[Hunk]) -> str:

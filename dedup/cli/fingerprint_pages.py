@@ -1,6 +1,6 @@
 """`dedup fingerprint`: a line for each page, with its fingerprint.
 
-The rule kept here: a file that cannot be read is reported, and the other files follow.
+Invariants: a file that cannot be read is reported, and the other files follow.
 """
 
 from typing import Any
@@ -14,10 +14,9 @@ from dedup.core.encodings import plain_text
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.core.fingerprint import fingerprint_text
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
+from dedup.model.forms import FIELDS
+from dedup.model.page import PageFingerprint, hex_fingerprint
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.model.values import PageFingerprint, hex_fingerprint
-
-__all__ = ["fingerprint", "page_fields"]
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
@@ -61,13 +60,13 @@ def fingerprint(
 
 
 def page_fields(page: PageFingerprint) -> dict[str, Any]:
-    """Return a fingerprint's fields as they are written: numbers and sketch in hex digits."""
-    written = {
-        "value": hex_fingerprint(page.value),
-        "sketch": page.sketch.hex(),
-        "identity": hex_fingerprint(page.identity),
-    }
-    fields = msgspec.structs.asdict(page) | written
+    """Return a fingerprint's fields as they are written: words and bytes in hex digits."""
+    fields = msgspec.structs.asdict(page)
+    for field in FIELDS:
+        if field.of_page and field.is_hex:
+            value = fields[field.name]
+            digits = value.hex() if isinstance(value, bytes) else f"{value:0{field.digits[0]}x}"
+            fields[field.name] = digits
     del fields["links"]  # which only a crawl asks for
     return fields
 

@@ -1,13 +1,12 @@
 """`dedup plan`: the tables for a number of documents, or with --cluster the machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and a recommendation
-    --cluster, --rate, a machine -> dedup.lab.capacity.capacity_model -> shards, machines, and what each carries
+    --cluster, --rate, a machine -> dedup.lab.capacity -> shards, machines, and what each carries
 
-The rule kept here: exact and estimated figures are distinguished.
+Invariants: exact and estimated figures are distinguished.
 """
 
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,11 @@ from click.core import ParameterSource
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
-from dedup.cli.units import scaled_text, size_text, time_text
+from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.model.errors import UsageError
-
-__all__ = ["plan"]
 
 PAPER_DISTANCE = 3
 WIDTH = 64
@@ -160,7 +157,7 @@ class _Number(_Parameter):
 @click.option(
     "--costs",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON file with the constants of your machine, from `dedup bench capacity --costs`.",
+    help="JSON file with the constants of your machine, from `python tests/bench capacity --costs`.",
 )
 @json_option("Print a JSON list, an object for each design; with --cluster one object.")
 @click.pass_context
@@ -184,8 +181,7 @@ def plan(
     at --rate pages a second, and what each carries. It is computed from measured constants.
     """
     if cluster:
-        # the lab is a floor above: it is called by its name, as the commands are
-        plan_cluster = import_module("dedup.lab.commands.plan_cluster").plan_cluster
+        from dedup.cli.plan_cluster import plan_cluster
 
         plan_cluster(documents, distance, memory, as_json, **options)
         return

@@ -1,6 +1,6 @@
 """`dedup scan`: the near-duplicates in files.
 
-The rule kept here: stdout has the summary, or the verdicts if --output says so; progress and broken
+Invariants: stdout has the summary, and the verdicts or pairs if they are asked for; progress and broken
 records go to stderr.
 """
 
@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import identity_option, json_option, policy_options, secret_option
+from dedup.cli.common_options import (
+    identity_option,
+    json_option,
+    policy_options,
+    secret_option,
+    setting_option,
+)
 from dedup.model.errors import UsageError
+from dedup.report.texts import alike
 
 if TYPE_CHECKING:
-    from dedup.scan import Progress, Summary
-    from dedup.scan.scan_values import Fault
-
-__all__ = ["scan"]
+    from dedup.scan import Job, Progress, Summary
+    from dedup.scan.values import Fault
 
 STDOUT = "-"
 
@@ -27,6 +32,7 @@ STDOUT = "-"
 @click.command(epilog="Example: dedup scan crawl/ --output verdicts.jsonl --report report.html")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
+    "-o",
     "--output",
     metavar="FILE",
     help="Write the verdicts to this .jsonl or .parquet file; - for JSON lines on stdout.",
@@ -39,17 +45,13 @@ STDOUT = "-"
     "one file, to a new folder for several. In a WARC, revisit records replace them.",
 )
 @click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
-@click.option(
-    "--namespace",
-    default="default",
-    show_default=True,
-    help="Namespace of the store to compare with.",
-)
+@setting_option("namespace", default="default", help="Namespace of the store to compare with.")
 @click.option(
     "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted scan of the same output.")
 @click.option(
+    "-j",
     "--processes",
     type=click.IntRange(1, 256),
     help="Number of processes that read and fingerprint. [default: one a core]",
@@ -66,14 +68,7 @@ STDOUT = "-"
 @click.option("--html-field", default="html", show_default=True, help="Field of the page's HTML.")
 @policy_options
 @identity_option
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(1, 1 << 30),
-    default=1 << 24,
-    show_default=True,
-    envvar="DEDUP_MAX_BYTES",
-    help="Keep larger pages unread.",
-)
+@setting_option("max_bytes", type=click.IntRange(1, 1 << 30), environment=True)
 @secret_option
 @click.option(
     "--engine",
@@ -82,16 +77,29 @@ STDOUT = "-"
     show_default=True,
     help="Run on this machine, or on Spark (docs/spark.md).",
 )
+@click.option(
+    "--pairs",
+    is_flag=True,
+    help="Print each near-duplicate with its original, in the order of the input.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary.")
 @json_option("Print the summary as one JSON object.")
-def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **options: Any) -> None:
+def scan(
+    quiet: bool,
+    pairs: bool,
+    as_json: bool,
+    engine: str,
+    format_: Any,
+    processes: int | None,
+    **options: Any,
+) -> None:
     """Find the near-duplicates in WARC, Parquet, JSONL or HTML files, in folders and globs of them.
 
     An INPUT of - is JSON lines on stdin. Of several similar pages, the first in the order of the
     input is kept; the verdicts of the others name it. Broken records are reported and skipped. The
     exit code is 1 if a file could not be read at all.
     """
-    if as_json and options["output"] == STDOUT:
-        raise UsageError("--json and --output - both want stdout; give --output a file")
+    _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
     from dedup.core.pairs import cores
     from dedup.scan import Job
     from dedup.scan import scan as run
@@ -109,29 +117,56 @@ def scan(as_json: bool, engine: str, format_: Any, processes: int | None, **opti
         place = f" {fault.place}" if fault.place else ""
         faults.add(f"{fault.path}{place}: {fault.reason}")
 
-    shown = _progress() if engine == "local" else None  # Spark shows its own
+    shown = _progress() if engine == "local" and not quiet else None  # Spark shows its own
+    emit = _print_pairs if pairs else _emit(job.output)
     try:
         if engine == "spark":
             from dedup.spark.engine import scan as run_on_spark
 
             summary = run_on_spark(job, fault=broken)
         else:
-            summary = run(job, progress=shown, fault=broken, emit=_emit(job.output))
+            summary = run(job, progress=shown, fault=broken, emit=emit)
     finally:
         terminal.status.clear()
     faults.close()
+    if as_json or not quiet:
+        _print_summary(summary, job, as_json=as_json)
+    if summary.unread_files or summary.uncopied_files:
+        click.get_current_context().exit(1)
+
+
+def _check_stdout(output: str | None, *, as_json: bool, pairs: bool, engine: str) -> None:
+    """Raise UsageError if two results would be written to stdout, or none could be."""
+    if as_json and output == STDOUT:
+        raise UsageError("--json and --output - both write to stdout; give --output a file")
+    if pairs and (as_json or output == STDOUT):
+        raise UsageError("--pairs writes to stdout, as --json and --output - do; give one of them")
+    if pairs and engine != "local":
+        raise UsageError("--pairs is not implemented on Spark; read them from --output")
+
+
+def _print_summary(summary: "Summary", job: "Job", *, as_json: bool) -> None:
     if as_json:
         import msgspec
 
         terminal.out_json(msgspec.to_builtins(summary, str_keys=True))
-    else:
-        for line in _lines(summary):
-            click.echo(line, err=job.output == STDOUT)
-        if job.kept is not None:
-            line = f"the input without its near-duplicates is in {job.kept}"
-            click.echo(line, err=job.output == STDOUT)
-    if summary.unread_files or summary.uncopied_files:
-        click.get_current_context().exit(1)
+        return
+    lines = _lines(summary)
+    if job.kept is not None:
+        lines.append(f"the input without its near-duplicates is in {job.kept}")
+    for line in lines:
+        click.echo(line, err=job.output == STDOUT)
+
+
+def _print_pairs(lines: bytes) -> None:
+    """Print the near-duplicates among verdicts, each with its original."""
+    import json
+
+    for line in lines.splitlines():
+        row = json.loads(line)
+        if row["status"] == "near_duplicate":
+            likeness = f"{alike(row['similarity'])}, {terminal.count(row['distance'], 'bit')} apart"
+            terminal.out(f"{row['key']}\n  = {row['of']}  ({likeness})")
 
 
 def _emit(output: str | None) -> Callable[[bytes], None] | None:

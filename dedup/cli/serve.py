@@ -1,6 +1,6 @@
 """`dedup serve`: the table service.
 
-The rule kept here: the token comes from the environment, never from the command line, where others
+Invariants: the token comes from the environment, never from the command line, where others
 could read it.
 """
 
@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option, log_option
-from dedup.cli.log_lines import LogForm, set_up_logs
+from dedup.cli.common_options import (
+    LogForm,
+    distance_option,
+    log_option,
+    set_up_logs,
+    setting_option,
+)
 from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
 if TYPE_CHECKING:
     from dedup.service.core.limits import Address
-
-__all__ = ["serve"]
 
 LEAST_MEMORY = 16 << 20
 
@@ -103,7 +106,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     metavar="HOST:PORT,...",
     help="Follow the insert events of these Kafka brokers; for logins see docs/operations-kafka.md.",
 )
-@click.option("--topic", help="Topic of the insert events. [default: dedup.inserts]")
+@setting_option("topic", metavar="TOPIC")
 @click.option(
     "--partitions",
     metavar="0-3,6",
@@ -135,13 +138,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     help="Host name that HTTP clients may use, besides its addresses and localhost; may be repeated.",
 )
 @distance_option("Greatest distance that clients may ask for, in bits. [default: the recipe's]")
-@click.option(
-    "--reservation-seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=600.0,
-    show_default=True,
-    help="How long a page may be in flight before its reservation expires.",
-)
+@setting_option("reservation_seconds", type=click.FloatRange(0, min_open=True))
 @click.option(
     "--max-connections",
     type=click.IntRange(1),

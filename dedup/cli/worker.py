@@ -2,7 +2,7 @@
 
     options -> Config -> a judge (embedded store or service) -> the worker's loop -> SIGTERM
 
-The rule kept here: everything a worker needs is checked before it joins its group; the first
+Invariants: everything a worker needs is checked before it joins its group; the first
 SIGTERM or Ctrl-C finishes the current batch, a second one ends the process.
 """
 
@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import identity_option, log_option, policy_options
-from dedup.cli.log_lines import LogForm, set_up_logs
+from dedup.cli.common_options import (
+    LogForm,
+    identity_option,
+    log_option,
+    policy_options,
+    set_up_logs,
+    setting_option,
+)
 
 if TYPE_CHECKING:
     from dedup.worker.options import Config
-
-__all__ = ["worker"]
 
 log = logging.getLogger("dedup.worker")
 
@@ -32,12 +36,12 @@ log = logging.getLogger("dedup.worker")
     epilog="Example: dedup worker --kafka localhost:9092 --input demo.crawled_firehose "
     "--format scrapy-cluster --path store"
 )
-@click.option(
-    "--kafka",
+@setting_option(
+    "kafka",
     metavar="HOST:PORT,...",
-    envvar="DEDUP_KAFKA",
+    default=None,
+    environment=True,
     required=True,
-    help="Kafka brokers to connect to first. [env: DEDUP_KAFKA]",
 )
 @click.option(
     "--input", "input_topic", metavar="TOPIC", required=True, help="Topic with the pages."
@@ -88,30 +92,21 @@ log = logging.getLogger("dedup.worker")
 @click.option(
     "--path", type=click.Path(path_type=Path), help="Folder of a store, for a single worker."
 )
-@click.option(
-    "--service",
+@setting_option(
+    "service",
     metavar="URL,...",
-    envvar="DEDUP_SERVICE",
+    default=None,
+    environment=True,
     help="Table services that several workers share, redis://[:TOKEN@]HOST:PORT, in order of "
-    "preference. [env: DEDUP_SERVICE]",
+    "preference.",
 )
-@click.option(
-    "--namespace", default="default", show_default=True, help="Compare within this namespace."
-)
+@setting_option("namespace", default="default")
 @policy_options
 @identity_option
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(1, 1 << 31),
-    default=16 << 20,
-    show_default=True,
-    help="Keep larger pages unjudged.",
-)
-@click.option(
-    "--wait-seconds",
+@setting_option("max_bytes")
+@setting_option(
+    "wait_seconds",
     type=click.FloatRange(0, 600),
-    default=1.0,
-    show_default=True,
     help="How long a page waits for a near-duplicate that another worker has.",
 )
 @click.option(
@@ -187,13 +182,13 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
 
 
 async def _work(config: "Config") -> None:
-    from dedup.worker.worker_loop import Worker
-    from dedup.worker.worker_metrics import Health, Metrics, MetricsServer
+    from dedup.worker.metrics import Health, Metrics, MetricsServer
+    from dedup.worker.worker import Worker
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _told, stop, number)
+        loop.add_signal_handler(number, _stop, stop, number)
     metrics, health = Metrics(), Health()
     async with contextlib.AsyncExitStack() as stack:
         listening = None
@@ -207,9 +202,11 @@ async def _work(config: "Config") -> None:
         await worker.run(stop)
 
 
-def _told(stop: asyncio.Event, number: int) -> None:
+def _stop(stop: asyncio.Event, number: int) -> None:
     if stop.is_set():
-        log.warning("told twice: ends at once; what was not committed is read again")
+        log.warning(
+            "second signal: exiting now; uncommitted records are read again at the next start"
+        )
         os._exit(128 + number)
-    log.info("told to stop: the batch at hand is finished")
+    log.info("stopping: finishing the current batch")
     stop.set()

@@ -1,21 +1,25 @@
-"""Files that are whole or not there, and folders that one process holds.
+"""Files that are replaced atomically, files with a checksum, and locks on folders.
 
-The rules kept here: a file is written beside, flushed to the disk, and put in place in one step. A
-folder is held by the operating system's lock on its file `lock`, which ends with its process however
-that ends; the text inside only tells people who holds it.
+Invariants: a file is written under another name, flushed to disk and renamed, so its path never holds
+half of it. A folder's lock is the operating system's, on its file `lock`, and ends with the process;
+the text in that file is for people only.
 """
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
-from dedup.model.errors import StoreLocked
+import msgspec
 
-__all__ = ["PRIVATE", "PRIVATE_FOLDER", "FolderLock", "replace_file", "replacing", "sync_folder"]
+from dedup.model.errors import StoreDamaged, StoreLocked
+
+T = TypeVar("T")
 
 # The mode of a store's files, which hold URLs that were crawled, maybe with tokens; and of its folder.
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
@@ -23,10 +27,10 @@ PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """Give a file to write; at the end of the block it is on the disk, at this path, in one step.
+    """Yield a file to write; at the end of the block flush it and move it to this path, atomically.
 
-    It is made with this mode, less what the process's umask takes. Raises OSError; then, and when the
-    block raises, the path holds what it held before.
+    The file gets this mode, less the process's umask. Raises OSError; then, and when the block raises,
+    the path holds what it held before.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -48,14 +52,14 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def replace_file(path: Path, content: bytes | memoryview, mode: int = 0o666) -> None:
-    """Put content at a path, as replacing() does."""
+def replace_file(path: Path, content: bytes | bytearray | memoryview, mode: int = 0o666) -> None:
+    """Replace the file at a path atomically. Raises OSError, and then the old one is still there."""
     with replacing(path, mode) as file:
         file.write(content)
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush what was put into a folder, or taken out of it, to the disk."""
+    """Flush a folder's entries (files created, renamed, deleted) to disk."""
     if os.name == "nt":  # a folder has no handle to flush there
         return
     fd = os.open(folder, os.O_RDONLY)
@@ -63,6 +67,48 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+# ---------------------------------------------------------------------------------- checked files
+# A manifest, a checkpoint or a position: one line of JSON, and a line with its checksum.
+
+# log.json of format 1 held the checksum as its last field, "" while it was computed.
+_WITHIN = re.compile(rb'"checksum":"([0-9a-f]{16})"}\n\Z')
+
+
+def checksum(content: bytes | memoryview) -> str:
+    """Return the checksum of small files: BLAKE2b, 8 bytes, as 16 hex digits."""
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def write_checked(path: Path, content: Any, mode: int = PRIVATE) -> None:
+    """Replace a checked file atomically; content is a value that msgspec encodes as JSON.
+
+    Raises OSError, and then the old file is still there.
+    """
+    line = msgspec.json.encode(content)
+    replace_file(path, b"%s\n%s\n" % (line, checksum(line).encode()), mode)
+
+
+def read_checked(path: Path, form: type[T], advice: str = "") -> T | None:
+    """Return the content of a checked file, or None if there is no file.
+
+    A form that checks its version raises ValueError in __post_init__. advice ends the message of an
+    error. Raises StoreDamaged, naming the file, for anything else than write_checked() wrote, and OSError.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        line, _, rest = content.partition(b"\n")
+        if not rest and (within := _WITHIN.search(content)):
+            line, rest = content[: within.start(1)] + b'"}', within[1] + b"\n"
+        if rest != checksum(line).encode() + b"\n":
+            raise ValueError("checksum mismatch")
+        return msgspec.json.decode(line, type=form)
+    except ValueError as error:
+        raise StoreDamaged(f"{path} is damaged: {error}{advice and f'; {advice}'}") from error
 
 
 # ---------------------------------------------------------------------------------------- folders

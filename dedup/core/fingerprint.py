@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dedup.core.encodings import as_utf8, guessed_utf8
-from dedup.core.integers import little_endian, number
 from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import little_endian, number
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of
+from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_two_things
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
-from dedup.model.values import SKETCH_BYTES, PageFingerprint
 
 __all__ = [
     "Block",
@@ -145,6 +145,8 @@ def near_duplicate(
     same_recipe(a.recipe, b.recipe)
     policy = Options().policy(recipe_of(a.recipe))
     if a.unread or b.unread or distance(a.value, b.value) > policy.distance:
+        return False
+    if same_site and are_two_things(a, b):
         return False
     least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
     return similarity(a, b) >= least
@@ -287,4 +289,6 @@ def _page(page: Any, recipe: Recipe) -> PageFingerprint:
         recipe.id,
         page.words_read < recipe.read_enough
         and page.words_read * 8 < page.words * recipe.read_eighths,
+        thing=page.thing,
+        parts=bytes(ffi.buffer(page.parts)),
     )

@@ -6,8 +6,8 @@ Python integer is made of a link. 10 to 12.5 bytes of memory a hash (native/src/
 
 from typing import Any
 
-from dedup.core.integers import little_endian
 from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import little_endian
 from dedup.model.errors import UsageError
 
 __all__ = ["HashSet"]

@@ -1,22 +1,26 @@
-"""What probes give back, whichever table was probed: native answers, and what is made of them.
+"""Results of probes, whichever table was probed: native answers, and the values made of them.
 
-The rule kept here: a native answer is for one thread at a time, and its memory is kept for the next
-probe, unless it is much.
+Invariants: a native answer is used by one thread at a time, and its memory is kept for the next probe
+unless it is large. A single probe makes no array; numpy is imported for a batch.
 """
 
-from typing import Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array
+from dedup.core.numbers import Array, Flags
 
-__all__ = ["Answer", "Answers", "Found", "Match", "Matches", "Nearest", "ProbedMany", "as_array"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    _Probed = tuple[Array, Array, npt.NDArray[np.uint8]]
+else:
+    _Probed = tuple
 
 KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
-MATCH = np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -31,7 +35,7 @@ T = TypeVar("T")
 
 
 class Nearest(list[tuple[T, int]]):
-    """What is near a value, with distances, nearest first; cut is True when a limit left some out."""
+    """The neighbours of a value with distances, nearest first; cut is True when a limit left some out."""
 
     cut: bool = False
 
@@ -42,17 +46,17 @@ class Matches(list[Match]):
     cut: bool = False
 
 
-class ProbedMany(tuple[Array, Array, npt.NDArray[np.uint8]]):  # noqa: SLOT001 - it has an attribute
+class ProbedMany(_Probed):
     """The arrays (offsets, documents, distances) of a batch of probes (Table.probe_many).
 
     cut is a bool array with one entry for each probed value: True where a limit left matches out.
     """
 
-    cut: npt.NDArray[np.bool_]
+    cut: Flags
 
 
 class Found:
-    """The matches of a batch of n probes: those of probe i stand from offsets[i] to offsets[i + 1].
+    """The matches of a batch of n probes: those of probe i lie from offsets[i] to offsets[i + 1].
 
     offsets  uint64 of shape (n + 1,)
     matches  structured array with the fields document, value (uint64) and distance (uint32)
@@ -61,22 +65,20 @@ class Found:
 
     __slots__ = ("cut", "matches", "offsets")
 
-    def __init__(
-        self, offsets: Array, matches: npt.NDArray[Any], cut: npt.NDArray[np.bool_]
-    ) -> None:
+    def __init__(self, offsets: Array, matches: "npt.NDArray[Any]", cut: Flags) -> None:
         self.offsets, self.matches, self.cut = offsets, matches, cut
 
     def probed(self) -> ProbedMany:
         """Return this as probe_many() does."""
         matches = self.matches
-        documents, distances = matches["document"].copy(), matches["distance"].astype(np.uint8)
+        documents, distances = matches["document"].copy(), matches["distance"].astype("u1")
         probed = ProbedMany((self.offsets, documents, distances))
         probed.cut = self.cut
         return probed
 
 
 class Answer:
-    """A native answer, where it tells what it holds, and room for a single value to probe."""
+    """A native answer, the addresses of its contents, and space for a single value to probe."""
 
     def __init__(self) -> None:
         handle = ffi.new("ndd_answer **")
@@ -115,11 +117,11 @@ class Answers:
         return matches
 
     def found(self, answer: Answer, count: int) -> Found:
-        """Return what a batch of `count` probes found, which filled the answer."""
+        """Return the matches of a batch of `count` probes, which filled the answer."""
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        offsets = as_array(answer.offsets[0], count + 1, np.dtype(np.uint64)).copy()
-        matches = as_array(answer.matches[0], int(offsets[-1]), MATCH).copy()
-        cut = as_array(lib.ndd_answer_cut(answer.handle), count, np.dtype(np.bool_)).copy()
+        offsets = as_array(answer.offsets[0], count + 1, "u8").copy()
+        matches = as_array(answer.matches[0], int(offsets[-1]), match_dtype()).copy()
+        cut = as_array(lib.ndd_answer_cut(answer.handle), count, "?").copy()
         self._give_back(answer, len(matches))
         return Found(offsets, matches, cut)
 
@@ -128,8 +130,19 @@ class Answers:
             self._free.append(answer)
 
 
-def as_array(memory: Any, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+@cache
+def match_dtype() -> "np.dtype[Any]":
+    """Return the numpy dtype of a native match."""
+    import numpy as np
+
+    return np.dtype([("document", "u8"), ("value", "u8"), ("distance", "u4"), ("reserved", "u4")])
+
+
+def as_array(memory: Any, count: int, dtype: "npt.DTypeLike") -> "npt.NDArray[Any]":
     """Return native memory as an array, without a copy."""
+    import numpy as np
+
+    kind = np.dtype(dtype)
     if count == 0:
-        return np.empty(0, dtype=dtype)
-    return np.frombuffer(ffi.buffer(memory, count * dtype.itemsize), dtype=dtype)
+        return np.empty(0, kind)
+    return np.frombuffer(ffi.buffer(memory, count * kind.itemsize), kind)

@@ -1,30 +1,79 @@
-"""Batches of 64-bit numbers on their way into the native core: checked, copied only where they must be.
+"""64-bit numbers on their way into the native core: checked, copied only where they must be.
 
-What is not an integer from 0 to 2**64 - 1 is named and refused; nothing is rounded or wrapped.
+Invariants: what is not an integer from 0 to 2**64 - 1 is refused by name; nothing is rounded or wrapped,
+and a bool is not a number. numpy's integers and arrays are taken, and numpy is imported only for a batch
+call that takes or returns an array: a crawl runs without it.
 """
 
+import sys
 from array import array
 from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from dedup.core.native import ffi
 from dedup.model.errors import UsageError
 
-__all__ = ["Array", "Numbers", "bit_counts", "many", "pointer"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-_WORD = np.uint64
+    Array = npt.NDArray[np.uint64]
+    Flags = npt.NDArray[np.bool_]
+    Numbers = npt.NDArray[Any] | Iterable[int]
+    Packed = Array | array[int]
+else:
+    Array = Flags = Any
+    Numbers = Any
+    """A batch: a 1-D numpy array of integers, or ints; every one in 0 .. 2**64 - 1."""
+    Packed = Any
+    """A batch as contiguous 64-bit words: a uint64 array, or array("Q")."""
 
-Array = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[Any] | Iterable[int]
-"""A batch: a 1-D numpy array of integers, or ints; every one in 0 .. 2**64 - 1."""
+MAX_DISTANCE = 15  # the greatest k that tables and searches take, in bits
 
 
-def many(numbers: Numbers, name: str) -> Array:
-    """Return a batch as a contiguous uint64 array, the one given where it is one."""
+def number(given: SupportsIndex, name: str) -> int:
+    """Return an integer from 0 to 2**64 - 1 as an int."""
+    if type(given) is int and 0 <= given < 1 << 64:
+        return given
+    if not isinstance(given, bool):
+        try:
+            integer = given.__index__()
+        except (AttributeError, TypeError):  # numpy's bool has __index__ and raises TypeError
+            pass
+        else:
+            if 0 <= integer < 1 << 64:
+                return integer
+    raise UsageError(f"{name} is {given!r}; it must be an int in 0 .. 2**64 - 1")
+
+
+def max_distance(k: SupportsIndex) -> int:
+    """Return a greatest Hamming distance as an int. Raises UsageError if it is not in 0 .. 15."""
+    try:
+        integer = number(k, "k")
+    except UsageError:
+        integer = MAX_DISTANCE + 1
+    if integer > MAX_DISTANCE:
+        raise UsageError(f"k is {k!r}; it must be an int in 0 .. {MAX_DISTANCE}")
+    return integer
+
+
+def little_endian(numbers: bytes) -> bytes:
+    """Return 64-bit numbers of this machine as little-endian bytes, or the other way round."""
+    if sys.byteorder == "little":
+        return numbers
+    swapped = array("Q", numbers)
+    swapped.byteswap()
+    return swapped.tobytes()
+
+
+# ------------------------------------------------------------------------------------------- batches
+
+
+def packed(numbers: Numbers, name: str) -> Packed:
+    """Return a batch as contiguous words: a uint64 array as it is, what is not an array as array("Q")."""
     if hasattr(numbers, "__array__"):
+        import numpy as np
+
         given = np.asarray(numbers)
         if given.ndim != 1:
             raise UsageError(f"{name} has shape {given.shape}; it must have one dimension")
@@ -37,31 +86,47 @@ def many(numbers: Numbers, name: str) -> Array:
         numbers = given.tolist()
     if isinstance(numbers, (str, bytes, bytearray, memoryview)):
         raise UsageError(f"{name} is of type {type(numbers).__name__}; it must be integers")
+    if isinstance(numbers, array) and numbers.typecode == "Q":
+        return numbers
     try:
         integers = list(numbers)
         if bool in map(type, integers):
-            raise TypeError("a bool is no number")
-        return np.frombuffer(array("Q", integers), dtype=np.uint64)
+            raise TypeError("a bool is not a number")
+        return array("Q", integers)
     except (TypeError, OverflowError) as error:
         raise UsageError(
             f"{name} must be integers in 0 .. 2**64 - 1, in an array or a sequence ({error})"
         ) from error
 
 
-def bit_counts(numbers: Array) -> npt.NDArray[np.uint8]:
+def many(numbers: Numbers, name: str) -> Array:
+    """Return a batch as a contiguous uint64 array, the one given where it is one."""
+    import numpy as np
+
+    words = packed(numbers, name)
+    return np.frombuffer(words, np.uint64) if isinstance(words, array) else words
+
+
+def zeros(count: int) -> "array[int]":
+    """Return a batch for the native core to fill."""
+    return array("Q", (0,)) * count
+
+
+def pointer(numbers: Packed) -> Any:
+    """Return a batch as the native core takes it; it must outlive the call."""
+    return ffi.from_buffer("uint64_t[]", numbers)
+
+
+def bit_counts(numbers: Array) -> "npt.NDArray[np.uint8]":
     """Return how many bits of each number are 1; numbers is a uint64 array of any shape.
 
     Of the XOR of fingerprints these are Hamming distances. (Numpy has this from version 2 on.)
     """
-    pairs = numbers - ((numbers >> _WORD(1)) & _WORD(0x5555555555555555))
-    fours = (pairs & _WORD(0x3333333333333333)) + ((pairs >> _WORD(2)) & _WORD(0x3333333333333333))
-    bytes_ = (fours + (fours >> _WORD(4))) & _WORD(0x0F0F0F0F0F0F0F0F)
-    sums: npt.NDArray[np.uint8] = ((bytes_ * _WORD(0x0101010101010101)) >> _WORD(56)).astype(
-        np.uint8
-    )
+    import numpy as np
+
+    word = np.uint64
+    pairs = numbers - ((numbers >> word(1)) & word(0x5555555555555555))
+    fours = (pairs & word(0x3333333333333333)) + ((pairs >> word(2)) & word(0x3333333333333333))
+    bytes_ = (fours + (fours >> word(4))) & word(0x0F0F0F0F0F0F0F0F)
+    sums: npt.NDArray[np.uint8] = ((bytes_ * word(0x0101010101010101)) >> word(56)).astype(np.uint8)
     return sums
-
-
-def pointer(numbers: Array) -> Any:
-    """Return an array as the native core takes it; it must outlive the call."""
-    return ffi.from_buffer("uint64_t[]", numbers)

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, pointer
+from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import UsageError
 
 __all__ = ["cores", "find_all", "find_clusters", "find_part", "merge"]

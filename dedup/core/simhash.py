@@ -1,24 +1,23 @@
 """Features of the caller's own: tokens become hashes, hashes and weights a simhash.
 
-What fingerprint() does inside the native core for a page, in two steps, for anything else.
+fingerprint() does both inside the native core for a page; here are the two steps for anything else.
 """
 
 from collections.abc import Sequence
-from typing import Literal
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, Literal
 
 from dedup.core.fingerprint import keyed_recipe
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Numbers, many, pointer
+from dedup.core.numbers import Array, Numbers, many, packed, pointer
 from dedup.model.errors import UsageError
 from dedup.model.recipes import Recipe
 
-__all__ = ["simhash", "token_hashes"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
-def simhash(hashes: Numbers, weights: ArrayLike | None = None) -> int:
+def simhash(hashes: Numbers, weights: "ArrayLike | None" = None) -> int:
     """Return the 64-bit simhash of feature hashes (Charikar 2002; Manku et al. 2007, section 2).
 
     hashes   (n,) of integers 0 to 2**64 - 1, at most 2**31 of them
@@ -28,13 +27,13 @@ def simhash(hashes: Numbers, weights: ArrayLike | None = None) -> int:
     A bit is 1 when the weight of the hashes that have it set is more than half of all; a tie gives
     0, no hashes give 0. Raises UsageError for other shapes or values.
     """
-    values = many(hashes, "hashes")
+    values = packed(hashes, "hashes")
     if weights is None:
         return int(lib.ndd_simhash(pointer(values), len(values)))
     exact = _weights(weights)
-    if exact.shape != values.shape:
+    if exact.shape != (len(values),):
         raise UsageError(
-            f"weights has shape {exact.shape}, hashes {values.shape}; give one for each"
+            f"weights has shape {exact.shape}, hashes {(len(values),)}; give one for each"
         )
     value = ffi.new("uint64_t *")
     check(
@@ -51,7 +50,7 @@ def token_hashes(
     *,
     seed: int = 0,
     recipe: Recipe | str | None = None,
-) -> NDArray[np.uint64]:
+) -> Array:
     """Return a 64-bit hash for each token (text as UTF-8), ready for simhash(): (n,) uint64.
 
     "recipe" is the mixed hash of this package's fingerprints. "fnv1" and "fnv1a" (64 bits) and
@@ -68,10 +67,14 @@ def token_hashes(
     if algorithm not in functions:
         raise UsageError(f"algorithm is {algorithm!r}; known are {', '.join(functions)}")
     encoded = (t if isinstance(t, bytes) else t.encode("utf-8", "surrogatepass") for t in tokens)
+    import numpy as np
+
     return np.fromiter(map(functions[algorithm], encoded), dtype=np.uint64, count=len(tokens))
 
 
-def _weights(weights: ArrayLike) -> NDArray[np.uint32]:
+def _weights(weights: "ArrayLike") -> "NDArray[np.uint32]":
+    import numpy as np
+
     try:
         array = np.asarray(weights)
     except ValueError as error:  # lists of unequal length

@@ -7,11 +7,11 @@ batch may take longer, and runs in a thread, so that the loop is not blocked.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from dedup.detector.detector import EmbeddedDetector
-from dedup.detector.interface import AsyncDetector, Question, ReserveOptions
-from dedup.model.values import Neighbour, PageFingerprint, Verdict
+from dedup.detector.interface import AsyncDetector, Question
+from dedup.model.page import USUAL, Neighbour, PageFingerprint, ReserveOptions, Verdict
 
 __all__ = ["AsyncEmbeddedDetector"]
 
@@ -35,11 +35,11 @@ class AsyncEmbeddedDetector(AsyncDetector):
         """Return the stored near-duplicates of a page."""
         return self._detector.probe(page, domain=domain)
 
-    async def reserve(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
+    async def judge(
+        self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
     ) -> Verdict:
         """Judge a page."""
-        return self._detector.reserve(page, key, **options)
+        return self._detector.judge(page, key, options)
 
     async def insert(self, verdict: Verdict) -> bool:
         """Insert a page."""
@@ -84,7 +84,7 @@ class AsyncEmbeddedDetector(AsyncDetector):
         answers: list[Verdict | Exception] = []
         for question in questions:
             try:
-                verdict = self._detector.reserve(**question._asdict())
+                verdict = self._detector.judge(*question)
             except Exception as error:
                 answers.append(error)
             else:

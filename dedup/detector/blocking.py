@@ -11,11 +11,11 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
-from dedup.detector.interface import AsyncDetector, Detector, ReserveOptions
+from dedup.detector.interface import AsyncDetector, Detector
 from dedup.model.errors import UsageError
-from dedup.model.values import Neighbour, PageFingerprint, Verdict
+from dedup.model.page import USUAL, Neighbour, PageFingerprint, ReserveOptions, Verdict
 
 __all__ = ["BlockingDetector"]
 
@@ -45,11 +45,9 @@ class BlockingDetector(Detector):
         """Return the stored near-duplicates of a page."""
         return self._run(lambda detector: detector.probe(page, domain=domain))
 
-    def reserve(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
-    ) -> Verdict:
+    def judge(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Judge a page."""
-        return self._run(lambda detector: detector.reserve(page, key, **options))
+        return self._run(lambda detector: detector.judge(page, key, options))
 
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Insert pages."""

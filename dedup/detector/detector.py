@@ -29,20 +29,21 @@ from dedup.detector.open_stores import (
     insert_verdicts,
 )
 from dedup.detector.reservations import Ending, MemoryBudget
-from dedup.detector.rules import decided, is_unchanged
+from dedup.detector.rules import NO_KEY, decided, is_unchanged
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
-from dedup.model.policy import Policy
-from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import (
+from dedup.model.page import (
     SKETCH_BYTES,
-    TRIES,
+    USUAL,
     Document,
     Neighbour,
     PageFingerprint,
+    ReserveOptions,
     Verdict,
 )
-from dedup.store import Applied, Removed, forget_before, forget_more_before, give_up, give_up_more
+from dedup.model.policy import Policy
+from dedup.model.recipes import Recipe, same_recipe
+from dedup.store import Applied, Removed
 
 __all__ = ["EmbeddedDetector"]
 
@@ -100,7 +101,7 @@ class EmbeddedDetector(Detector):
             found = self._store.near(page.value, self.policy.distance)
             if not found:
                 return []
-            return answered(self._shared, page, domain or "", found, self.policy)
+            return answered(self._shared, Document(NO_KEY, page, domain or ""), found, self.policy)
 
     def probe_many(
         self,
@@ -124,86 +125,58 @@ class EmbeddedDetector(Detector):
             found: dict[int, list[Neighbour]] = {}
             for i, documents in near.items():
                 page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
-                alike = answered(self._shared, page, domain or "", documents, self.policy)
+                asked = Document(NO_KEY, page, domain or "")
+                alike = answered(self._shared, asked, documents, self.policy)
                 if alike:
                     found[i] = alike
             return found
 
-    def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        *,
-        url: str | None = None,
-        domain: str | None = None,
-        exempt: str | None = None,
-        guard: bool = True,
-        kind: str = "",
-        tries: int = TRIES,
-        token: str | None = None,
-        home: bool = True,
-        seconds: float | None = None,
-    ) -> Verdict:
-        """Judge a page and, unless it is a near-duplicate, take its fingerprint. Never blocks.
-
-        See Detector.reserve(). For services there are also:
-        token   the reservation's token, if the caller made a unique one; repeating a call with a token
-                that is held returns its verdict, and reserves nothing
-        home    False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
-                refetch here, and between two in flight the home of the smaller key decides
-        seconds how long the page may be in flight, in place of the policy's time
+    def judge(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
+        """Judge a page. Never blocks. See Detector.judge().
 
         Also raises UsageError for a token that was used for something else, and TooManyReserved.
         """
-        asked = Verdict(
-            "unique", "", key, None, None, None, None, page, None, site_of(key, url, domain), kind
-        )
+        asked = Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
+        token = options.token
         with self._shared.lock:
             self._check_open(page)
             now = self._clock()
-            if token is not None and (held := self._taken(token, key, page)) is not None:
-                return held
-            verdict = self._judged(asked, exempt, now, home=home, guard=guard, tries=tries)
+            if token is not None and self._reservations.knows(token):
+                return self._taken(token, key, page)
+            verdict = self._judged(asked, options, now)
             if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
                 return verdict
-            lasting = seconds or self.policy.reservation_seconds
-            return self._reserved(verdict, now, lasting, token, home=home)
+            return self._reserved(verdict, options, now)
 
-    def _judged(
-        self, asked: Verdict, exempt: str | None, now: float, *, home: bool, guard: bool, tries: int
-    ) -> Verdict:
+    def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
-        page, key = asked.page, asked.key
+        page, key, home = asked.page, asked.key, options.home
         if page.unread:
-            return replace(asked, status="exempt", reason="unread")
-        if exempt:
-            return replace(asked, status="exempt", reason=exempt)
+            return Verdict("exempt", "unread", asked)
+        if options.exempt:
+            return Verdict("exempt", options.exempt, asked)
         if page.features < self.policy.min_features:
-            return replace(asked, status="exempt", reason="short")
+            return Verdict("exempt", "short", asked)
         if home and (key in self._store or self._reservations.holds(key, now)):
             same = page.links and is_unchanged(asked, self._store.get(key))
-            return replace(asked, status="refetch", reason="unchanged" if same else "")
+            return Verdict("refetch", "unchanged" if same else "", asked)
+        guard = options.guard
         inserted, in_flight = alike_now(
             self._shared, asked, self.policy, now, home=home, guard=guard
         )
         if not inserted and not in_flight:
-            return asked
-        return decided(asked, inserted, in_flight, guard=guard, tries=tries)
+            return Verdict("unique", "", asked)
+        return decided(asked, inserted, in_flight, guard=guard, tries=options.tries)
 
-    def _reserved(
-        self, verdict: Verdict, now: float, seconds: float, token: str | None, *, home: bool
-    ) -> Verdict:
+    def _reserved(self, verdict: Verdict, options: ReserveOptions, now: float) -> Verdict:
         """Reserve the fingerprint of a page that is kept; return its verdict with the token."""
         token = self._reservations.reserve(
-            verdict.key,
-            verdict.page,
-            verdict.domain,
+            verdict.document,
             now=now,
-            seconds=seconds,
+            seconds=options.seconds or self.policy.reservation_seconds,
             judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
-            token=token,
-            home=home,
-            kind=verdict.kind,
+            token=options.token,
+            home=options.home,
         )
         return replace(verdict, token=token)
 
@@ -250,12 +223,12 @@ class EmbeddedDetector(Detector):
     ) -> int:
         """Give up all partitions of the log except those held. See dedup.store.give_up()."""
         self._check_open()
-        return give_up(self._store, held, partition_of, progress)
+        return self._store.give_up(held, partition_of, progress)
 
     def give_up_more(self) -> int | None:
         """Remove some documents of given-up partitions; None: all are removed. See dedup.store."""
         self._check_open()
-        return give_up_more(self._store)
+        return self._store.give_up_more()
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""
@@ -287,12 +260,9 @@ class EmbeddedDetector(Detector):
             held = self._reservations.get(token)
         if held is None:
             return None
-        seen, page = held.judged, held.page
+        seen = held.judged
         assert isinstance(seen, Seen)
-        nothing = (None, None, None, None)
-        return Verdict(
-            seen.status, seen.reason, held.key, *nothing, page, token, held.domain, held.kind
-        )
+        return Verdict(seen.status, seen.reason, held.document, token)
 
     def ending(self, token: str) -> Ending | None:
         """Return how a reservation ended, "inserted" or "released"; None if not, or long ago."""
@@ -328,12 +298,12 @@ class EmbeddedDetector(Detector):
     def prune(self, seconds: float) -> int:
         """Remove the documents that were inserted before a Unix time; return how many."""
         self._check_open()
-        return forget_before(self._store, seconds)
+        return self._store.forget_before(seconds)
 
     def prune_more(self, seconds: float, first: int) -> Removed | None:
         """Do so for some documents with id >= first, for some milliseconds. See dedup.store."""
         self._check_open()
-        return forget_more_before(self._store, seconds, first)
+        return self._store.forget_more_before(seconds, first)
 
     def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
         """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
@@ -363,14 +333,12 @@ class EmbeddedDetector(Detector):
             self._closed = True
         give_back(self._shared)
 
-    def _taken(self, token: str, key: str, page: PageFingerprint) -> Verdict | None:
-        """Return the verdict that a token is held with, or None if it is new."""
+    def _taken(self, token: str, key: str, page: PageFingerprint) -> Verdict:
+        """Return the verdict that a token is held with. Raises UsageError if it is another page's."""
         verdict = self.held(token)
-        if verdict is not None and (verdict.key, verdict.page) == (key, page):
+        if verdict is not None and (verdict.document.key, verdict.document.page) == (key, page):
             return verdict
-        if verdict is not None or self._reservations.ending(token) is not None:
-            raise UsageError(f"the token {token!r} was used before: make a new one for each page")
-        return None
+        raise UsageError(f"the token {token!r} was used before: make a new one for each page")
 
     def _check_open(self, page: PageFingerprint | None = None) -> None:
         """Raise if the detector is closed, or if the page is of another recipe."""

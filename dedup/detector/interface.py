@@ -8,38 +8,27 @@ The rule kept here: users of a detector need not know where its memory is.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 from dedup.core.fingerprint import fingerprint
+from dedup.model.page import (
+    USUAL,
+    Neighbour,
+    PageFingerprint,
+    ReserveKeywords,
+    ReserveOptions,
+    Verdict,
+)
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
-from dedup.model.values import TRIES, Neighbour, PageFingerprint, Verdict
-
-__all__ = ["AsyncDetector", "Detector", "Question", "ReserveOptions"]
-
-
-class ReserveOptions(TypedDict, total=False):
-    """The keywords of reserve(), which explains them."""
-
-    url: str | None
-    domain: str | None
-    exempt: str | None
-    guard: bool
-    kind: str
-    tries: int
 
 
 class Question(NamedTuple):
-    """A page for reserve_many(); the fields are the arguments of reserve()."""
+    """A page for reserve_many(); the fields are the arguments of judge()."""
 
     page: PageFingerprint
     key: str
-    url: str | None = None
-    domain: str | None = None
-    exempt: str | None = None
-    guard: bool = True
-    kind: str = ""
-    tries: int = TRIES
+    options: ReserveOptions = USUAL
 
 
 class _Fingerprints(ABC):
@@ -85,21 +74,13 @@ class Detector(_Fingerprints):
         Raises RecipeMismatch, StoreDamaged, and ServiceUnavailable.
         """
 
-    @abstractmethod
     def reserve(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveKeywords]
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, take its fingerprint.
 
-        key     the document key (dedup.document_key of the first requested URL)
-        url     the URL that gives the registrable domain; by default the key, if it is a URL
-        domain  the registrable domain itself, if it is known and not ""
-        exempt  a reason that keeps the page without being judged; it is reserved all the same
-        guard   whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
-                or canonical URL, other pages of its site
-        kind    the kind of the page, a short text: only pages of one kind are compared
-        tries   if no page like it has paid (Verdict.paid), the page is kept as exempt, "barren",
-                while there are fewer than this number of them
+        key      the document key (dedup.document_key of the first requested URL)
+        options  the fields of ReserveOptions, which explains them
 
         A verdict with a token (unique, refetch, exempt but not short or unread) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and finally keep the page with
@@ -108,6 +89,11 @@ class Detector(_Fingerprints):
         Raises RecipeMismatch, UsageError for a key that is not text, or not valid Unicode, and what
         the store raises, or ServiceUnavailable: then keep the page.
         """
+        return self.judge(page, key, ReserveOptions(**options))
+
+    @abstractmethod
+    def judge(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
+        """Judge a page; reserve() with its options in one value."""
 
     def insert(self, verdict: Verdict) -> bool:
         """Insert a processed page. Committed, or acknowledged by the service, on return.
@@ -176,26 +162,32 @@ class AsyncDetector(_Fingerprints):
     async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page."""
 
-    @abstractmethod
     async def reserve(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
+        self, page: PageFingerprint, key: str, **options: Unpack[ReserveKeywords]
     ) -> Verdict:
         """Judge a page. A cancelled call leaves no reservation behind."""
+        return await self.judge(page, key, ReserveOptions(**options))
+
+    @abstractmethod
+    async def judge(
+        self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
+    ) -> Verdict:
+        """Judge a page."""
 
     @abstractmethod
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Judge pages in their order; return the exception in place of a verdict where one was raised."""
 
     async def insert(self, verdict: Verdict) -> bool:
-        """Make a page last."""
+        """Insert a page."""
         return (await self.insert_many((verdict,)))[0]
 
     @abstractmethod
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Make pages last."""
+        """Insert pages."""
 
     async def release(self, verdict: Verdict) -> bool:
-        """Give a reservation back."""
+        """Release a reservation."""
         return (await self.release_many((verdict,)))[0]
 
     @abstractmethod
@@ -208,7 +200,7 @@ class AsyncDetector(_Fingerprints):
 
     @abstractmethod
     async def info(self) -> dict[str, Any]:
-        """Return what the namespace holds."""
+        """Return information on the namespace."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from dedup.core.matches import Nearest
 from dedup.detector.open_stores import CROWD, OpenStore
-from dedup.detector.rules import deciding_here, near_duplicates, not_other
+from dedup.detector.rules import deciding_here, near_duplicates, not_other, rank
+from dedup.model.page import Document, Neighbour
 from dedup.model.policy import Policy
-from dedup.model.values import Document, Neighbour, PageFingerprint, Verdict
 from dedup.store import NEAR_LIMIT
 
 __all__ = ["alike_now", "answered"]
@@ -31,11 +31,11 @@ _NONE: list[Neighbour] = []
 
 
 def alike_now(
-    shared: OpenStore, asked: Verdict, policy: Policy, now: float, *, home: bool, guard: bool
+    shared: OpenStore, asked: Document, policy: Policy, now: float, *, home: bool, guard: bool
 ) -> tuple[list[Neighbour], list[Neighbour]]:
     """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
     value, distance = asked.page.value, policy.distance
-    found = shared.near(value, distance)
+    found = shared.store.near(value, distance, CROWD)
     flying = shared.reservations.near(value, distance, now, CROWD)
     if not found and not flying and not found.cut:
         return _NONE, _NONE
@@ -43,17 +43,17 @@ def alike_now(
 
     def settled(alike: list[Neighbour]) -> bool:
         """Whether the verdict is known: a page that counts has paid, or CROWD pages are alike."""
-        return len(alike) >= CROWD or any(n.paid for n in (not_other(alike) if guard else alike))
+        return len(alike) >= CROWD or any(
+            n.document.paid for n in (not_other(alike) if guard else alike)
+        )
 
     if found or found.cut:
         inserted = _confirmed(
             shared,
             found,
             CROWD,
-            lambda limit, without: shared.near(value, distance, limit, without),
-            lambda some: near_duplicates(
-                asked.page, asked.domain, asked.key, some, policy, asked.kind
-            ),
+            lambda limit, without: shared.store.near(value, distance, limit, without),
+            lambda some: near_duplicates(asked, some, policy),
             settled,
         )
     if flying:
@@ -62,29 +62,22 @@ def alike_now(
             flying,
             CROWD,
             lambda limit, without: shared.reservations.near(value, distance, now, limit, without),
-            lambda some: near_duplicates(
-                asked.page,
-                asked.domain,
-                asked.key,
-                deciding_here(asked.key, home, some),
-                policy,
-                asked.kind,
-            ),
+            lambda some: near_duplicates(asked, deciding_here(asked.key, home, some), policy),
             settled,
         )
     return inserted, in_flight
 
 
 def answered(
-    shared: OpenStore, page: PageFingerprint, domain: str, found: Nearest[Document], policy: Policy
+    shared: OpenStore, asked: Document, found: Nearest[Document], policy: Policy
 ) -> list[Neighbour]:
     """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
     alike = _confirmed(
         shared,
         found,
         NEAR_LIMIT,
-        lambda limit, without: shared.store.near(page.value, policy.distance, limit, without),
-        lambda some: near_duplicates(page, domain, None, some, policy),
+        lambda limit, without: shared.store.near(asked.page.value, policy.distance, limit, without),
+        lambda some: near_duplicates(asked, some, policy),
         lambda alike: len(alike) > NEAR_LIMIT,
     )
     if len(alike) <= NEAR_LIMIT:
@@ -115,5 +108,5 @@ def _confirmed(
             break
         without, limit = limit, min(limit * GROWTH, LOOKED)
         found = more(limit, without)
-        alike = sorted(alike + confirm(found), key=lambda n: (-n.similarity, n.distance, n.key))
+        alike = sorted(alike + confirm(found), key=rank)
     return alike

@@ -22,15 +22,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self, cast
 
-import numpy as np
-
 from dedup.core.matches import Nearest
 from dedup.detector.reservations import Reservations
 from dedup.detector.rules import near_duplicates, not_other
 from dedup.model.errors import UsageError
+from dedup.model.forms import storable
+from dedup.model.page import SKETCH_BYTES, Document, Status, Verdict, accepted_document
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import SKETCH_BYTES, Document, Status, Verdict, accepted_document
 from dedup.store import Applied, Store
 
 __all__ = [
@@ -47,6 +46,8 @@ __all__ = [
 ]
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
+_is_storable = storable()
+
 RECENT = 64  # last inserted values, which are compared one by one
 
 
@@ -90,10 +91,6 @@ class OpenStore:
     def over(cls, documents: Accepted) -> Self:
         """Return such an object over documents that the caller made, and closes."""
         return cls("", cast("Store", documents))
-
-    def near(self, value: int, k: int, limit: int = CROWD, without: int = 0) -> Nearest[Document]:
-        """Return what the store has near a value, the nearest `limit` without so many of the first."""
-        return self.store.near(value, k, limit, without)
 
     def note_inserted(self, values: list[int]) -> None:
         """Count inserts, and remember the last ones."""
@@ -163,56 +160,53 @@ def count_late(shared: OpenStore, documents: Sequence[Document], policy: Policy)
     """Return how many documents have a near-duplicate with another key and no other identity."""
     if not documents:
         return 0
-    values = np.array([document.page.value for document in documents], np.uint64)
+    values = [document.page.value for document in documents]
     late = 0
     for i, found in shared.store.near_many(values, policy.distance).items():
         d = documents[i]
-        alike = near_duplicates(d.page, d.domain, d.key, found, policy, d.kind)
-        late += any(n.paid for n in not_other(alike))
+        alike = near_duplicates(d, found, policy)
+        late += any(n.document.paid for n in not_other(alike))
     return late
 
 
 def _is_due(shared: OpenStore, verdict: Verdict, recipe: Recipe) -> bool:
     """Whether there is something to insert. Raises what insert() raises before it begins."""
-    token, page = verdict.token, verdict.page
+    token, key, page = verdict.token, verdict.document.key, verdict.document.page
     if token is None:
         raise UsageError(
-            f"the verdict on {verdict.key!r} ({verdict.status}) has no token: it cannot be inserted"
+            f"the verdict on {key!r} ({verdict.status}) has no token: it cannot be inserted"
         )
     if page.recipe != recipe.id:
         same_recipe(recipe.id, page.recipe)
-    if (
-        (page.value | page.identity) >> 64  # a negative number leaves -1
-        or len(page.sketch) != SKETCH_BYTES
-        or page.unread
-    ):
+    if not _is_storable(page):
         raise UsageError(
             f"{page} is not allowed: value and identity are 0 to 2**64 - 1, a sketch has "
             f"{SKETCH_BYTES} bytes, and an unread page is not stored"
         )
     held = shared.reservations.get(token)
-    if held is not None and (held.key, held.page) != (verdict.key, page):
+    if held is not None and (held.document.key, held.document.page) != (key, page):
         raise UsageError(
-            f"token {token!r} belongs to {held.key!r}, not to this page of {verdict.key!r}"
+            f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
         )
     ending = shared.reservations.ending(token)
     if ending == "released":
-        raise UsageError(f"{verdict.key!r} was released: reserve it again to insert it")
+        raise UsageError(f"{key!r} was released: reserve it again to insert it")
     return ending != "inserted"
 
 
 def _are_near(verdict: Verdict, batch: list[Verdict], k: int) -> bool:
     """Whether a page must see those of a batch in the store before it can be judged."""
-    value = verdict.page.value
+    value = verdict.document.page.value
     return any(
-        (value ^ other.page.value).bit_count() <= k or verdict.token == other.token
+        (value ^ other.document.page.value).bit_count() <= k or verdict.token == other.token
         for other in batch
     )
 
 
 def _is_late(shared: OpenStore, verdict: Verdict, policy: Policy) -> bool:
     """Whether a near-duplicate of a page that was unique has been inserted since."""
-    page = verdict.page
+    document = verdict.document
+    value = document.page.value
     held = shared.reservations.get(verdict.token or "")
     seen = None if held is None else held.judged
     if (
@@ -220,12 +214,12 @@ def _is_late(shared: OpenStore, verdict: Verdict, policy: Policy) -> bool:
         and seen.status == "unique"
         and seen.policy is policy
         # nothing was near when the page was reserved: only later inserts can be
-        and not shared.near_since(seen.inserts, page.value, policy.distance)
+        and not shared.near_since(seen.inserts, value, policy.distance)
     ):
         return False
-    found = shared.store.near(page.value, policy.distance)
-    alike = near_duplicates(page, verdict.domain, verdict.key, found, policy, verdict.kind)
-    return any(n.paid for n in not_other(alike))
+    found = shared.store.near(value, policy.distance)
+    alike = near_duplicates(document, found, policy)
+    return any(n.document.paid for n in not_other(alike))
 
 
 def _insert_batch(shared: OpenStore, batch: list[Verdict]) -> None:
@@ -237,7 +231,7 @@ def _insert_batch(shared: OpenStore, batch: list[Verdict]) -> None:
         shared.store.insert(documents[0])
     else:
         shared.store.insert_many(documents)
-    shared.note_inserted([v.page.value for v in batch])
+    shared.note_inserted([document.page.value for document in documents])
     for verdict in batch:
         assert verdict.token is not None
         shared.reservations.end(verdict.token, "inserted")

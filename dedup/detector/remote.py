@@ -12,16 +12,21 @@ release it as soon as it can be reached.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
-import msgspec
-
-from dedup.detector.interface import AsyncDetector, Question, ReserveOptions
+from dedup.detector.interface import AsyncDetector, Question
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import site_of
+from dedup.model.page import (
+    USUAL,
+    Document,
+    Neighbour,
+    PageFingerprint,
+    ReserveOptions,
+    Verdict,
+)
 from dedup.model.policy import Options
 from dedup.model.recipes import same_recipe
-from dedup.model.values import Neighbour, PageFingerprint, Verdict, kept_verdict
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import (
     Command,
@@ -89,36 +94,23 @@ class RemoteDetector(AsyncDetector):
         least = self.policy.least_similarity(page.features, same_site=True)
         return [n for n in found if domain and n.domain == domain and n.similarity >= least]
 
-    async def reserve(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
+    async def judge(
+        self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
     ) -> Verdict:
         """Judge a page. After ServiceUnavailable keep it, and insert the verdict of unjudged()."""
-        return await self._reserve(Question(page, key, **options))
-
-    async def _reserve(self, asked: Question) -> Verdict:
         self._check_open()
-        page, key, token = asked.page, asked.key, new_token()
-        domain = site_of(key, asked.url, asked.domain)
+        asked, token = _asked(page, key, options), options.token or new_token()
         if page.unread:
             same_recipe(self.recipe.id, page.recipe)
-            return kept_verdict("unread", page, key, domain)
-        command = self._commands.reserve(
-            page,
-            key,
-            domain,
-            asked.exempt,
-            guard=asked.guard,
-            kind=asked.kind,
-            tries=asked.tries,
-            token=token,
-        )
+            return Verdict("exempt", "unread", asked)
+        command = self._commands.reserve(asked, options, token)
         request = Request(command, self._namespace, key, to_all=True, token=token)
+        if not options.home:  # none of the services is the home of the key
+            request.tell_not_home()
         verdict: Verdict | None = None
         try:
             await self._services.execute((request,))
-            verdict = verdict_of_all(request, page, domain)
-            if asked.kind and verdict is not None:
-                verdict = msgspec.structs.replace(verdict, kind=asked.kind)
+            verdict = verdict_of_all(request, asked)
         finally:
             held = request.holders()
             if verdict is not None and verdict.token is not None:
@@ -132,21 +124,19 @@ class RemoteDetector(AsyncDetector):
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
         """Judge pages, all at once; return the exception in place of a verdict where one was raised."""
-        answers = await asyncio.gather(*map(self._reserve, questions), return_exceptions=True)
+        asking = (self.judge(*question) for question in questions)
+        answers = await asyncio.gather(*asking, return_exceptions=True)
         for answer in answers:
             if not isinstance(answer, Verdict | Exception):
                 raise answer  # cancelled
         return answers  # type: ignore[return-value]
 
-    def unjudged(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
-    ) -> Verdict:
+    def unjudged(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Return the verdict (exempt, "fault") for a page that is kept while no service answers.
 
         It can be inserted like others.
         """
-        asked = Question(page, key, **options)
-        return unjudged_verdict(page, key, site_of(key, asked.url, asked.domain), asked.kind)
+        return unjudged_verdict(_asked(page, key, options))
 
     async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         """Insert pages, all at once. A reservation that is no longer known is made again.
@@ -198,7 +188,7 @@ class RemoteDetector(AsyncDetector):
 
     def _ending(self, kind: Kind, verdict: Verdict) -> Request:
         allowed = None if kind == "release" else self._services.holders.get(verdict.token or "")
-        command = self._commands.end(kind, verdict.key, verdict.token, paid=verdict.paid)
+        command = self._commands.end(kind, verdict.document, verdict.token)
         return Request(command, self._namespace, verdict.key, allowed=allowed)
 
     async def _reserve_and_insert(self, verdict: Verdict) -> tuple[Any, int]:
@@ -214,8 +204,8 @@ class RemoteDetector(AsyncDetector):
             await self._services.execute((request,))
             if isinstance(answer := self._home_reply(request), Exception):
                 return answer, NO_SERVICE
-            reserved = verdict_of(answer, verdict.page, key, verdict.domain)
-            command = self._commands.end("insert", key, reserved.token, paid=verdict.paid)
+            reserved = verdict_of(answer, verdict.document)
+            command = self._commands.end("insert", verdict.document, reserved.token)
             insert = Request(command, self._namespace, key, allowed=request.replies.keys())
             await self._services.execute((insert,))
             answer = self._home_reply(insert)
@@ -238,7 +228,7 @@ class RemoteDetector(AsyncDetector):
     def _release_later(self, key: str, holders: dict[int, str]) -> None:
         """Let services release a page soon; holders has the token at each."""
         for number, token in holders.items():
-            self._services.send_later(number, self._commands.end("release", key, token))
+            self._services.send_later(number, self._commands.release(key, token))
 
     async def forget(self, key: str) -> bool:
         """Remove a document, at its home."""
@@ -278,6 +268,10 @@ class RemoteDetector(AsyncDetector):
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
+
+
+def _asked(page: PageFingerprint, key: str, options: ReserveOptions) -> Document:
+    return Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
 
 
 def _raised(answers: list[Any]) -> list[Any]:

@@ -29,7 +29,7 @@ import msgspec
 from dedup.core.matches import Nearest
 from dedup.core.table import Table
 from dedup.model.errors import UsageError
-from dedup.model.values import PageFingerprint
+from dedup.model.page import Document, PageFingerprint
 
 __all__ = ["Ending", "MemoryBudget", "Reservation", "Reservations", "TooManyReserved"]
 
@@ -72,20 +72,12 @@ class Reservation(msgspec.Struct, frozen=True):
 
     token: str
     number: int
-    key: str
-    page: PageFingerprint
-    domain: str
+    document: Document
     seconds: float
     expires: float
     judged: object = None
     home: bool = True
-    kind: str = ""
     bytes: int = 0  # that it takes, as estimated
-
-    @property
-    def paid(self) -> bool:
-        """Whether it counts as a page that will bring something: pages like it wait for it."""
-        return True
 
     @property
     def accepted(self) -> bool:
@@ -148,18 +140,15 @@ class Reservations:
 
     def reserve(
         self,
-        key: str,
-        page: PageFingerprint,
-        domain: str,
+        document: Document,
         *,
         now: float,
         seconds: float,
         judged: object = None,
         token: str | None = None,
         home: bool = True,
-        kind: str = "",
     ) -> str:
-        """Reserve a fingerprint for some seconds and return the token of the reservation.
+        """Reserve a page for some seconds and return the token of the reservation.
 
         Raises UsageError for a token that is not new (held, or ended), and TooManyReserved if there
         is no memory; then nothing has changed.
@@ -168,24 +157,22 @@ class Reservations:
             raise UsageError(f"the token {token!r} was used before: make a new one for each page")
         if now >= self._due:
             self._sweep(now)
-        size = _size(key, domain, kind)
+        size = _size(document)
         if not self._budget.fits(self.bytes, size):
             self._make_room(size, now)
         number = self._count
         self._count += 1
         token = token or OWN_TOKEN + secrets.token_hex(16)
         expires = now + seconds
-        reservation = Reservation(
-            token, number, key, page, domain, seconds, expires, judged, home, kind, size
-        )
+        reservation = Reservation(token, number, document, seconds, expires, judged, home, size)
         if len(self._young) >= COMPARED:
             self._age()  # first: it is all that may fail
-        self._young[number] = page.value
+        self._young[number] = document.page.value
         self.bytes += size
         self._budget.used += size
         self._held[number] = reservation
         self._numbers[token] = number
-        self._keys.setdefault(key, set()).add(number)
+        self._keys.setdefault(document.key, set()).add(number)
         if expires == inf:
             self._pinned[number] = None
         else:
@@ -205,6 +192,10 @@ class Reservations:
         """Return the reservation of a token, expired or not, or None once it is removed."""
         number = self._numbers.get(token)
         return None if number is None else self._held[number]
+
+    def knows(self, token: str) -> bool:
+        """Whether a token is held, or has ended not long ago."""
+        return token in self._numbers or token in self._ended
 
     def holds(self, key: str, now: float) -> bool:
         """Tell whether a page with this document key is in flight."""
@@ -265,7 +256,8 @@ class Reservations:
         """End every reservation with this key and the value and sketch of this page."""
         for number in list(self._keys.get(key, ())):
             held = self._held[number]
-            if (held.page.value, held.page.sketch) == (page.value, page.sketch):
+            mine = held.document.page
+            if (mine.value, mine.sketch) == (page.value, page.sketch):
                 self.end(held.token, ending)
 
     def ending(self, token: str) -> Ending | None:
@@ -290,17 +282,18 @@ class Reservations:
     def _take_out(self, number: int) -> Reservation:
         reservation = self._held[number]
         if self._young.pop(number, None) is None:
-            self._ended_there[number] = reservation.page.value
+            self._ended_there[number] = reservation.document.page.value
             if len(self._held) == len(self._young) + 1:
                 self._table, self._ended_there = None, {}  # it was the last one there
             elif len(self._ended_there) >= COMPARED:
                 self._clear_table()
         del self._held[number]
         del self._numbers[reservation.token]
-        same_key = self._keys[reservation.key]
+        key = reservation.document.key
+        same_key = self._keys[key]
         same_key.discard(number)
         if not same_key:
-            del self._keys[reservation.key]
+            del self._keys[key]
         if number in self._pinned:
             del self._pinned[number]
         else:
@@ -345,5 +338,6 @@ class Reservations:
         )
 
 
-def _size(key: str, domain: str, kind: str) -> int:
+def _size(document: Document) -> int:
+    key, domain, kind = document.key, document.domain, document.kind
     return FIXED_BYTES + getsizeof(key) + getsizeof(domain) + getsizeof(kind)

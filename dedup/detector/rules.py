@@ -6,44 +6,42 @@
 Two pages are near-duplicates when the distance of their values is at most the policy's, and the
 estimated similarity of their texts at least the policy's for pages of one registrable domain, of two,
 or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind are
-compared, if both have a kind.
+compared, if both have a kind. Two pages of one site whose structured data names two things (sku, gtin, ...)
+are no near-duplicates, whatever their texts.
 
 The rule kept here: leaving out a page means one match less, and so can only keep pages.
 """
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from dedup.core.fingerprint import similarities
 from dedup.detector.reservations import Reservation
-from dedup.model.policy import Policy
-from dedup.model.values import (
+from dedup.model.page import (
     Document,
     Identity,
     Neighbour,
-    PageFingerprint,
     Status,
     Verdict,
+    are_two_things,
     identity_of,
-    matched_verdict,
 )
+from dedup.model.policy import Policy
 
-__all__ = ["decided", "deciding_here", "is_unchanged", "near_duplicates", "not_other"]
+NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a document's key
 
 
 def near_duplicates(
-    page: PageFingerprint,
-    domain: str,
-    key: str | None,
-    found: Iterable[tuple[Document | Reservation, int]],
-    policy: Policy,
-    kind: str = "",
+    asked: Document, found: Iterable[tuple[Document, int]], policy: Policy
 ) -> list[Neighbour]:
-    """Return the near-duplicates among the pages found within k, with distances in bits.
+    """Return the near-duplicates of a page among those found within k, with distances in bits.
 
     The most similar first, then the nearest, then the smallest key. A page without a kind ("") is
     compared with those of every kind. A page with the same key is the page itself, and left out; in the
     scope "site" so are pages of other domains, and all pages if the domain is "".
     """
+    page, domain, kind, key = asked.page, asked.domain, asked.kind, asked.key
     if page.unread or page.features < policy.min_features:
         return []
     others = [
@@ -57,6 +55,8 @@ def near_duplicates(
     neighbours = []
     for (other, distance), similarity in zip(others, alike, strict=True):
         same_site = other.domain == domain if domain and other.domain else None
+        if same_site and are_two_things(page, other.page):
+            continue
         fewer = min(page.features, other.page.features)
         if similarity >= policy.least_similarity(fewer, same_site=same_site):
             identity: Identity = "unknown"
@@ -64,14 +64,17 @@ def near_duplicates(
                 identity = identity_of(page.identity, other.page.identity)
                 if distance == 0 and similarity == 1 and identity == "other":
                     identity = "unknown"  # equal word for word: its identity does not count
-            neighbours.append(
-                Neighbour(other.key, distance, similarity, identity, other.domain, other.paid)
-            )
-    return sorted(neighbours, key=lambda n: (-n.similarity, n.distance, n.key))
+            neighbours.append(Neighbour(other, distance, similarity, identity))
+    return sorted(neighbours, key=rank)
+
+
+def rank(neighbour: Neighbour) -> tuple[float, int, str]:
+    """Return the sort key of a match: the most similar first, then the nearest, the smallest key."""
+    return -neighbour.similarity, neighbour.distance, neighbour.document.key
 
 
 def decided(
-    asked: Verdict,
+    asked: Document,
     inserted: list[Neighbour],
     in_flight: list[Neighbour],
     *,
@@ -89,15 +92,15 @@ def decided(
     like = inserted[0] if inserted else None
     if guard:
         inserted, in_flight = not_other(inserted), not_other(in_flight)
-    paid = next((n for n in inserted if n.paid), None)
+    paid = next((n for n in inserted if n.document.paid), None)
     if paid is not None:
-        return matched_verdict(asked, paid, "near_duplicate")
+        return Verdict("near_duplicate", "", asked, match=paid)
     if in_flight:
-        return matched_verdict(asked, in_flight[0], "pending")
+        return Verdict("pending", "", asked, match=in_flight[0])
     if inserted:
         status: Status = "exempt" if len(inserted) < tries else "near_duplicate"
-        return matched_verdict(asked, inserted[0], status, "barren")
-    return matched_verdict(asked, like, "exempt", "other_title")
+        return Verdict(status, "barren", asked, match=inserted[0])
+    return Verdict("exempt", "other_title", asked, match=like)
 
 
 def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:
@@ -105,25 +108,26 @@ def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:
     return [n for n in neighbours if n.identity != "other"]
 
 
-def is_unchanged(asked: Verdict, stored: Document | None) -> bool:
+def is_unchanged(asked: Document, stored: Document | None) -> bool:
     """Whether a page is the same, word for word, as the document under its key, and that has paid."""
     return (
         stored is not None
         and stored.paid
-        and (stored.page, stored.kind) == (asked.page, asked.kind)
+        and stored.kind == asked.kind
+        and replace(stored.page, parts=b"") == replace(asked.page, parts=b"")
     )
 
 
 def deciding_here(
     key: str, home: bool, found: Iterable[tuple[Reservation, int]]
-) -> list[tuple[Reservation, int]]:
+) -> list[tuple[Document, int]]:
     """Of the pages in flight near a page with this key, return those that it may have to wait for.
 
     Between two in flight the home of the smaller key decides (dedup.wire.shards); an accepted page
     counts at its own home. In a store that is the home of every key these are all of them.
     """
     return [
-        (other, distance)
+        (other.document, distance)
         for other, distance in found
-        if other.accepted or (home if key < other.key else other.home)
+        if other.accepted or (home if key < other.document.key else other.home)
     ]

@@ -1,6 +1,6 @@
 """What proves the product, and never runs it.
 
-bench, demo, evaluate: measured, shown, judged; their commands are in commands/. capacity: how many
-machines a crawl takes (docs/scale.md). permuted: the paper's own tables, the reference beside
-dedup.Table.
+bench, demo, evaluate: figures of this machine, a crawl that is judged, quality on labelled pages; their
+commands are in dedup/cli. capacity: how many machines a crawl takes (docs/scale.md). Comparisons with other
+programs are in tests/bench.
 """

@@ -1,51 +1,34 @@
-r"""Insert events: what a record on the log says. No I/O (docs/events.md specifies the record).
+r"""Insert events: the records of the log. No I/O (docs/events.md specifies the record).
 
     record key    <namespace> \x00 <document key>, UTF-8
-    record value  {"v":1,"ns","key","value","sketch","identity","features","recipe","domain",
-                   "ts","kind","paid"[,"links"]}, or null: the document is forgotten (a tombstone)
+    record value  {"v":1,"ns","key", ... the fields of a document ...}, or null: the document is
+                  forgotten (a tombstone)
 
-The rule kept here: whatever bytes come in, decode() gives an Event or raises EventInvalid, which
-says what is wrong and where; a record of a version that this release does not know raises
-EventNewer. What encode() gives, decode() takes. Both are linear in the record's size, and a record
-is at most a million bytes.
+The fields are those of dedup.model.page, in their order; sparse ones come last, where they have a value.
+
+Invariants: for any bytes decode() returns an Event or raises EventInvalid, which names the fault and its
+place; a record of a version that this release does not know raises EventNewer. decode() accepts
+everything that encode() produces. Both are linear in the record's size, and a record is at most a
+million bytes.
 """
 
 import math
 import re
 from functools import lru_cache
-from typing import Annotated, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from dedup.model import forms
 from dedup.model.errors import EventInvalid
 from dedup.model.names import check_namespace
-from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint, hex_fingerprint
-
-__all__ = [
-    "RECORD_BYTES",
-    "TIME_LIMIT",
-    "VERSION",
-    "Event",
-    "EventNewer",
-    "decode",
-    "decode_value",
-    "encode",
-    "encode_value",
-    "record_key",
-]
+from dedup.model.page import Document
 
 VERSION = 1
 RECORD_BYTES = 1_000_000  # of key and value together: below the broker's usual limit of a message
 TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn into each other
 
-WORD, MOST = 2**64 - 1, 2**63 - 1
-_NO_LINKS = hex_fingerprint(0)
-
 _hex_digits = re.compile("[0-9a-f]*").fullmatch
-
-_Hex = Annotated[str, msgspec.Meta(min_length=16, max_length=16)]
-_Sketch = Annotated[str, msgspec.Meta(min_length=2 * SKETCH_BYTES, max_length=2 * SKETCH_BYTES)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 
 
 class EventNewer(EventInvalid):
@@ -53,35 +36,23 @@ class EventNewer(EventInvalid):
 
 
 class Event(NamedTuple):
-    """What a record says: the document that a key stands for from now on, or None: forget it."""
+    """The content of a record: the document under a key from now on, or None: forget it."""
 
     namespace: str
     key: str
     document: Document | None
 
 
-class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    v: int
-    ns: str
-    key: str
-    value: _Hex
-    sketch: _Sketch
-    identity: _Hex
-    features: _Count
-    recipe: str
-    domain: str
-    ts: Annotated[int, msgspec.Meta(ge=-TIME_LIMIT, le=TIME_LIMIT)]
-    kind: str = ""
-    paid: bool = True
-    links: _Hex | msgspec.UnsetType = msgspec.UNSET
-
-
 class _Version(msgspec.Struct, frozen=True):
     v: int
 
 
+_to_event = forms.to_event(TIME_LIMIT)
+_of_event = forms.of_event()
+_digits_of = forms.hex_digits()
+_is_storable = forms.storable()
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Value).decode
+_decode: Any = msgspec.json.Decoder(forms.event_struct(TIME_LIMIT)).decode
 _decode_version = msgspec.json.Decoder(_Version).decode
 _known_namespace = lru_cache(1024)(check_namespace)
 
@@ -89,20 +60,12 @@ _known_namespace = lru_cache(1024)(check_namespace)
 def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
     """Return the record of an accepted document, as (key, value).
 
-    Raises EventInvalid if no record can say it: too long, not Unicode, numbers out of range;
-    UsageError for a namespace that is not one.
+    Raises EventInvalid if it does not fit a record: too long, not Unicode, numbers out of range;
+    UsageError for an invalid namespace.
     """
-    page = document.page
-    words = (page.value, page.identity, page.links)
-    if (
-        min(*words, page.features) < 0
-        or max(words) > WORD
-        or page.features > MOST
-        or len(page.sketch) != SKETCH_BYTES
-        or page.unread
-    ):
+    if not _is_storable(document.page):
         raise EventInvalid(
-            f"the fingerprint of {document.key[:200]!r} is unread, or out of range: {page}"
+            f"the fingerprint of {document.key[:200]!r} is unread, or out of range: {document.page}"
         )
     key, value = record_key(namespace, document.key), encode_value(namespace, document)
     if len(key) + len(value) > RECORD_BYTES:
@@ -113,7 +76,7 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
 def record_key(namespace: str, key: str) -> bytes:
     """Return the record key of a document; with a null value it is the tombstone.
 
-    Raises EventInvalid if it is too long or not Unicode, UsageError for a namespace that is not one.
+    Raises EventInvalid if it is too long or not Unicode, UsageError for an invalid namespace.
     """
     _known_namespace(namespace)
     try:
@@ -126,9 +89,9 @@ def record_key(namespace: str, key: str) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> Event:
-    """Return what a record says.
+    """Return the event of a record.
 
-    Raises EventNewer for a later version, EventInvalid for whatever else is no event.
+    Raises EventNewer for a later version, EventInvalid for anything else that is not an event.
     """
     size = len(key or b"") + len(value or b"")
     if size > RECORD_BYTES:
@@ -149,28 +112,13 @@ def decode(key: bytes | None, value: bytes | None) -> Event:
 def encode_value(namespace: str, document: Document) -> bytes:
     """Return a document as the value of a record. Its time is rounded to milliseconds.
 
-    Raises EventInvalid if it cannot be said.
+    Raises EventInvalid if it does not fit an event.
     """
-    page, milliseconds = document.page, document.inserted_seconds * 1000
+    milliseconds = document.inserted_seconds * 1000
     fits = math.isfinite(milliseconds) and abs(milliseconds) <= TIME_LIMIT
     try:
-        return _encode(
-            _Value(
-                VERSION,
-                namespace,
-                document.key,
-                hex_fingerprint(page.value),
-                page.sketch.hex(),
-                hex_fingerprint(page.identity),
-                page.features,
-                page.recipe,
-                document.domain,
-                round(milliseconds) if fits else 0,  # no clock says so; the time decides nothing
-                document.kind,
-                document.paid,
-                hex_fingerprint(page.links) if page.links else msgspec.UNSET,
-            )
-        )
+        # no clock says a time that does not fit; it informs only
+        return _encode(_to_event(VERSION, namespace, document, round(milliseconds) if fits else 0))
     except (ValueError, OverflowError) as error:  # UnicodeEncodeError is a ValueError
         raise EventInvalid(f"document key {document.key[:200]!r}: {error}") from error
 
@@ -185,17 +133,12 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         if r.v != VERSION:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
-        digits = r.value + r.identity + (r.links or _NO_LINKS) + r.sketch
-        # int() takes signs, spaces, underscores and capitals too; what was meant has one form
-        if not _hex_digits(digits):
+        # int() takes signs, spaces, underscores and capitals too; only one spelling is allowed
+        if not _hex_digits(_digits_of(r)):
             raise ValueError(_wrong_hex(r))
-        words, sketch = int(digits[:48], 16), bytes.fromhex(r.sketch)
+        return r.ns, _of_event(r)
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
-    page = PageFingerprint(
-        words >> 128, sketch, words >> 64 & WORD, r.features, r.recipe, links=words & WORD
-    )
-    return r.ns, Document(r.key, page, r.domain, r.ts / 1000, r.kind, r.paid)
 
 
 def _decode_key(key: bytes) -> tuple[str, str]:
@@ -209,7 +152,7 @@ def _decode_key(key: bytes) -> tuple[str, str]:
 
 
 def _invalid(value: bytes, error: Exception) -> EventInvalid:
-    """Return what to raise for a value that is no event of this version."""
+    """Return the error to raise for a value that is not an event of this version."""
     try:
         version = _decode_version(value).v
     except (ValueError, RecursionError):
@@ -222,11 +165,11 @@ def _invalid(value: bytes, error: Exception) -> EventInvalid:
     return EventInvalid(f"the record's value: {error}")
 
 
-def _wrong_hex(value: _Value) -> str:
-    for name in ("value", "identity", "links", "sketch"):
-        text = getattr(value, name) or _NO_LINKS
-        if not _hex_digits(text):
-            return f"{text!r} is not lower-case hex digits - at `$.{name}`"
+def _wrong_hex(event: Any) -> str:
+    for field in forms.FIELDS:
+        text = getattr(event, field.event) or ""
+        if field.is_hex and not _hex_digits(text):
+            return f"{text!r} is not lower-case hex digits - at `$.{field.event}`"
     raise AssertionError
 
 

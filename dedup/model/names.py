@@ -25,7 +25,7 @@ __all__ = [
 
 HOST_BYTES = 255  # the longest name that a resolver takes
 NAMESPACE_LENGTH = 64
-_NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+NAMESPACE = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}"
 
 # The host of a URL where that is plain to see: no user, no capital, no bracket.
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]*)?(?:[/?#]|\Z)")
@@ -47,7 +47,7 @@ _FOLDER = re.compile(
 
 def check_namespace(namespace: str) -> str:
     """Return the namespace as it came, or raise UsageError if it is not a valid one."""
-    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+    if not isinstance(namespace, str) or not re.fullmatch(NAMESPACE, namespace):
         raise UsageError(
             f"namespace {namespace!r} is not allowed: 1 to {NAMESPACE_LENGTH} of the characters "
             "A-Z a-z 0-9 . _ - and no dot first"

@@ -13,13 +13,21 @@ import re
 import time
 from collections.abc import Callable
 from numbers import Integral
-from typing import Literal, TypedDict, get_args
+from typing import TypedDict, get_args
 
 import msgspec
 
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.recipes import Recipe, recipe_of
+from dedup.model.settings import (
+    RESERVATION_SECONDS,
+    SETTINGS,
+    TIMEOUT_SECONDS,
+    Preset,
+    Scope,
+    Similarity,
+)
 
 __all__ = [
     "NEVER",
@@ -33,17 +41,10 @@ __all__ = [
     "age_seconds",
 ]
 
-Scope = Literal["global", "site"]
-Preset = Literal["careful", "paper"]
-Similarity = float | Preset
-
 PAPER_DISTANCE = 3  # of Manku, Jain and Das Sarma (WWW 2007)
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 NEVER = 2.0  # a similarity that no two texts have
-
-RESERVATION_SECONDS = 600.0
-TIMEOUT_SECONDS = 0.5
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -117,9 +118,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raise UsageError naming the option that is outside what is allowed."""
         check_namespace(self.namespace)
-        _check_number("distance", self.distance, 0, 15, "bits")
+        _check_number("distance", self.distance)
         _check_similarity(self.similarity)
-        _check_number("min_features", self.min_features, 0, 2**32 - 1, "features")
+        _check_number("min_features", self.min_features)
         if self.scope not in get_args(Scope):
             raise UsageError(f"scope {self.scope!r} is not allowed: 'global' or 'site'")
         _check_seconds("reservation_seconds", self.reservation_seconds)
@@ -170,13 +171,22 @@ def _number(given: int | None, usual: int) -> int:
     return int(usual if given is None else given)
 
 
-def _check_number(name: str, value: object, low: int, high: int, unit: str) -> None:
+def _check_number(name: str, value: object) -> None:
+    """Raise UsageError for a number that is not within the bounds of its setting."""
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
-        raise UsageError(
-            f"{name} {value!r} is not allowed: a whole number of {unit}, {low} to {high}"
-        )
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        try:
+            msgspec.convert(int(value), SETTINGS[name].type)
+        except msgspec.ValidationError:
+            pass
+        else:
+            return
+    setting = SETTINGS[name]
+    raise UsageError(
+        f"{name} {value!r} is not allowed: a whole number of {setting.unit}, "
+        f"{setting.form.ge} to {setting.form.le}"
+    )
 
 
 def _check_similarity(value: object) -> None:

@@ -14,8 +14,8 @@ from dedup.model.errors import RecipeMismatch, UsageError
 
 __all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
 
-NEWEST = "words-0-4"
-_RETIRED = ("words-0-1", "words-0-2", "words-0-3")
+NEWEST = "words-0-5"
+_RETIRED = ("words-0-1", "words-0-2", "words-0-3", "words-0-4")
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
     Similarities are estimated Jaccard similarities of the texts' 3-token shingles, 0 to 1.
 
-    id              for example "words-0-4"; with a secret "words-0-4.3f2a9c1e", where the digits
+    id              for example "words-0-5"; with a secret "words-0-5.3f2a9c1e", where the digits
                     identify the secret without giving it away
     key             the two 64-bit numbers that key the hashes; (0, 0) without a secret, None when
                     the id names a secret that was not given
@@ -65,7 +65,7 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     if base in _RETIRED:
         raise RecipeMismatch(
             f"recipe {wanted!r} is retired, this release makes {NEWEST!r}: use a new path or "
-            "namespace; the old store stays as it is, for the release that made it"
+            "namespace; the old store is not changed, and `dedup store export` still reads it"
         )
     if base != NEWEST:
         raise RecipeMismatch(f"unknown recipe {wanted!r}; this release knows {NEWEST!r}")

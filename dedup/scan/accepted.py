@@ -1,21 +1,18 @@
-"""What was accepted so far, in three layers: the store a scan compares with, and its own two.
+"""The accepted documents in three layers: the store a scan compares with, and its own two.
 
-    base   a store that was there before, or none; never changed here
-    work   a store of the scan's own: what it accepted and committed
-    fresh  what it accepted since, in memory, bounded by who commits
+    base   an existing store, or none; never changed here
+    work   a store of the scan's own: the documents it has committed
+    fresh  the documents since, in memory, bounded by the caller's commits
 
-To the detector the three are one store. The rule kept here: a key means the newest document that
-bears it, whatever the layer.
+To the detector the three are one store. Invariant: a key means its newest document, whatever the layer.
 """
 
 from collections.abc import Sequence
 
 from dedup.core.matches import Nearest
 from dedup.core.table import Table
-from dedup.model.values import Document
+from dedup.model.page import Document
 from dedup.store import Store
-
-__all__ = ["Layer", "Memory"]
 
 
 class Layer:
@@ -129,7 +126,7 @@ class Memory:
         return found
 
     def insert(self, document: Document) -> None:
-        """Take a document into the fresh layer; one with the same key is replaced."""
+        """Insert a document into the fresh layer; it replaces one with the same key."""
         hides = document.key in self
         if not self._fresh.insert(document):
             self._replaced += hides
@@ -142,7 +139,7 @@ class Memory:
         return self._replaced - before
 
     def mark(self) -> tuple[str, float] | None:
-        """Return what tells later whether the next commit() happened; None if it has nothing to do."""
+        """Return a mark by which has() finds whether the next commit() happened; None without a document."""
         if not self._fresh:
             return None
         last = self._fresh.documents()[-1]
@@ -160,5 +157,5 @@ class Memory:
         return document is not None and document.inserted_seconds == mark[1]
 
     def resumed(self) -> None:
-        """Look whether the work store hides documents of the base, as a resumed one may."""
+        """Note that the work store may hide documents of the base, after resuming."""
         self._replaced += self._base is not None and len(self._work) > 0

@@ -1,20 +1,25 @@
-"""From a result to its verdict, and what the verdicts come to.
+"""Judge results in their order, count the verdicts, and write them as JSON lines or Parquet.
 
-The rule kept here: the detector decides, as it does in a crawl; every page is inserted at once, so
-that the next one sees it.
+Invariants: the detector decides, as in a crawl; every page is inserted at once, so that the next one is
+compared with it. An output appears atomically.
 """
 
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 
+from dedup.core.files import replacing
 from dedup.detector import Detector
+from dedup.model.errors import UsageError
+from dedup.model.page import Verdict, hex_fingerprint
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
-from dedup.model.values import PageFingerprint, Verdict, hex_fingerprint
 from dedup.model.verdict_forms import to_columns
-from dedup.scan.scan_values import (
+from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,
     Fault,
@@ -26,15 +31,6 @@ from dedup.scan.scan_values import (
     Skipped,
     Summary,
 )
-
-__all__ = [
-    "Judge",
-    "count_other",
-    "count_row",
-    "job_policy",
-    "large_row",
-    "verdict_row",
-]
 
 
 def job_policy(job: Job, recipe: Recipe) -> Policy:
@@ -57,7 +53,6 @@ class Judge:
         """Go on with a summary; identity as in Job, fault is told of every broken record."""
         self.summary = summary
         self._detector, self._identity, self._fault = detector, identity, fault
-        self._recipe = detector.recipe.id
 
     def take(self, result: Result) -> Row | None:
         """Return the verdict on a page; None for what is none. Raises what the store raises."""
@@ -72,10 +67,9 @@ class Judge:
         return row
 
     def _judged(self, found: Found) -> Row:
-        page = PageFingerprint(
-            found.value, found.sketch, found.identity, found.features, self._recipe, found.unread
+        verdict = self._detector.reserve(
+            found.page, found.key, domain=found.domain, guard=self._identity
         )
-        verdict = self._detector.reserve(page, found.key, domain=found.domain, guard=self._identity)
         if verdict.token is not None:
             self._detector.insert(verdict)
         return verdict_row(verdict)
@@ -102,7 +96,7 @@ def count_row(summary: Summary, row: Row) -> None:
 def count_other(
     summary: Summary, result: Skipped | Broken, told: Callable[[Fault], None] | None = None
 ) -> None:
-    """Count what is no page; `told` hears of what is broken."""
+    """Count a result that is not a page; call `told` for a broken record."""
     if isinstance(result, Skipped):
         _add(summary.skipped, result.reason)
         return
@@ -121,7 +115,7 @@ def large_row(key: str) -> Row:
 
 
 def verdict_row(verdict: Verdict) -> Row:
-    """Return a verdict as it is written."""
+    """Return a verdict as a row of the output."""
     page = verdict.page
     return Row(
         verdict.key,
@@ -134,3 +128,67 @@ def verdict_row(verdict: Verdict) -> Row:
 
 def _add(counts: dict[Any, int], name: object) -> None:
     counts[name] = counts.get(name, 0) + 1
+
+
+ROWS_AT_ONCE = 1 << 15
+_TEXT = ("key", "value", "sketch", "status", "reason", "of", "identity", "cluster")
+_SUFFIXES = (".jsonl", ".ndjson", ".parquet")
+
+_encode = msgspec.json.Encoder().encode
+
+
+def check_output(output: str) -> None:
+    """Raise UsageError for an output whose name is none of verdicts, or that is no file."""
+    if not output.lower().endswith(_SUFFIXES):
+        raise UsageError(f"{output}: verdicts are written to a file named {', '.join(_SUFFIXES)}")
+    if Path(output).exists() and not Path(output).is_file():
+        raise UsageError(f"{output}: is no file; give the name of a new one")
+
+
+def to_line(row: Row) -> bytes:
+    """Return a verdict as a line of JSON."""
+    return _encode(row) + b"\n"
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the verdicts of a file of JSON lines."""
+    decode = msgspec.json.Decoder(Row).decode
+    with path.open("rb") as file:
+        for line in file:
+            yield decode(line)
+
+
+def publish(lines: Path, output: str) -> None:
+    """Bring a file of JSON lines, which may move, to an output. Doing it once more changes nothing."""
+    target = Path(output)
+    if output.lower().endswith(".parquet"):
+        with replacing(target) as file:
+            _write_parquet(lines, file)
+    elif lines.exists():  # else an earlier attempt has moved it
+        _flush(lines)
+        lines.replace(target)
+
+
+def _write_parquet(lines: Path, file: IO[bytes]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types: dict[str, Any] = {
+        name: pa.string() if name in _TEXT else pa.int64() for name in Row.__struct_fields__
+    }
+    types["similarity"] = pa.float64()
+    schema = pa.schema(list(types.items()))
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        rows = read_rows(lines)
+        while some := list(islice(rows, ROWS_AT_ONCE)):
+            columns = [[getattr(row, name) for row in some] for name in types]
+            arrays = [pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,11 +1,12 @@
-"""`--kept`: the input once more without its near-duplicates, each file in its own format.
+"""`--kept`: write the input once more without its near-duplicates, each file in its own format.
 
     dropped.jsonl (from the judge, in input order) + the input -> copies beside the target -> one rename
 
-The rules kept here:
-  - The input is read and never written; the target appears as a whole, when all of it is written.
-  - Only what is a near-duplicate is left out; what the scan did not judge is copied, too.
-  - After a kill the copy goes on at the unit it was in: kept.json in the work says which.
+Invariants:
+  - The input is read and never written; the target appears atomically, when all of it is written.
+  - Only near-duplicates are left out; what the scan did not judge is copied, too.
+  - After a kill the copy resumes at the unit it was in, which kept.json in the work folder names.
+  - The lines of dropped.jsonl have the order of the input, so that both are read side by side.
 """
 
 import os
@@ -18,11 +19,9 @@ import msgspec
 
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.formats.drops import Copy, Drops
 from dedup.scan.formats.inputs import STDIN, kind_of, list_units, shown
-from dedup.scan.scan_values import Fault, Job, Kind, Progress, Summary, Unit
-
-__all__ = ["check_kept", "write_kept"]
+from dedup.scan.kept_formats import Copy, Drops, copy_lines, copy_parquet, copy_warc
+from dedup.scan.values import Fault, Job, Kind, Progress, Summary, Unit
 
 _MAGIC = re.compile(r"[*?[]")
 
@@ -63,9 +62,9 @@ def write_kept(
     progress: Callable[[Progress], None] | None = None,
     fault: Callable[[Fault], None] | None = None,
 ) -> int:
-    """Write what is kept; return of how many files a part could not be written.
+    """Write what is kept; return the number of files of which a part could not be written.
 
-    `work` is the folder of the scan's work, where all was judged. Doing it once more changes nothing.
+    `work` is the folder of the completed scan. Idempotent.
 
     Raises DedupError if the input is not what it was, and OSError.
     """
@@ -152,7 +151,7 @@ class _Copy:
             if target.exists() and number != self._resumed:
                 raise DedupError(f"{shown(path)} is given twice; --kept writes each file once")
             copy = Copy(source, target, packing, self._job.max_bytes)
-            reason = _unreadable(source) or _copier(unit.kind)(copy, drops)
+            reason = _unreadable(source) or _COPIERS[unit.kind](copy, drops)
             if reason is not None:
                 uncopied += 1
                 if unit.kind != "html":  # of which a unit has many
@@ -170,27 +169,16 @@ class _Copy:
         return target
 
 
-def _copier(kind: Kind) -> Callable[[Copy, Drops], str | None]:
-    """Return what copies a file, and returns why a part of it is missing, or None."""
-    match kind:
-        case "warc":
-            from dedup.scan.formats.kept_warc import copy_warc
-
-            return copy_warc
-        case "parquet":
-            from dedup.scan.formats.kept_parquet import copy_parquet
-
-            return copy_parquet
-        case "jsonl":
-            from dedup.scan.formats.kept_lines import copy_lines
-
-            return copy_lines
-        case "html":
-            return _copy_file
-
-
 def _copy_file(copy: Copy, _drops: Drops) -> None:
     shutil.copyfile(copy.source, copy.target)
+
+
+_COPIERS: dict[Kind, Callable[[Copy, Drops], str | None]] = {
+    "warc": copy_warc,
+    "parquet": copy_parquet,
+    "jsonl": copy_lines,
+    "html": _copy_file,
+}  # each returns why a part of the file is missing, or None
 
 
 def _unreadable(source: str) -> str | None:

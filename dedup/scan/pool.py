@@ -1,178 +1,181 @@
-"""Many processes, one order: results come as if one process had read everything.
+"""Read units in worker processes, and yield their results in input order.
 
-    tasks, in order -> a thread for each worker process -> batches by unit -> in input order
+    tasks, in order -> a thread for each worker process -> a bounded queue for each unit -> in input order
 
-The rules kept here:
-  - A worker reads one unit at a time and takes the next one in order.
-  - What is ahead of its turn waits here up to a limit; then its worker waits.
-  - A worker that dies ends the scan with an error; nothing is passed over.
+Invariants:
+  - A worker process reads one unit at a time. A full queue blocks its worker; beyond AHEAD_BATCHES no
+    further unit is begun.
+  - A worker that dies ends the scan with an error; nothing is skipped. It ends with its stdin, so that a
+    scan that is killed leaves no process.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Full, Queue
+from typing import IO
 
 import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.scan.formats.inputs import shown
-from dedup.scan.process import Order, read_frame, write_frame
 from dedup.scan.reading import batches
-from dedup.scan.scan_values import Batch, Reading, Result, Task
+from dedup.scan.values import Batch, Reading, Result, Task
 
-__all__ = ["read_all"]
-
-AHEAD_BYTES = 1 << 26  # of results that wait for their turn
-AHEAD_UNITS = 256  # units taken that wait for their turn
+AHEAD_UNITS = 256  # that were begun before their turn
+AHEAD_BATCHES = 1024  # of results before their turn, in all
+UNIT_BATCHES = 256  # and of one unit
 
 Part = tuple[Task, list[Result], bool]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """The task of a worker process."""
+
+    task: Task
+    reading: Reading
 
 
 def read_all(tasks: Iterator[Task], reading: Reading, processes: int) -> Iterator[Part]:
     """Yield the results of all tasks in order: the task, some results, whether they are its last.
 
-    With one process everything happens in this one, as does stdin. Raises what listing the tasks
-    raises, and DedupError if a worker process ends before its time.
+    With one process everything is read in this one, as stdin must be. Raises what iterating the tasks
+    raises, and DedupError if a worker process dies.
     """
     if processes <= 1:
         for task in tasks:
             for batch in batches(task, reading):
                 yield task, batch.results, batch.end
         return
-    pool = _Pool(tasks, reading, processes)
-    try:
-        yield from pool.parts()
-    finally:
-        pool.close()
-
-
-class _Pool:
-    def __init__(self, tasks: Iterator[Task], reading: Reading, processes: int) -> None:
-        self._tasks, self._reading = tasks, reading
-        self._changed = threading.Condition()
-        self._waiting: deque[tuple[Task, deque[bytes]]] = deque()  # by turn
-        self._held_bytes = 0
-        self._exhausted = self._closed = False
-        self._error: BaseException | None = None
-        self._workers: list[subprocess.Popen[bytes]] = []
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._threads = [
-            threading.Thread(target=self._run, name=f"dedup-scan-{i}", daemon=True)
-            for i in range(processes)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def parts(self) -> Iterator[Part]:
-        decode = msgspec.msgpack.Decoder(Batch).decode
+    with _Workers(reading, processes) as workers:
+        window: deque[tuple[Task, _Unit]] = deque()
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._error or self._is_due())
-                if self._error is not None:
-                    raise self._error
-                if not self._waiting:
-                    return
-                task, frames = self._waiting[0]
-                frame = frames.popleft()
-                self._held_bytes -= len(frame)
-                batch = decode(frame)
-                if batch.end:
-                    self._waiting.popleft()
-                self._changed.notify_all()
-            yield task, batch.results, batch.end
+            while len(window) < processes or (
+                len(window) < AHEAD_UNITS
+                and sum(unit.qsize() for _, unit in window) < AHEAD_BATCHES
+            ):
+                following = next(tasks, None)
+                if following is None:
+                    break
+                window.append((following, workers.submit(following)))
+            if not window:
+                return
+            task, unit = window[0]
+            part = unit.get()
+            if isinstance(part, BaseException):
+                raise part
+            if part.end:
+                window.popleft()
+            yield task, part.results, part.end
 
-    def _is_due(self) -> bool:
-        return bool(self._waiting[0][1]) if self._waiting else self._exhausted
 
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            workers = list(self._workers)
-        for worker in workers:
-            worker.kill()
-        for thread in self._threads:
-            thread.join()
+_Unit = Queue[Batch | BaseException]  # the batches of a unit that wait for their turn
 
-    def _run(self) -> None:
-        """Drive one worker process, from a thread of its own."""
-        worker: subprocess.Popen[bytes] | None = None
+
+class _Workers(ThreadPoolExecutor):
+    """Threads, each of which drives a worker process. At the exit they are killed."""
+
+    def __init__(self, reading: Reading, processes: int) -> None:
+        super().__init__(processes, "dedup-scan")
+        self._reading = reading
+        self._own = threading.local()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._closed = False
+
+    def submit(self, task: Task) -> _Unit:  # type: ignore[override]
+        unit: _Unit = Queue(UNIT_BATCHES)
+        super().submit(self._read, task, unit)
+        return unit
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        for process in self._processes:
+            process.kill()
+        self.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.kill()  # a thread may have started one after the others were killed
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with suppress(OSError):  # an order that the worker no longer read
+                    pipe.close()
+
+    def _read(self, task: Task, unit: _Unit) -> None:
         try:
-            while (taken := self._take()) is not None:
-                task, frames = taken
-                worker = worker or self._start()
-                self._drive(worker, task, frames)
+            for batch in self._batches(task):
+                self._put(unit, batch)
         except BaseException as error:
-            with self._changed:
-                if not self._closed:
-                    self._error = self._error or error
-                self._changed.notify_all()
-        finally:
-            if worker is not None:
-                assert worker.stdin is not None
-                assert worker.stdout is not None
-                worker.kill()
-                worker.wait()
-                for pipe in (worker.stdin, worker.stdout):
-                    try:
-                        pipe.close()
-                    except OSError:  # an order that the worker no longer read
-                        pass
+            self._put(unit, error)
 
-    def _take(self) -> tuple[Task, deque[bytes]] | None:
-        """Take the next task, once there is room ahead; None at the end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._waiting) < AHEAD_UNITS)
-            if self._closed or self._exhausted or self._error:
-                return None
-            task = next(self._tasks, None)
-            if task is None:
-                self._exhausted = True
-                self._changed.notify_all()
-                return None
-            self._waiting.append((task, deque()))
-            return self._waiting[-1]
+    def _put(self, unit: _Unit, batch: Batch | BaseException) -> None:
+        while not self._closed:
+            with suppress(Full):
+                unit.put(batch, timeout=0.5)
+                return
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        worker = subprocess.Popen(
+    def _batches(self, task: Task) -> Iterator[Batch]:
+        process: subprocess.Popen[bytes] = getattr(self._own, "process", None) or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):  # it has died: there is no frame to read, either
+            _write_frame(process.stdin, msgspec.msgpack.encode(Order(task, self._reading)))
+        end = False
+        while not end:
+            frame = _read_frame(process.stdout)
+            if frame is None:
+                raise DedupError(
+                    f"{shown(task.unit.paths[0])}: the process that read it ended (code "
+                    f"{process.wait()}); the work done so far is kept"
+                )
+            batch = msgspec.msgpack.decode(frame, type=Batch)
+            end = batch.end
+            yield batch
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        process = self._own.process = subprocess.Popen(
             # not -m, which warns that the package has imported the module already
-            [sys.executable, "-c", "from dedup.scan.process import main; main()"],
+            [sys.executable, "-c", "from dedup.scan.pool import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        with self._changed:
-            self._workers.append(worker)
-        return worker
-
-    def _drive(self, worker: subprocess.Popen[bytes], task: Task, frames: deque[bytes]) -> None:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        try:
-            write_frame(worker.stdin, self._encode(Order(task, self._reading)))
-        except BrokenPipeError:
-            pass  # it has died: there is no frame to read, either
-        end = False
-        while not end:
-            frame = read_frame(worker.stdout)
-            if frame is None:
-                code = worker.wait()
-                raise DedupError(
-                    f"{shown(task.unit.paths[0])}: the process that read it ended (code {code}); "
-                    "what was done so far is kept"
-                )
-            end = _is_end(frame)
-            with self._changed:
-                self._changed.wait_for(lambda: self._has_room(frames) or self._closed)
-                frames.append(frame)
-                self._held_bytes += len(frame)
-                self._changed.notify_all()
-
-    def _has_room(self, frames: deque[bytes]) -> bool:
-        return self._held_bytes < AHEAD_BYTES or self._waiting[0][1] is frames
+        self._processes.append(process)
+        return process
 
 
-def _is_end(frame: bytes) -> bool:
-    """Whether a batch is the last of its unit, which its last byte tells (true in MessagePack)."""
-    return frame.endswith(b"\xc3")
+def main() -> None:
+    """Serve orders from stdin, until it ends; write batches to stdout.
+
+    A frame is its length (4 bytes, big-endian) and MessagePack.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the scan's
+    orders, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the frames
+    decode, encode = msgspec.msgpack.Decoder(Order).decode, msgspec.msgpack.Encoder().encode
+    try:
+        while (body := _read_frame(orders)) is not None:
+            order = decode(body)
+            for batch in batches(order.task, order.reading):
+                _write_frame(answers, encode(batch))
+    except BrokenPipeError:
+        os._exit(1)  # the scan has ended; nothing is left to flush
+
+
+def _read_frame(stream: IO[bytes]) -> bytes | None:
+    """Return the next frame; None at the end of the stream, also in the middle of a frame."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    length = int.from_bytes(head, "big")
+    body = stream.read(length)
+    return body if len(body) == length else None
+
+
+def _write_frame(stream: IO[bytes], body: bytes) -> None:
+    stream.write(len(body).to_bytes(4, "big") + body)
+    stream.flush()

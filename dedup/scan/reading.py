@@ -1,7 +1,7 @@
-"""What one process does with a unit: records as read become what the judge needs of them.
+"""Read a unit: its records become what the judge needs of them.
 
-The rule kept here: the results of a unit are the same however often and from wherever it is read;
-`skip` counts them from its beginning.
+Invariant: the results of a unit are the same however often and from wherever it is read; `skip` counts
+them from its beginning.
 """
 
 import os
@@ -11,9 +11,9 @@ from itertools import islice
 from dedup.core.fingerprint import fingerprint
 from dedup.model.errors import UsageError
 from dedup.model.names import document_key, registrable_domain
-from dedup.model.values import PageFingerprint
+from dedup.model.page import PageFingerprint
 from dedup.scan.formats.inputs import shown
-from dedup.scan.scan_values import (
+from dedup.scan.values import (
     Batch,
     Broken,
     Found,
@@ -25,9 +25,8 @@ from dedup.scan.scan_values import (
     Task,
 )
 
-__all__ = ["batches", "read_task", "result_of"]
-
 KEY_BYTES = 1 << 16
+FILES = "files"  # the site of pages without a URL: the files of one input are of one site
 BATCH_RESULTS = 64
 BATCH_BYTES = 1 << 18  # of document keys, the one part that may be long
 
@@ -114,18 +113,8 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
     if len(html) > reading.max_bytes:
         return Large(raw.offset, key, raw.record)
     page = _fingerprint(html, encoding, raw.url or None, reading)
-    domain = registrable_domain(raw.url) if raw.url else ""
-    return Found(
-        raw.offset,
-        key,
-        domain,
-        page.value,
-        page.sketch,
-        page.identity,
-        page.features,
-        page.unread,
-        raw.record,
-    )
+    domain = registrable_domain(raw.url) if raw.url else FILES
+    return Found(raw.offset, key, domain, page, raw.record)
 
 
 def _fingerprint(

@@ -1,10 +1,10 @@
-"""A scan from its beginning, or from where it was broken off, to its end.
+"""Run a scan from its beginning, or from where it was interrupted, to its end.
 
     tasks -> read_all -> Judge -> Work.commit, again and again
     then: what is kept is copied -> the store is updated -> the report -> the verdicts move to their
     place -> the work goes
 
-Each step of the end may be done twice and comes to the same, so a kill among them costs nothing.
+Each step of the end is idempotent, so a kill among them costs nothing.
 """
 
 import copy
@@ -24,13 +24,13 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.formats.drops import drop_line
 from dedup.scan.formats.inputs import STDIN, list_units
-from dedup.scan.judging import Judge, job_policy
+from dedup.scan.judging import Judge, check_output, job_policy, publish, read_rows, to_line
 from dedup.scan.kept import check_kept, write_kept
+from dedup.scan.kept_formats import drop_line
 from dedup.scan.pool import read_all
-from dedup.scan.scan_report import check_report, make_report, write_report
-from dedup.scan.scan_values import (
+from dedup.scan.report import check_report, make_report, write_report
+from dedup.scan.values import (
     Fault,
     Found,
     Job,
@@ -41,11 +41,8 @@ from dedup.scan.scan_values import (
     Summary,
     Task,
 )
-from dedup.scan.verdicts import check_output, publish, read_rows, to_line
 from dedup.scan.work_folder import Position, Work, work_folder
 from dedup.store import Store, agreed_recipe
-
-__all__ = ["scan"]
 
 COMMIT_ROWS = 1024
 COMMIT_BYTES = 1 << 22
@@ -62,7 +59,7 @@ def scan(
     fault: Callable[[Fault], None] | None = None,
     emit: Callable[[bytes], None] | None = None,
 ) -> Summary:
-    """Do a job and return what it came to.
+    """Run a job and return its totals.
 
     progress is called now and then, fault for every broken record, emit with the lines of verdicts
     as they are made, if the output is "-". What was done before an error or a kill lies beside the

@@ -1,4 +1,4 @@
-"""The folder in which a scan keeps its work, so that a kill at any moment costs nothing.
+"""The work folder of a scan, from which it resumes after a kill at any moment.
 
     job.json         the inputs and options; a scan with others is refused
     verdicts.jsonl   the verdicts so far
@@ -27,11 +27,9 @@ from dedup.core.files import replace_file
 from dedup.model.errors import DedupError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.scan_values import Job, Summary
+from dedup.scan.values import Job, Summary
 from dedup.store import Store
 from dedup.store.database.documents import Documents
-
-__all__ = ["Position", "Work", "work_folder"]
 
 VERSION = 2
 
@@ -123,7 +121,7 @@ class Work:
     def commit(
         self, lines: Sequence[bytes], position: Position, dropped: Sequence[bytes] = ()
     ) -> None:
-        """Make verdicts, the position and the accepted documents last together.
+        """Commit verdicts, position and accepted documents atomically.
 
         The fields sequence, verdict_bytes, dropped_bytes and mark of the position are filled in here.
         """
@@ -152,7 +150,7 @@ class Work:
         return Documents(self.folder / "store" / "scan" / "documents.mdb", read_only=True)
 
     def close(self) -> None:
-        """Close the files. What is there can be gone on with."""
+        """Close the files. The work can be resumed."""
         self._verdicts.close()
         self._dropped.close()
         self._store.close()
@@ -161,7 +159,7 @@ class Work:
         """Remove the folder; the scan is complete."""
         self.close()
         done = self.folder.with_name(f"{self.folder.name}.{os.getpid()}.done")
-        self.folder.rename(done)  # in one step: half a folder would look like work
+        self.folder.rename(done)  # atomic: half a folder would look like work
         shutil.rmtree(done)
 
     def _check_job(self, job: Job, recipe: Recipe) -> None:
@@ -233,5 +231,5 @@ class Work:
 
 
 def _lasting(job: Job) -> Job:
-    """Return what of a job must be the same when it is resumed."""
+    """Return a job without the options that may differ when it is resumed."""
     return msgspec.structs.replace(job, resume=False, processes=0, secret=None, report=None)

@@ -15,6 +15,8 @@ settings.py reads the settings, crawl_memory.py empties the store, responses.py 
 judged, swallowing.py warns, summary.py writes the summary.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from dedup.scrapy.addon import Addon
 from dedup.scrapy.crawl_session import forget
 from dedup.scrapy.middlewares import (
@@ -26,13 +28,26 @@ from dedup.scrapy.middlewares import (
     near_duplicate_dropped,
 )
 
+if TYPE_CHECKING:
+    from dedup.scrapy.request_filter import RequestFilter
+
 __all__ = [
     "Addon",
     "CallbackMiddleware",
     "DownloaderMiddleware",
     "KnownUrl",
     "NearDuplicate",
+    "RequestFilter",
     "SpiderMiddleware",
     "forget",
     "near_duplicate_dropped",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the request filter when DUPEFILTER_CLASS names it: a crawl without it loads nothing of it."""
+    if name == "RequestFilter":
+        from dedup.scrapy.request_filter import RequestFilter
+
+        return RequestFilter
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

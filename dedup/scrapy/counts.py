@@ -12,6 +12,8 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from scrapy.crawler import Crawler
 
+from dedup.core.say_once import SayOnce
+
 __all__ = ["Counts", "Meter", "kind_of", "logger"]
 
 logger = logging.getLogger("dedup")
@@ -28,7 +30,7 @@ class Counts:
         self.meter = Meter()
         self._changed = changed
         self._numbers: dict[str, int] = {}
-        self._said: set[str] = set()
+        self._once = SayOnce()
 
     def add(self, name: str, number: int = 1) -> None:
         """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
@@ -40,14 +42,8 @@ class Counts:
         """Count an internal error for each page that it affected, and log it once for each kind."""
         kind = kind_of(error)
         self.add(f"error/{kind}", number)
-        if kind not in self._said:
-            self._said.add(kind)
-            logger.error(
-                "dedup failed (%s); %s; further ones are only counted",
-                error,
-                consequence,
-                exc_info=error,
-            )
+        text = "dedup failed (%s); %s; further ones are only counted"
+        self._once.log(logger, kind, text, error, consequence, error=error)
 
     def flush(self) -> None:
         """Bring Scrapy's stats up to date."""

@@ -20,7 +20,7 @@ from dedup.scrapy.counts import logger
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
 
-__all__ = ["advice", "begin", "keep", "mark"]
+EVIDENCE = "classes.json"  # what items have shown (proof.py)
 
 
 def begin(folder: Path, job_folder: str | None) -> bytes | None:
@@ -53,6 +53,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
             logger.info("dedup: %r resumes, and remembers its pages", name)
             return held
         empty(folder)
+        (folder / EVIDENCE).unlink(missing_ok=True)
         if (folder / "urls.json").exists():
             from dedup.detector.url_rules.rule_file import begin_again
 

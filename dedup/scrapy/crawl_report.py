@@ -1,11 +1,11 @@
-"""The HTML report of a crawl (DEDUP_REPORT): what was dropped, saved, and to check.
+"""The report of a crawl (DEDUP_REPORT): what was dropped, what that saved, what to check.
 
-    stats, journal -> funnel, reasons, savings, groups with their texts, hosts, what if, advice
+    stats, journal -> funnel, reasons, savings, groups with their texts, hosts, what if, advice -> HTML
 
-The rule kept here: every number is a stat or counted in the journal; the one estimated number is
-marked as such.
+Invariants: every number is a stat or counted in the journal; estimates are called estimates.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,58 +14,57 @@ from typing import Any
 import msgspec
 
 from dedup.core.files import replace_file
+from dedup.core.table import Table as FingerprintTable
+from dedup.detector.rules import near_duplicates, not_other
+from dedup.model.page import Verdict, accepted_document
+from dedup.model.policy import Policy
+from dedup.model.reasons import label_of
 from dedup.model.recipes import Recipe
-from dedup.model.report.html import (
+from dedup.report.html import html_page
+from dedup.report.parts import (
     Bar,
-    bars,
-    facts,
-    folded,
-    link,
-    page,
+    Bars,
+    Cell,
+    Chart,
+    Column,
+    Entry,
+    Figures,
+    Folded,
+    Kind,
+    Lines,
+    Link,
+    Part,
+    Report,
+    Section,
+    Table,
+    Text,
+    Texts,
+    Warned,
     percent,
-    section,
-    table,
-    two_texts,
-    warning,
-)  # fmt: skip
-from dedup.model.report.texts import alike, count
+)
+from dedup.report.texts import alike, count
 from dedup.scrapy.journal import Example, Group, Journal
 from dedup.scrapy.settings import Config
-from dedup.scrapy.what_if import what_if
 
-__all__ = ["crawl_report", "write_report"]
-
+GROUPS_OPEN = 3  # with the differences of their first example shown
 GROUPS_SHOWN = 10
 GROUPS_FOLDED = 20  # more, seen when asked for
+PLACES_SHOWN = 50
 HOSTS_SHOWN = 50
 RULES_SHOWN = 50
+CLASSES_SHOWN = 30
 SUSPICIOUS_SHARE = 0.6  # near-duplicates among the judged pages of a host
 SUSPICIOUS_PAGES = 20  # judged, at least
 CONTEXT = 12  # words around a difference
 
+MORE = 4  # bits beyond the distance in force that are looked at
+GREATEST = 15  # bits: the greatest DEDUP_DISTANCE
+NEAREST = 64  # pages that one is compared with, at most
+
 _BECAME = {
     "drop": "dropped before they were parsed",
     "skip_links": "parsed, but not followed",
-    "tag": "marked only",
-}
-_REASONS = {
-    "start": "start requests, always kept",
-    "non_html": "no HTML or text",
-    "status": "another status than 200",
-    "method": "another method than GET",
-    "short": "too few distinct words to be judged",
-    "too_large": "larger than DEDUP_MAX_BYTES",
-    "data_page": "made of inline data",
-    "new_links": "alike text, but a link that no page had before",
-    "other_title": "alike text, but another page by its title or canonical URL",
-    "unread": "too little of the page was read",
-    "no_callback": "robots.txt, media, the shell",
-    "inline": "downloaded by a callback, not by the scheduler",
-    "barren": "alike text, but pages like it brought no item yet",
-    "expired": "its reservation had expired",
-    "in_flight": "a near-duplicate was in flight for too long",
-    "dont_dedup": "left out by request.meta",
-    "fault": "no table service answered",
+    "tag": "flagged only",
 }
 _UNJUDGED = {  # no look was taken at the text
     "dont_dedup", "inline", "method", "no_callback", "non_html", "status", "too_large",
@@ -79,12 +78,7 @@ _MEANS_NOTHING = {
     "case": "capitals in the path",
     "slash": "the slash at the end",
 }
-_OTHERWISE = {  # settings that are None
-    "namespace": "the spider's name",
-    "kafka": "none",
-    "report": "none",
-    "secret": "none",
-}
+_OTHERWISE = {"namespace": "the spider's name"}  # of settings that are None
 
 
 def write_report(
@@ -95,10 +89,14 @@ def write_report(
     journal: Journal,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Write the report, whole or not at all. Raises OSError with the path."""
-    text = crawl_report(name, stats, config, journal, warnings)
+    """Write the report atomically, as JSON if the file's name ends so. Raises OSError with the path."""
+    if path.suffix.lower() == ".json":
+        data = _json(name, stats, config, journal, warnings)
+    else:
+        page = html_page(crawl_report(name, stats, config, journal, warnings))
+        data = page.encode("utf-8", "replace")
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, memoryview(text.encode("utf-8", "replace")))
+    replace_file(path, data)
 
 
 def crawl_report(
@@ -107,58 +105,104 @@ def crawl_report(
     config: Config,
     journal: Journal,
     warnings: Sequence[str] = (),
-) -> str:
+) -> Report:
     """Return the report of a spider's crawl, from its stats, journal and warnings."""
-    counts = {stat[6:]: n for stat, n in stats.items() if stat.startswith("dedup/")}
+    counts = _counts(stats)
     parts = [
-        _headline(counts, config),
-        *(warning(text) for text in (*warnings, *_warnings(counts, journal))),
+        *_headline(counts, config),
+        *(Warned(text) for text in (*warnings, *_warnings(counts, journal))),
         _funnel(stats, counts),
-        _reasons(counts),
+        *_reasons(counts),
         _savings(counts, config, journal),
+        *_proved(counts, journal),
+        *_places(config, journal),
         _groups(journal),
         _hosts(journal),
-        _urls(counts, journal),
-        what_if(
+        *_urls(counts, journal),
+        *what_if(
             counts,
             journal.kept,
             config.options.policy(journal.recipe),
             guard="other_title" in config.exempt,
             whole=journal.kept_all,
         ),
-        _advice(counts, config, journal),
-        _settings(config, journal.recipe),
+        Section("What to tune", [Lines(_advice(counts, config, journal))]),
+        _settings_section(config, journal.recipe),
     ]
     begun = stats.get("start_time")
-    when = (
-        f", {begun:%Y-%m-%d %H:%M:%S} to {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC" if begun else ""
-    )
-    made = f"crawl-dedup, recipe {journal.recipe.id}; spider {name}{when}"
-    return page(f"Deduplication: crawl of “{name}”", parts, made)
+    when = f", {begun:%Y-%m-%d %H:%M:%S} to {_now():%Y-%m-%d %H:%M:%S} UTC" if begun else ""
+    made_by = f"crawl-dedup, recipe {journal.recipe.id}; spider {name}{when}"
+    return Report(f"Deduplication: crawl of “{name}”", parts, made_by)
 
 
-def _headline(counts: Mapping[str, Any], config: Config) -> str:
+def _json(
+    name: str,
+    stats: Mapping[str, Any],
+    config: Config,
+    journal: Journal,
+    warnings: Sequence[str],
+) -> bytes:
+    """Return the report for a program."""
+    report = {
+        "spider": name,
+        "start_time": stats.get("start_time"),
+        "end_time": _now(),
+        "recipe": journal.recipe.id,
+        "mode": config.mode,
+        "stats": {stat: n for stat, n in stats.items() if stat.startswith("dedup/")},
+        "warnings": [*warnings, *_warnings(_counts(stats), journal)],
+        "advice": list(_advice(_counts(stats), config, journal)),
+        "near_duplicates": [
+            {
+                "of": key,
+                "pages": group.count,
+                "least_similarity": group.least,
+                "examples": [example.plain() for example in group.examples],
+            }
+            for key, group in _by_risk(journal)
+        ],
+        "places": [
+            {"callback": callback, "path": path, "near_duplicates": n}
+            for (callback, path), n in journal.places.most_common()
+        ],
+        "hosts": [
+            {"host": host, "judged": seen.judged, "near_duplicates": seen.near_duplicates}
+            for host, seen in journal.hosts.items()
+        ],
+        "url_rules": [rule._asdict() for rule in journal.url_rules],
+        "classes": [each._asdict() for each in journal.proved],
+        "settings": dict(_settings(config, journal.recipe)),
+    }
+    return msgspec.json.format(msgspec.json.encode(report, enc_hook=str), indent=2) + b"\n"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _counts(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our stats without their prefix."""
+    return {stat[6:]: n for stat, n in stats.items() if stat.startswith("dedup/")}
+
+
+def _headline(counts: Mapping[str, Any], config: Config) -> Iterator[Part]:
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
     were, each = ("was a", "") if found == 1 else ("were", "s")
     they = "it was" if found == 1 else "they were"
-    explored = counts.get("explored", 0)
-    but = f", but for {explored:,} parsed all the same (DEDUP_EXPLORE)" if explored else ""
-    return "\n".join(
-        (
-            f"<p>{found:,} of {count(probed, 'judged page')} {were} near-duplicate{each} of pages "
-            f"seen before; {they} {_BECAME[config.mode]}{but}.</p>",
-            facts(
-                [
-                    ("judged", probed),
-                    ("near-duplicates", found),
-                    ("share", f"{percent(found, probed)}"),
-                    ("unique", counts.get("unique", 0)),
-                    ("fetched again", counts.get("refetch", 0)),
-                    ("kept all the same", sum(_exempt(counts, judged=True).values())),
-                    ("remembered", counts.get("inserted", 0)),
-                ]
-            ),
-        )
+    yield Text(
+        f"{found:,} of {count(probed, 'judged page')} {were} near-duplicate{each} of pages "
+        f"seen before; {they} {_BECAME[config.mode]}."
+    )
+    yield Figures(
+        [
+            ("judged", probed),
+            ("near-duplicates", found),
+            ("share", percent(found, probed)),
+            ("unique", counts.get("unique", 0)),
+            ("fetched again", counts.get("refetch", 0)),
+            ("judged and exempt", sum(_exempt(counts, judged=True).values())),
+            ("remembered", counts.get("inserted", 0)),
+        ]
     )
 
 
@@ -178,87 +222,163 @@ def _warnings(counts: Mapping[str, Any], journal: Journal) -> Iterator[str]:
 
 
 def _exempt(counts: Mapping[str, Any], *, judged: bool | None = None) -> dict[str, int]:
-    """Return the pages that were kept, by reason: those that were judged, or those that were not."""
+    """Return the exempt pages by reason: those that were judged, or those that were not."""
     found = {name[7:]: n for name, n in counts.items() if name.startswith("exempt/") and n}
     return {r: n for r, n in found.items() if judged is None or judged == (r not in _UNJUDGED)}
 
 
-def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
-    """Return the way of the pages: the parts of a row, indented below it, add up to it."""
+def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> Section:
+    """Return how many requests became items; the parts of a row add up to it."""
     responses, judged = stats.get("downloader/response_count", 0), counts.get("probed", 0)
     unjudged = sum(_exempt(counts, judged=False).values())
     kept = sum(_exempt(counts, judged=True).values())
     unique, near, again = (counts.get(w, 0) for w in ("unique", "near_duplicate", "refetch"))
-    steps: list[Bar] = [
-        ("requests", stats.get("downloader/request_count", 0)),
-        ("responses", responses),
-        *([(" judged", judged)] if responses != judged else []),
-        (" kept without being judged", unjudged, "exempt"),
-        (" redirects, retries, errors", responses - judged - unjudged),
-        ("judged", judged),
-        (" unique", unique, "unique"),
-        (" near-duplicates", near, "near"),
-        (" fetched again", again, "refetch"),
-        (" kept all the same", kept, "exempt"),
-        (" a fault of ours, kept", judged - unique - near - again - kept),
-        ("remembered: parsed to the end", counts.get("inserted", 0)),
-        ("given back: a callback or an item failed", counts.get("released", 0)),
-        ("items", stats.get("item_scraped_count", 0)),
+    steps = [
+        Bar("requests", stats.get("downloader/request_count", 0)),
+        Bar("responses", responses),
+        *([Bar("judged", judged, "", True)] if responses != judged else []),
+        Bar("exempt before they were judged", unjudged, "exempt", True),
+        Bar("redirects, retries, errors", responses - judged - unjudged, "", True),
+        Bar("judged", judged),
+        Bar("unique", unique, "unique", True),
+        Bar("near-duplicates", near, "near", True),
+        Bar("fetched again", again, "refetch", True),
+        Bar("judged and exempt", kept, "exempt", True),
+        Bar("kept after an internal error", judged - unique - near - again - kept, "", True),
+        Bar("remembered: parsed without an error", counts.get("inserted", 0)),
+        Bar("released: a callback or an item failed", counts.get("released", 0)),
+        Bar("items", stats.get("item_scraped_count", 0)),
     ]
-    always = ("requests", "responses", "judged", " unique", " near-duplicates", "items")
-    shown = [step for step in steps if step[1] > 0 or step[0] in always]
-    return section("From request to item", bars(shown))
-
-
-def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
-    found = counts.get("near_duplicate", 0) - counts.get("explored", 0)
-    each = journal.parsing_seconds / journal.parsed if journal.parsed else 0.0
-    rows: list[tuple[str, str | int | float]] = [
-        ("pages not parsed", found if config.mode == "drop" else 0),
-        ("MB not parsed", journal.dropped_bytes / 1e6 if config.mode == "drop" else 0.0),
-        ("seconds of callbacks saved", found * each if config.mode == "drop" else 0.0),
-        ("seconds spent on it", spent := float(counts.get("cpu_seconds", 0.0))),
-        ("milliseconds for each page", 1000 * spent / max(1, counts.get("probed", 0))),
-    ]
-    return section(
-        "What it saved",
-        facts(rows),
-        text="Saved CPU time is estimated: the mean of the callbacks that "
-        "ran, for each page that was not parsed; what lies behind their links comes on top.",
+    always = {"requests", "responses", "judged", "unique", "near-duplicates", "items"}
+    return Section(
+        "From request to item", [Bars([s for s in steps if s.number > 0 or s.name in always])]
     )
 
 
-def _groups(journal: Journal) -> str:
-    groups = sorted(journal.groups.items(), key=lambda item: (-item[1].count, item[0]))
-    shown = [_group(key, group) for key, group in groups[: GROUPS_SHOWN + GROUPS_FOLDED]]
-    if folds := shown[GROUPS_SHOWN:]:
-        shown[GROUPS_SHOWN:] = [folded(count(len(folds), "more page"), *folds)]
+def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> Section:
+    dropped = config.mode == "drop"
+    found = counts.get("near_duplicate", 0)
+    each = journal.parsing_seconds / journal.parsed if journal.parsed else 0.0
+    spent = float(counts.get("cpu_seconds", 0.0))
+    figures: list[tuple[str, Cell]] = [
+        ("pages not parsed", found),
+        ("MB not parsed", journal.dropped_bytes / 1e6),
+        *([("requests not sent", counts["url_skipped"])] if counts.get("url_skipped") else []),
+        ("seconds of callbacks saved", found * each),
+        ("seconds spent on it", spent),
+        ("milliseconds for each page", 1000 * spent / max(1, counts.get("probed", 0))),
+    ]
+    parts: list[Part] = [Figures(figures)]
+    if dropped and found and spent > found * each:
+        parts.append(
+            Text(
+                "Deduplication took more CPU time than the callbacks that it saved: on this site it "
+                "pays in requests, bytes and items, not in CPU time."
+            )
+        )
+    return Section(
+        "What it saved" if dropped else "What DEDUP_MODE = 'drop' would have saved",
+        parts,
+        "Requests that links on the dropped pages would have caused come on top. Saved CPU time is an "
+        "estimate: the mean of the callbacks that ran, for each page that was not parsed.",
+    )
+
+
+def _by_risk(journal: Journal) -> list[tuple[str, Group]]:
+    """Return the groups, first those with the near-duplicates that are least alike."""
+    return sorted(journal.groups.items(), key=lambda item: (item[1].least, -item[1].count, item[0]))
+
+
+def _groups(journal: Journal) -> Section:
+    groups = _by_risk(journal)
     if not groups:
-        return section("Groups of near-duplicates", "<p>There are none.</p>")
-    text = "The pages with the most near-duplicates, with examples of them."
+        return Section("Groups of near-duplicates", [Text("There are none.")])
+    listed: list[Part] = [
+        _group(key, group, is_open=number < GROUPS_OPEN)
+        for number, (key, group) in enumerate(groups[: GROUPS_SHOWN + GROUPS_FOLDED])
+    ]
+    shown = listed[:GROUPS_SHOWN]
+    if folds := listed[GROUPS_SHOWN:]:
+        shown.append(Folded(count(len(folds), "more page"), folds))
+    text = "Pages with near-duplicates and examples of these, the least similar first."
     if left_out := groups[GROUPS_SHOWN + GROUPS_FOLDED :]:
         copies = sum(group.count for _, group in left_out)
         text += (
             f" {count(len(left_out), 'more page')} with {count(copies, 'near-duplicate')} "
             f"{'is' if len(left_out) == 1 else 'are'} not shown."
         )
-    return section("Groups of near-duplicates", *shown, text=text)
+    return Section("Groups of near-duplicates", shown, text)
 
 
-def _group(key: str, group: Group) -> str:
+def _places(config: Config, journal: Journal) -> Iterator[Section]:
+    """Yield the near-duplicates by callback and kind of path, all of them."""
+    rows = [(callback, path, n) for (callback, path), n in journal.places.most_common(PLACES_SHOWN)]
+    if not rows:
+        return
+    left_out = len(journal.places) - len(rows)
+    text = f"{count(left_out, 'more kind')} of path not shown. " if left_out > 0 else ""
+    if config.dropped is not None:
+        text += f"Each of them is a line of {config.dropped} (DEDUP_DROPPED)."
+    else:
+        text += "DEDUP_DROPPED = 'dropped.jsonl' lists each of them."
+    table = Table(("callback", "path, # for numbers", "near-duplicates"), rows)
+    yield Section("Near-duplicates by callback and path", [table], text)
+
+
+def _proved(counts: Mapping[str, Any], journal: Journal) -> Iterator[Section]:
+    """Yield what the items have shown, by class: copies that were dropped, and pages with other items."""
+    copies = [
+        (each.name, each.dropped - each.refetched, each.equal, each.checked, each.refetched)
+        for each in journal.proved
+        if each.dropped
+    ]
+    others = [
+        (each.name, each.others, ", ".join(each.fields), Link(each.page), Link(each.original))
+        for each in sorted(journal.proved, key=lambda each: -each.others)
+        if each.others
+    ]
+    tables: list[Part] = []
+    if copies:
+        headers = (
+            "dropped as copies",
+            "pages",
+            "pairs with equal items",
+            "checked",
+            "fetched again",
+        )
+        tables.append(Table(headers, copies[:CLASSES_SHOWN]))
+    if others:
+        headers = ("brought other items", "pairs", "differing in", "for example", "and")
+        tables.append(Table(headers, others[:CLASSES_SHOWN]))
+    if not tables:
+        return
+    left_out = sum(max(0, len(rows) - CLASSES_SHOWN) for rows in (copies, others))
+    text = (
+        f"{count(counts.get('items/parsed', 0), 'page')} with the text of another parsed as evidence: "
+        f"{counts.get('items/equal', 0):,} brought its items, {counts.get('items/other', 0):,} others."
+    )
+    if left_out:
+        text += f" {count(left_out, 'more class', 'more classes')} not shown."
+    yield Section("What the spider's items have shown", tables, text)
+
+
+def _group(key: str, group: Group, *, is_open: bool) -> Entry:
     among = ", among them" if group.count > len(group.examples) else ""
-    title = f"<h3>{link(key)}</h3><p>{count(group.count, 'near-duplicate')}{among}</p>"
-    return title + "\n".join(_example(example) for example in group.examples)
+    examples = [
+        _example(example, is_open=is_open and not number)
+        for number, example in enumerate(group.examples)
+    ]
+    return Entry(key, f"{count(group.count, 'near-duplicate')}{among}", examples, is_heading=True)
 
 
-def _example(example: Example) -> str:
-    bits = count(example.distance, "bit")
-    name = f'<p class="pair">{link(example.url)} ({alike(example.similarity)}, {bits} apart)</p>'
+def _example(example: Example, *, is_open: bool) -> Entry:
+    note = f"{alike(example.similarity)}, {count(example.distance, 'bit')} apart"
     if example.texts is None or not example.texts[2]:
-        return name
-    shown = two_texts(*example.texts, CONTEXT, names=("the page that was kept", "this page"))
-    differ = f"where the texts differ: {count(len(example.texts[2]), 'place')}"
-    return f'{name}<details class="pair"><summary>{differ}</summary>{shown}</details>'
+        return Entry(example.url, note)
+    names = ("the page that was kept", "this page")
+    title = f"where the texts differ: {count(len(example.texts[2]), 'place')}"
+    texts = Folded(title, [Texts(*example.texts, names, CONTEXT)], small=True, is_open=is_open)
+    return Entry(example.url, note, [texts])
 
 
 def _suspicious(journal: Journal) -> list[str]:
@@ -269,7 +389,7 @@ def _suspicious(journal: Journal) -> list[str]:
     ]
 
 
-def _hosts(journal: Journal) -> str:
+def _hosts(journal: Journal) -> Section:
     suspicious = set(_suspicious(journal))
     hosts = sorted(journal.hosts.items(), key=lambda item: (-item[1].near_duplicates, item[0]))
     rows = [
@@ -285,14 +405,14 @@ def _hosts(journal: Journal) -> str:
     left_out = len(hosts) - HOSTS_SHOWN
     more = f"{count(left_out, 'more host')} not shown." if left_out > 0 else ""
     headers = ("host", "judged", "near-duplicates", "share", *([""] if suspicious else ()))
-    return section("Hosts", table(headers, rows), text=more)
+    return Section("Hosts", [Table(headers, rows)], more)
 
 
-def _urls(counts: Mapping[str, Any], journal: Journal) -> str:
+def _urls(counts: Mapping[str, Any], journal: Journal) -> Iterator[Section]:
     if not journal.url_rules:
-        return ""
+        return
     rows = [
-        (rule.rule, _in_words(rule.rule), rule.pairs, rule.copy, rule.original)
+        (rule.rule, _in_words(rule.rule), rule.pairs, Link(rule.copy), Link(rule.original))
         for rule in journal.url_rules[:RULES_SHOWN]
     ]
     skipped, could = counts.get("url_skipped", 0), counts.get("url_would_skip", 0)
@@ -302,7 +422,7 @@ def _urls(counts: Mapping[str, Any], journal: Journal) -> str:
         else f"{count(could, 'request')} for known pages would not be sent with DEDUP_URLS = 'skip'."
     )
     headers = ("rule", "what means nothing", "pairs", "for example", "is the same page as")
-    return section("What this site does with its URLs", table(headers, rows), text=text)
+    yield Section("Learned URL rules of this site", [Table(headers, rows)], text)
 
 
 def _in_words(rule: str) -> str:
@@ -311,34 +431,41 @@ def _in_words(rule: str) -> str:
     return _MEANS_NOTHING[kind].format(name)
 
 
-def _reasons(counts: Mapping[str, Any]) -> str:
+def _reasons(counts: Mapping[str, Any]) -> Iterator[Section]:
     rows = sorted(_exempt(counts).items(), key=lambda item: (-item[1], item[0]))
-    named = [(f"{_REASONS.get(reason, 'kept')} ({reason})", n, "exempt") for reason, n in rows]
-    return section("Kept without being judged, or all the same", bars(named)) if named else ""
+    if rows:
+        bars = [Bar(f"{label_of(reason)} ({reason})", n, "exempt") for reason, n in rows]
+        yield Section("Exempt, by reason", [Bars(bars)])
 
 
-def _settings(config: Config, recipe: Recipe) -> str:
-    rows = []
+def _settings_section(config: Config, recipe: Recipe) -> Section:
+    table = Table(("setting", "value"), list(_settings(config, recipe)))
+    return Section("Settings in force", [Folded("All settings", [table])])
+
+
+def _settings(config: Config, recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield the settings in force as texts; of a secret only that it is set."""
     fields = msgspec.structs.asdict(config)
     options, policy = msgspec.structs.asdict(fields.pop("options")), config.options.policy(recipe)
     for field in ("namespace", "recipe", "clock"):  # no settings
         del options[field]
     for field, value in ({"mode": config.mode} | options | fields).items():
-        told = "set" if field == "secret" and value else value
+        shown = "set" if field == "secret" and value else value
         if field == "kafka" and config.kafka is not None:
-            told = ", ".join(config.kafka.bootstrap)
-            rows.append(("DEDUP_TOPIC", config.kafka.topic))
-        elif isinstance(told, frozenset):
-            told = ", ".join(sorted(told)) or "none"
-        elif isinstance(told, tuple):  # in the order of preference
-            told = ", ".join(map(_without_token, told)) or "none"
-        elif told is None and field in _OTHERWISE:
-            told = _OTHERWISE[field]
-        elif told is None:
-            usual, told = getattr(recipe, field), getattr(policy, field)
-            told = f"{told} (the recipe's)" if told == usual else f"{told} (of DEDUP_SIMILARITY)"
-        rows.append((f"DEDUP_{field.upper()}", str(told)))
-    return section("Settings in force", folded("All settings", table(("setting", "value"), rows)))
+            shown = ", ".join(config.kafka.bootstrap)
+            yield "DEDUP_TOPIC", config.kafka.topic
+        elif isinstance(shown, frozenset):
+            shown = ", ".join(sorted(shown)) or "none"
+        elif isinstance(shown, tuple):  # in the order of preference
+            shown = ", ".join(map(_without_token, shown)) or "none"
+        elif shown is None and hasattr(recipe, field):
+            usual, shown = getattr(recipe, field), getattr(policy, field)
+            shown = (
+                f"{shown} (the recipe's)" if shown == usual else f"{shown} (of DEDUP_SIMILARITY)"
+            )
+        elif shown is None:
+            shown = _OTHERWISE.get(field, "none")
+        yield f"DEDUP_{field.upper()}", str(shown)
 
 
 def _without_token(url: str) -> str:
@@ -347,15 +474,10 @@ def _without_token(url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
-def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
+def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> list[str]:
     lines = []
-    if _suspicious(journal):
+    if _suspicious(journal) and config.mode != "tag":
         lines.append("Look at the hosts above with DEDUP_MODE = 'tag' before dropping their pages.")
-    if config.mode == "drop" and not config.explore and counts.get("near_duplicate", 0) >= 100:
-        lines.append(
-            "DEDUP_EXPLORE = 0.05 parses one near-duplicate in twenty: so you keep seeing "
-            "what you would miss."
-        )
     if counts.get("exempt/in_flight", 0) > 0.01 * counts.get("probed", 0):
         lines.append(
             "Pages were kept because a near-duplicate was in flight for too long: a longer "
@@ -368,6 +490,85 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> str:
             "Near-duplicates were accepted at the same time (late_duplicate): a longer "
             "DEDUP_RESERVATION_SECONDS covers slow callbacks."
         )
-    if not lines:
-        lines.append("Nothing stands out.")
-    return section("What to tune", "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>")
+    return lines or ["Nothing stands out."]
+
+
+# ------------------------------------------------------------------------------------------ what if
+
+
+def _distances(counts: Mapping[str, Any]) -> dict[int, int]:
+    """Return how many near-duplicates were at each distance, in bits; from 0 to the greatest."""
+    found = {
+        int(name.rpartition("/")[2]): n
+        for name, n in counts.items()
+        if name.startswith("near_duplicate/distance/")
+    }
+    return {bits: found.get(bits, 0) for bits in range(max(found, default=-1) + 1)}
+
+
+def _beyond(kept: Sequence[Verdict], policy: Policy, *, guard: bool) -> Counter[int]:
+    """Return how many unique pages have an earlier one alike beyond the policy's distance, by bits.
+
+    kept are the pages that became originals, in their order; guard: other pages of their site by
+    title or canonical URL do not count.
+    """
+    wider = msgspec.structs.replace(policy, distance=min(policy.distance + MORE, GREATEST))
+    earlier, found = FingerprintTable(wider.distance, "compact"), Counter[int]()
+    for number, verdict in enumerate(kept):
+        page = verdict.page
+        if verdict.status == "unique":
+            near = [
+                (accepted_document(kept[match.document], 0.0), match.distance)
+                for match in earlier.probe(page.value, NEAREST)
+            ]
+            alike = near_duplicates(verdict.document, near, wider)
+            bits = [n.distance for n in (not_other(alike) if guard else alike)]
+            if bits and min(bits) > policy.distance:
+                found[min(bits)] += 1
+        earlier.insert(page.value, number)
+    return found
+
+
+def what_if(
+    counts: Mapping[str, Any], kept: Sequence[Verdict], policy: Policy, *, guard: bool, whole: bool
+) -> Iterator[Section]:
+    """Yield the section on other distances; whole is False where `kept` lacks some pages.
+
+    An estimate: at a smaller distance fewer pages are dropped, and those are then originals for later
+    pages; at a greater one it is the other way round.
+    """
+    found, probed = _distances(counts), counts.get("probed", 0)
+    more = _beyond(kept, policy, guard=guard)
+    if not found and not more:
+        return
+    now, total, rows, drawn = sum(found.values()), 0, [], []
+    for bits in range(min(max([*found, policy.distance]) + MORE, GREATEST) + 1):
+        here = found.get(bits, 0) + more[bits]
+        total += here
+        inside, name = min(total, now), count(bits, "bit")
+        words = f"{name}: {count(total, 'near-duplicate')}"
+        drawn.append(Column(str(bits), ((inside, "near"), (total - inside, "exempt")), words))
+        named = f"{name}, in force" if bits == policy.distance else name
+        change = f"{total - now:+,}" if total != now else "0"
+        rows.append((named, here, total, percent(total, probed), change))
+    first = "" if whole else f" Of the pages kept, the first {len(kept):,} are compared."
+    legend: list[tuple[Kind, str]] = [
+        ("near", "found in this crawl"),
+        ("exempt", "kept now, and would be found too"),
+    ]
+    yield Section(
+        "What if: other distances",
+        [
+            Chart(
+                drawn,
+                "Near-duplicates by DEDUP_DISTANCE",
+                "DEDUP_DISTANCE, bits",
+                "pages",
+                legend if more else (),
+            ),
+            Table(("distance", "pages at it", "up to it", "share", "change"), rows),
+        ],
+        "Near-duplicates that this crawl would have found with another distance, all else the "
+        "same: those up to it. An estimate: what is kept decides what later pages are compared with."
+        + first,
+    )

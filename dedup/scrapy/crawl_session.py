@@ -20,8 +20,8 @@ from scrapy.utils.job import job_dir
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.names import namespace_of
+from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
-from dedup.model.values import PageFingerprint, Verdict
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.crawl_memory import advice
@@ -29,19 +29,21 @@ from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
 from dedup.scrapy.link_memory import hash_of_links
 from dedup.scrapy.responses import (
+    CONTROL,
     KIND_CHARACTERS,
     callback_name,
     exemption,
-    explores,
     is_start,
     key_of,
 )
+from dedup.scrapy.settings import GONE as GONE_SETTINGS
 from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
 from dedup.scrapy.summary import summary
 from dedup.scrapy.swallowing import Swallowing
 
 if TYPE_CHECKING:
-    from dedup.detector.interface import ReserveOptions
+    from dedup.model.settings import Mode
+    from dedup.report.drops import Action
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace
 
@@ -49,6 +51,11 @@ __all__ = ["Session", "forget"]
 
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
+_ACTIONS: "dict[Mode, Action]" = {
+    "drop": "dropped",
+    "skip_links": "links_skipped",
+    "tag": "flagged",
+}
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
 
@@ -65,7 +72,6 @@ class Session:
         self.config = config
         self.counts = Counts(crawler, self._counted)
         self.swallowing = Swallowing()
-        self.journal = None if config.report is None else _new_journal()
         if not config.service:  # now, not in the time of the first page
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
@@ -73,8 +79,15 @@ class Session:
         self.scheduling = False  # whether a request was scheduled, as those for callbacks are
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it closed
         self._job_folder = job_dir(crawler.settings)
+        self.journal = _new_journal(config, self._job_folder, self.counts)
         self.kept = KeptPages(config, self._job_folder, self.counts)
         self.in_flight = PagesInFlight(self.counts, self.kept.links, self.kept.accepted)
+        if config.proof == "items":
+            from dedup.scrapy.proof import Proof
+
+            self.kept.proof = Proof(
+                config, self.counts, self._job_folder, self.kept, self.in_flight
+            )
         self._name = config.namespace
 
     def _counted(self) -> None:
@@ -91,6 +104,10 @@ class Session:
                     'or set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
                 )
             for name, meant in unknown_settings(crawler.settings).items():
+                if name in GONE_SETTINGS:
+                    why = GONE_SETTINGS[name]
+                    logger.warning("dedup: the setting %s has no effect: %s", name, why)
+                    continue
                 hint = f"; {meant} was meant?" if meant else ""
                 logger.warning("dedup: there is no setting %s%s", name, hint)
             session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
@@ -118,6 +135,9 @@ class Session:
 
     async def _judged(self, request: Request, response: Response) -> Verdict | None:
         self.in_flight.release_discarded()
+        if CONTROL in request.meta:
+            request.meta["dedup"] = {"status": "exempt", "reason": "control"}
+            return None
         with self.counts.meter:
             if self._is_exempt(request, response):
                 return None
@@ -132,10 +152,12 @@ class Session:
             page, key = self._page(reading), key_of(request)
             options = self._options(request, response)
             start = is_start(request) and "start" in self.config.exempt
-            verdict = await namespace.detector.reserve(
-                page, key, **(options | {"exempt": "start"} if start else options)
+            verdict = await namespace.detector.judge(
+                page, key, msgspec.structs.replace(options, exempt="start") if start else options
             )
-            if verdict.of is None:  # as for most pages
+            if verdict.reason == "unchanged" and self.kept.proof is not None:
+                await self.kept.proof.recall(namespace, request, verdict)
+            if verdict.match is None:  # as for most pages
                 self._note(namespace, request, response, verdict, reading)
                 return verdict
         verdict = await self._after_those_in_flight(namespace, verdict, options)
@@ -147,6 +169,7 @@ class Session:
                 response,
                 reading,
                 options,
+                callback_name(request, self.crawler.spider),
                 lambda url: self._read(recipe, response, url).links,
             )
             verdict = await self.kept.look_again(judged, verdict)
@@ -154,14 +177,14 @@ class Session:
         return verdict
 
     async def _after_those_in_flight(
-        self, namespace: "Namespace", verdict: Verdict, options: "ReserveOptions"
+        self, namespace: "Namespace", verdict: Verdict, options: ReserveOptions
     ) -> Verdict:
         """Return the verdict on a page that is like pages in flight, once these are done."""
 
         async def again(exempt: str | None = None) -> Verdict:
             with self.counts.meter:
-                return await namespace.detector.reserve(
-                    verdict.page, verdict.key, **options | {"exempt": exempt}
+                return await namespace.detector.judge(
+                    verdict.page, verdict.key, msgspec.structs.replace(options, exempt=exempt)
                 )
 
         if verdict.token is None and _waits_for_insert(verdict.of or ""):
@@ -197,22 +220,24 @@ class Session:
         if reason in UNREAD:
             self.kept.accepted.append((None, key_of(request)))
 
-    def _options(self, request: Request, response: Response) -> "ReserveOptions":
+    def _options(self, request: Request, response: Response) -> ReserveOptions:
         """Return the options for judging a page."""
         callback = callback_name(request, self.crawler.spider)
         kind = request.meta.get("dedup_kind")
         if kind is None:
             kind = callback if self.config.kinds else ""
-        return {
-            "url": response.url,
-            "guard": "other_title" in self.config.exempt,
-            "kind": str(kind)[:KIND_CHARACTERS],
-            "tries": self.config.tries if self.in_flight.yields_items(callback) else 0,
-        }
+        return ReserveOptions(
+            url=response.url,
+            guard="other_title" in self.config.exempt,
+            kind=str(kind)[:KIND_CHARACTERS],
+            tries=self.config.tries if self.in_flight.yields_items(callback) else 0,
+        )
 
     def _page(self, reading: PageReading) -> PageFingerprint:
         """Return the fingerprint to judge; without "unread" in force the page counts as read."""
         page = reading.fingerprint
+        if self.kept.proof is None:
+            page = msgspec.structs.replace(page, parts=b"")
         if page.unread and "unread" not in self.config.exempt:
             page = msgspec.structs.replace(page, unread=False)
         if self.config.unchanged == "drop":
@@ -277,7 +302,7 @@ class Session:
         if verdict.token is not None:
             callback = callback_name(request, self.crawler.spider)
             _judged_by[request] = self
-            self.in_flight.begin(namespace, verdict, callback, request)
+            self.in_flight.begin(namespace, verdict, callback, request, reading.words)
             if self.kept.urls is not None and self.kept.urls.doubting:
                 self.kept.urls.met(namespace, request, verdict.key, reading.links)
         elif verdict.status == "exempt":
@@ -291,12 +316,11 @@ class Session:
             self.counts.add("unchanged")
         if verdict.status == "near_duplicate":
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
-            if self.config.mode != "tag" and explores(verdict.key, self.config.explore):
-                request.meta["dedup"]["explored"] = True
-                self.counts.add("explored")
         self.swallowing.judged(verdict, response.url)
         if self.journal is not None:
-            self.journal.judged(verdict, response, namespace.detector.recipe)
+            callback = callback_name(request, self.crawler.spider)
+            action = _ACTIONS[self.config.mode]
+            self.journal.judged(verdict, response, namespace.detector.recipe, callback, action)
 
     # ---------------------------------------------------------------- a page is done with
 
@@ -339,12 +363,15 @@ class Session:
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
             lines = self.swallowing.lines, self.kept.url_rules()
-            logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines))
+            proved = [] if self.kept.proof is None else self.kept.proof.lines()
+            logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines, proved))
         except Exception as error:
             self.counts.fault(error, "there is no summary")
             self.in_flight.commit()
         if self.journal is not None:
-            self._report(self.journal)
+            self.journal.close()
+            if self.config.report is not None:
+                self._report(self.journal)
 
     def _report(self, journal: "Journal") -> None:
         path, stats = self.config.report, self.crawler.stats
@@ -354,6 +381,8 @@ class Session:
             from dedup.scrapy.crawl_report import write_report
 
             journal.url_rules = self.kept.url_rules()
+            if self.kept.proof is not None:
+                journal.proved = self.kept.proof.classes()
             name = self.crawler.spider.name if self.crawler.spider is not None else ""
             write_report(path, name, stats.get_stats(), self.config, journal, self.swallowing.lines)
             logger.info("dedup: the report of this crawl is in %s", path)
@@ -389,7 +418,12 @@ def _waits_for_insert(key: str) -> bool:
     return any(session.in_flight.waits_for_insert(key) for session in _sessions.values())
 
 
-def _new_journal() -> "Journal":
+def _new_journal(config: Config, job_folder: str | None, counts: Counts) -> "Journal | None":
+    if config.report is None and config.dropped is None:
+        return None
+    from dedup.scrapy.drops_file import DropsFile
     from dedup.scrapy.journal import Journal
 
-    return Journal()
+    if config.dropped is None:
+        return Journal()
+    return Journal(DropsFile(config.dropped, job_folder, counts))

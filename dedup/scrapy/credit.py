@@ -22,17 +22,19 @@ from typing import Any
 
 from scrapy import Request
 
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
+from dedup.scrapy.evidence import Class
 
 __all__ = ["Credit", "is_on_credit"]
 
-REASONS = frozenset(("new_links", "other_title", "barren"))
+REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
 LEAST = 5  # pages kept
-WAITING = 12  # pages whose requests are waited for
-ACCOUNTS = 100_000  # pages that have one, 300 bytes each; the oldest go
+WAITING = 12  # pages of one original whose requests are waited for
+CLASS_WAITING = 12  # the same of a class
+ACCOUNTS = 100_000  # pages and classes that have one, 300 bytes each; the oldest go
 
-# In the meta of a request that a page kept on credit yielded: the original, and which page it was.
+# In the meta of a request that a page kept on credit yielded: the token of that page.
 _ON_CREDIT = "_dedup_on_credit"
 
 
@@ -42,15 +44,22 @@ def is_on_credit(noted: dict[str, Any]) -> bool:
 
 
 class _Account:
-    """The account of the pages kept around one original, which they share with it."""
+    """The count of the pages kept on one account."""
 
-    __slots__ = ("cost", "led", "pages", "tried", "waiting")
+    __slots__ = ("cost", "led", "of_class", "pages", "tried", "waiting", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_class: bool) -> None:
         # by token, of pages whose requests have not come back: why kept, and how many requests
         self.waiting: dict[str, str] = {}
         self.led: dict[str, int] = {}
+        self.of_class = of_class
+        self.waits = CLASS_WAITING if of_class else WAITING
         self.begin_again()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the credit is used up."""
+        return self.pages >= LEAST and self.cost >= CREDIT
 
     def begin_again(self) -> None:
         """Reset the counts: something was brought."""
@@ -60,94 +69,107 @@ class _Account:
     def brought_nothing(self, token: str, reason: str) -> None:
         """Count a page."""
         led = self.led.pop(token, 0)
-        if reason == "barren":
+        if reason == "barren" and not self.of_class:
             self.tried += 1
         else:
             self.pages += 1
             self.cost += 1 + led
 
+    def ended(self, token: str, reason: str, *, paid: bool, followed: bool) -> None:
+        """Note how the callback of a page ended."""
+        if paid:
+            self.led.pop(token, None)
+            self.begin_again()
+        elif followed and len(self.waiting) < self.waits:
+            self.waiting[token] = reason
+        else:
+            self.brought_nothing(token, reason)
+
+    def came_back(self, token: str, *, unique: bool, sent: bool) -> None:
+        """Note what became of a request that a page yielded."""
+        if not sent and token in self.led:
+            self.led[token] -= 1
+            if self.led[token] > 0:
+                return  # others of its requests may come back
+        reason = self.waiting.pop(token, None)
+        if unique:
+            self.led.pop(token, None)
+            self.begin_again()
+        elif reason is not None:
+            self.brought_nothing(token, reason)
+
 
 class Credit:
-    """The accounts, by the key of the page that pages are most like."""
+    """The accounts: by the key of the page that pages are most like, and by the class of the pair."""
 
     def __init__(self) -> None:
         """Give every page full credit."""
-        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._accounts: OrderedDict[str | Class, _Account] = OrderedDict()
+        self._of_page: OrderedDict[str, tuple[_Account, ...]] = OrderedDict()  # by token
 
-    def closed(self, original: str) -> bool:
-        """Whether the credit of pages like this one is used up."""
-        account = self._accounts.get(original)
-        return account is not None and account.pages >= LEAST and account.cost >= CREDIT
+    def closed(self, original: str, name: Class) -> bool:
+        """Whether the credit of pages like this one, or of their class, is used up."""
+        names: tuple[str | Class, ...] = (original, name, *name.single())
+        return any(
+            account is not None and account.closed for account in map(self._accounts.get, names)
+        )
 
     def has_tries(self, original: str, tries: int) -> bool:
         """Whether fewer than `tries` barren pages around this original led to nothing."""
         account = self._accounts.get(original)
         return account is not None and account.tried < tries
 
-    def kept(self, key: str, original: str) -> None:
+    def kept(self, verdict: Verdict, original: str, name: Class) -> None:
         """Note that a page was kept around an original, or around another kept page."""
-        account = self._accounts.get(original)
-        if account is None:
-            account = self._accounts[original] = _Account()
-        self._accounts[key] = account
+        account = self._accounts[verdict.key] = self._account(original)
+        classes = (self._account(each) for each in (name, *name.single()))
+        self._of_page[verdict.token or ""] = (account, *classes)
         while len(self._accounts) > ACCOUNTS:
             self._accounts.popitem(last=False)
+        while len(self._of_page) > ACCOUNTS:
+            self._of_page.popitem(last=False)
+
+    def _account(self, name: str | Class) -> _Account:
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = _Account(of_class=isinstance(name, Class))
+        return account
 
     def ended(self, noted: dict[str, Any], *, paid: bool, followed: bool) -> None:
-        """Note how the callback of a page kept on credit ended: with an item, with requests."""
-        account = self._accounts.get(noted["of"])
-        if account is None:
-            return
-        token, reason = noted["token"], noted["reason"]
-        if paid:
-            account.led.pop(token, None)
-            account.begin_again()
-        elif followed and len(account.waiting) < WAITING:
-            account.waiting[token] = reason
-        else:
-            account.brought_nothing(token, reason)
+        """Note how the callback of a page kept on credit ended: with a new item, with requests."""
+        for account in self._of_page.get(noted["token"], ()):
+            account.ended(noted["token"], noted["reason"], paid=paid, followed=followed)
 
     # -------------------------------------------------- requests that such pages yielded
 
     def mark(self, request: Request, noted: dict[str, Any] | None) -> None:
         """Note in a request the page on credit that yielded it; else remove such a note."""
         if noted is not None:
-            request.meta[_ON_CREDIT] = (noted["of"], noted["token"])
-            account = self._accounts.get(noted["of"])
-            if account is not None:
-                account.led[noted["token"]] = account.led.get(noted["token"], 0) + 1
+            token = request.meta[_ON_CREDIT] = noted["token"]
+            for account in self._of_page.get(token, ()):
+                account.led[token] = account.led.get(token, 0) + 1
         elif _ON_CREDIT in request.meta:  # copied from another page's
             del request.meta[_ON_CREDIT]
 
     def leads_to(self, request: Request, original: str) -> bool:
         """Whether a page kept around the same original led to this one."""
-        account, _ = self._of(request)
-        return account is not None and account is self._accounts.get(original)
+        accounts, _ = self._of(request)
+        return bool(accounts) and accounts[0] is self._accounts.get(original)
 
     def came_back(
         self, request: Request, verdict: Verdict | None = None, *, sent: bool = True
     ) -> None:
         """Note what became of a request: judged, kept without a verdict, or never sent."""
-        account, token = self._of(request)
-        if account is None:
-            return
-        if not sent and token in account.led:
-            account.led[token] -= 1
-            if account.led[token] > 0:
-                return  # others of its requests may come back
-        reason = account.waiting.pop(token, None)
-        if verdict is not None and verdict.status == "unique":
-            account.led.pop(token, None)
-            account.begin_again()
-        elif reason is not None:
-            account.brought_nothing(token, reason)
+        accounts, token = self._of(request)
+        unique = verdict is not None and verdict.status == "unique"
+        for account in accounts:
+            account.came_back(token, unique=unique, sent=sent)
 
     def paid_for(self, request: Request) -> None:
-        """Note that the page of a request brought an item."""
-        account, _ = self._of(request)
-        if account is not None:
+        """Note that the page of a request brought a new item."""
+        for account in self._of(request)[0]:
             account.begin_again()
 
-    def _of(self, request: Request) -> tuple[_Account | None, str]:
-        original, token = request.meta.get(_ON_CREDIT) or ("", "")
-        return self._accounts.get(original), token
+    def _of(self, request: Request) -> tuple[tuple[_Account, ...], str]:
+        token = request.meta.get(_ON_CREDIT, "")
+        return self._of_page.get(token, ()), token

@@ -13,8 +13,8 @@ from dedup.detector import EmbeddedDetector, open_embedded
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.detector.open_stores import last_documents
 from dedup.model.errors import RecipeMismatch
-from dedup.model.report.texts import count
-from dedup.model.values import Document, Verdict
+from dedup.model.page import Document, Verdict
+from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_memory import begin, keep, mark
 from dedup.scrapy.settings import Config

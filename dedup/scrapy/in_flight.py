@@ -13,13 +13,13 @@ The rules kept here:
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-import msgspec
 from scrapy import Request
 
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.link_memory import CrawlLinks
 
@@ -39,12 +39,21 @@ UNDECIDED = 10  # barren pages without an item, after which a callback counts as
 class _Flight:
     """A page in flight."""
 
-    __slots__ = ("callback", "called_back", "items", "namespace", "paid", "verdict")
+    __slots__ = (
+        "callback",
+        "called_back",
+        "items",
+        "namespace",
+        "paid",
+        "verdict",
+        "words",
+    )
 
-    def __init__(self, namespace: "Namespace", verdict: Verdict, callback: str) -> None:
+    def __init__(self, namespace: "Namespace", verdict: Verdict, callback: str, words: int) -> None:
         self.namespace = namespace
         self.verdict = verdict
         self.callback = callback
+        self.words = words
         self.items = 0  # of its items, those that are in the pipelines
         self.paid = self.called_back = False
 
@@ -67,12 +76,25 @@ class PagesInFlight:
         """Tell whether the page with this token is in flight."""
         return token in self._flights
 
+    def get(self, token: str | None) -> "_Flight | None":
+        """Return a page in flight."""
+        return self._flights.get(token or "")
+
+    def flying(self, namespace: "Namespace") -> Iterator[Verdict]:
+        """Yield the verdicts on the pages of a namespace that are in flight."""
+        return (f.verdict for f in self._flights.values() if f.namespace is namespace)
+
     def begin(
-        self, namespace: "Namespace", verdict: Verdict, callback: str, request: Request
+        self,
+        namespace: "Namespace",
+        verdict: Verdict,
+        callback: str,
+        request: Request,
+        words: int,
     ) -> None:
         """Add an accepted page, which has a token; it ends at the latest with its request."""
         assert verdict.token is not None
-        self._flights[verdict.token] = _Flight(namespace, verdict, callback)
+        self._flights[verdict.token] = _Flight(namespace, verdict, callback, words)
         finalize(request, self._discarded.append, verdict.token).atexit = False
 
     def item_yielded(self, token: str | None) -> None:
@@ -98,8 +120,11 @@ class PagesInFlight:
         if flight.called_back and flight.items <= 0:
             self.end(token, accepted=True)
 
-    def end(self, token: str | None, *, accepted: bool) -> None:
-        """Insert a page soon, if its callback succeeded, or release it; later calls do nothing."""
+    def end(self, token: str | None, *, accepted: bool, followed: bool = False) -> None:
+        """Insert a page soon, if its callback succeeded, or release it; later calls do nothing.
+
+        followed: the requests of a released page were made, so its links are known all the same.
+        """
         flight = self._flights.get(token or "")
         if flight is None or token is None:
             return
@@ -107,7 +132,7 @@ class PagesInFlight:
             flight.called_back = True
             return
         del self._flights[token]
-        self._links.ended(token, accepted=accepted)
+        self._links.ended(token, accepted=accepted or followed)
         if not accepted:
             flight.namespace.release(flight.verdict)
             return
@@ -115,7 +140,7 @@ class PagesInFlight:
         if not flight.paid:
             if verdict.reason == "barren" and self._barren.get(flight.callback, 0) >= 0:
                 self._barren[flight.callback] = self._barren.get(flight.callback, 0) + 1
-            verdict = msgspec.structs.replace(verdict, paid=not self.yields_items(flight.callback))
+            verdict = verdict.brought(paid=not self.yields_items(flight.callback))
         self._accepted.append((flight.namespace, verdict))
         parsed = self._parsed.setdefault(flight.namespace, [])
         parsed.append(verdict)

@@ -1,19 +1,21 @@
-"""The notes for a crawl's report that are not stats: examples, hosts, and savings.
+"""Collects what a crawl's report shows besides the stats: examples, hosts, savings.
 
     judged pages -> groups of near-duplicates with examples, hosts, originals -> report
 
-The rule kept here: memory is bounded whatever is crawled. The numbers of groups and hosts are limited;
-bodies of the last accepted pages are kept up to a number of bytes, so that a copy that comes soon can
-be shown beside its original.
+Invariants: memory is bounded. The numbers of groups and hosts are limited; bodies of the last accepted
+pages are kept up to a number of bytes, so that a copy that comes soon can be shown with its original.
 """
 
-from collections import OrderedDict
+import re
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
 from dedup.model.recipes import recipe_of
-from dedup.model.report.differences import Hunk, differences
+from dedup.report.differences import Hunk, differences
+from dedup.report.drops import compare_words
+from dedup.report.texts import running
 from dedup.scrapy.counts import Meter
 
 if TYPE_CHECKING:
@@ -26,16 +28,20 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from dedup.model.page import Verdict
     from dedup.model.recipes import Recipe
-    from dedup.model.values import Verdict
-
-__all__ = ["Example", "Group", "HeldRule", "Host", "Journal"]
+    from dedup.report.drops import Action
+    from dedup.scrapy.drops_file import DropsFile
 
 GROUPS = 10_000  # originals whose near-duplicates are counted
 HOSTS = 10_000  # hosts that are counted
 EXAMPLES = 3  # near-duplicates of a group that are named
 TEXTS = 60  # examples whose differing text is kept
+DIFFERENCES = 10  # of an example, in the JSON form
 WORDS = 4000  # words of each text that are compared
+ORIGINALS = 64  # whose words are kept for the next near-duplicate
+PLACES = 1000  # callbacks and kinds of path that are counted
+FOLDERS = 2  # of a path that tell its kind
 SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
 KEPT = 20_000  # originals, the first ones: what a page at another distance would have resembled
 
@@ -51,6 +57,28 @@ class HeldRule(NamedTuple):
     original: str
 
 
+class Proved(NamedTuple):
+    """What the spider's items have shown of a class of near-duplicates (dedup.scrapy.evidence).
+
+    name              the class, for people
+    dropped, checked, refetched
+                      pages of this crawl that were dropped, parsed as checks, and fetched again
+    equal, others     pairs of pages with equal items, and with other ones
+    fields            those that differ in the last such pair
+    page, original    its document keys, "" if there is none
+    """
+
+    name: str
+    dropped: int
+    checked: int
+    refetched: int
+    equal: int
+    others: int
+    fields: tuple[str, ...] = ()
+    page: str = ""
+    original: str = ""
+
+
 class Example:
     """A near-duplicate: its URL, distances in bits, and both texts if they were available."""
 
@@ -59,6 +87,24 @@ class Example:
         self.url, self.distance, self.similarity = url, distance, similarity
         self.texts: tuple[list[str], list[str], list[Hunk]] | None = None
 
+    def plain(self) -> dict[str, Any]:
+        """Return the example for JSON, with its differences if both texts were available."""
+        fields: dict[str, Any] = {
+            "url": self.url,
+            "distance": self.distance,
+            "similarity": self.similarity,
+        }
+        if self.texts is not None:
+            a, b, hunks = self.texts
+            fields["differences"] = [
+                {
+                    "of": running(a[hunk.a_begin : hunk.a_end]),
+                    "page": running(b[hunk.b_begin : hunk.b_end]),
+                }
+                for hunk in hunks[:DIFFERENCES]
+            ]
+        return fields
+
 
 class Group:
     """The near-duplicates of one page."""
@@ -66,6 +112,7 @@ class Group:
     def __init__(self) -> None:
         """Begin with none."""
         self.count = 0
+        self.least = 1.0  # similarity
         self.examples: list[Example] = []
 
 
@@ -82,11 +129,15 @@ class Host:
 class Journal:
     """Takes notes of a crawl while it runs."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, drops: "DropsFile | None" = None) -> None:
+        """Begin with nothing; drops is the file that lists every drop."""
+        self._drops = drops
+        self._words: OrderedDict[str, list[str]] = OrderedDict()  # of originals, by document key
+        self.places: Counter[tuple[str, str]] = Counter()  # drops by callback and kind of path
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
         self.url_rules: list[HeldRule] = []  # at the crawl's end
+        self.proved: list[Proved] = []  # at the crawl's end, the classes with most pages first
         self.kept: list[Verdict] = []  # the first pages that became originals, in their order
         self.kept_all = True  # whether it has all of them
         self.dropped_bytes = 0  # of near-duplicates' bodies
@@ -97,30 +148,58 @@ class Journal:
         self._bodies_bytes = 0
         self._texts = 0
 
-    def judged(self, verdict: "Verdict", response: "Response", recipe: "Recipe") -> None:
-        """Note a page and its verdict."""
+    def judged(
+        self,
+        verdict: "Verdict",
+        response: "Response",
+        recipe: "Recipe",
+        callback: str = "",
+        action: "Action" = "dropped",
+    ) -> None:
+        """Note a page and its verdict; of a near-duplicate also what is done with it."""
         self.recipe = recipe
+        if self._drops is not None:
+            self._drops.open()
         host = self._host(response.url)
         host.judged += 1
-        if verdict.status != "near_duplicate":
-            if verdict.token is not None:
-                self._keep(verdict.key, response.body)
-                self.kept_all = len(self.kept) < KEPT
-                if self.kept_all:
-                    self.kept.append(verdict)
-            return
-        host.near_duplicates += 1
+        if verdict.status == "near_duplicate":
+            host.near_duplicates += 1
+            self._near_duplicate(verdict, response, callback, action)
+        elif verdict.token is not None:
+            self._keep(verdict.key, response.body)
+            self.kept_all = len(self.kept) < KEPT
+            if self.kept_all:
+                self.kept.append(verdict)
+
+    def _near_duplicate(
+        self, verdict: "Verdict", response: "Response", callback: str, action: "Action"
+    ) -> None:
         self.dropped_bytes += len(response.body)
+        place = (callback, kind_of_path(response.url))
+        if place in self.places or len(self.places) < PLACES:
+            self.places[place] += 1
+        if self._drops is not None:
+            texts = self._texts_of(verdict, response)
+            differs = None if texts is None else compare_words(*texts)
+            self._drops.add(verdict, response.url, callback, action, differs)
         group = self.groups.get(verdict.of or "")
         if group is None:
             if len(self.groups) >= GROUPS:
                 return
             group = self.groups[verdict.of or ""] = Group()
         group.count += 1
+        group.least = min(group.least, verdict.similarity or 0.0)
         if len(group.examples) < EXAMPLES:
             example = Example(response.url, verdict.distance or 0, verdict.similarity or 0.0)
             group.examples.append(example)
-            self._compare(example, verdict, response, recipe)
+            if self._texts < TEXTS and (texts := self._texts_of(verdict, response)):
+                self._texts += 1
+                example.texts = (*texts, differences(*texts))
+
+    def close(self) -> None:
+        """Close the file of drops."""
+        if self._drops is not None:
+            self._drops.close()
 
     @property
     def parsing_seconds(self) -> float:
@@ -166,16 +245,28 @@ class Journal:
         while self._bodies_bytes > SAMPLE_BYTES:
             self._bodies_bytes -= len(self._bodies.popitem(last=False)[1])
 
-    def _compare(
-        self, example: Example, verdict: "Verdict", response: "Response", recipe: "Recipe"
-    ) -> None:
-        original = self._bodies.get(verdict.of or "")
-        if original is None or self._texts >= TEXTS:
-            return
-        self._texts += 1
+    def _texts_of(
+        self, verdict: "Verdict", response: "Response"
+    ) -> tuple[list[str], list[str]] | None:
+        """Return the words of a near-duplicate's original and its own; None if the original is gone."""
+        key = verdict.of or ""
         encoding: Any = getattr(response, "encoding", None)
-        a, b = (_words(body, encoding, recipe) for body in (original, response.body))
-        example.texts = (a, b, differences(a, b))
+        if (original := self._words.get(key)) is None:
+            if (body := self._bodies.get(key)) is None:
+                return None
+            original = self._words[key] = _words(body, encoding, self.recipe)
+            if len(self._words) > ORIGINALS:
+                self._words.popitem(last=False)
+        return original, _words(response.body, encoding, self.recipe)
+
+
+def kind_of_path(url: str) -> str:
+    """Return the folder of a URL's path without numbers: "/item/#/" of /item/12/red.html?a=1."""
+    try:
+        folder = urlsplit(url).path.rpartition("/")[0]
+    except ValueError:
+        return ""
+    return re.sub("[0-9]+", "#", "/".join(folder.split("/")[: FOLDERS + 1])) + "/"
 
 
 def _words(body: bytes, encoding: str | None, recipe: "Recipe") -> list[str]:

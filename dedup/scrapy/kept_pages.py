@@ -22,25 +22,27 @@ from scrapy.http import Response
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.names import namespace_of
-from dedup.model.values import Verdict
+from dedup.model.page import ReserveOptions, Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
+from dedup.scrapy.evidence import Class, account_of
 from dedup.scrapy.in_flight import Accepted
 from dedup.scrapy.link_memory import CrawlLinks
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.detector.interface import ReserveOptions
     from dedup.detector.url_rules import Known
     from dedup.scrapy.journal import HeldRule
     from dedup.scrapy.known_urls import KnownUrls
     from dedup.scrapy.memory import Namespace
+    from dedup.scrapy.proof import Proof
 
 __all__ = ["Judged", "KeptPages"]
 
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60
+LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity, to learn from their URLs
 
 QUEUED = 20_000  # accepted pages that wait for the learner of URLs, 500 bytes each
 
@@ -55,7 +57,8 @@ class Judged(NamedTuple):
     request: Request
     response: Response
     reading: PageReading
-    options: "ReserveOptions"
+    options: ReserveOptions
+    callback: str
     links_at: Callable[[str], bytes]
 
 
@@ -70,6 +73,7 @@ class KeptPages:
         self.reads_links = self._new_links or config.unchanged == "drop"
         self.links = CrawlLinks(job_folder, counts.fault)
         self.credit = Credit()
+        self.proof: Proof | None = None
         # accepted pages for the learner of URLs, which is made when there is something to learn
         self.accepted: Accepted = deque(maxlen=QUEUED if config.urls != "off" else 0)
         self.urls: KnownUrls | None = None
@@ -81,6 +85,8 @@ class KeptPages:
         self._opened[name] = namespace
         if self._new_links:
             self.links.open(namespace, name)
+        if self.proof is not None:
+            self.proof.open(namespace, name)
         if self._config.urls == "off":
             return
         folder = namespace.folder
@@ -103,6 +109,8 @@ class KeptPages:
     def close(self) -> None:
         """Save what the next run of the crawl, or the next crawl, needs."""
         self.links.close()
+        if self.proof is not None:
+            self.proof.close()
         if self.urls is not None:
             self.urls.close()
 
@@ -121,16 +129,36 @@ class KeptPages:
         Called with the meter running.
         """
         verdict = await self._looked_again(judged, verdict)
+        if self.proof is not None and verdict.of is not None and verdict.reason != "in_flight":
+            verdict = await self.proof.decide(judged, verdict)
         if self._config.urls != "off" and verdict.of is not None:
             try:
-                if verdict.status == "near_duplicate":
-                    self._learned().copy(judged.namespace, verdict)
+                if verdict.status == "near_duplicate" and self.proof is None:
+                    self.learn_text(judged.namespace, verdict)
                 elif verdict.reason == "new_links":
                     new = self.links.new(judged.namespace, judged.reading.links)
                     self._learned().doubt(judged.namespace, judged.request, verdict, new)
             except Exception as error:
                 self._counts.fault(error, f"nothing is learned from the URL {verdict.key}")
         return verdict
+
+    def learn_text(self, namespace: "Namespace", verdict: Verdict) -> None:
+        """Learn from a near-duplicate that the text decides about."""
+        alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
+        if alike and verdict.of is not None:
+            self.learn(namespace, verdict.key, verdict.of, equal=True)
+
+    def learn(self, namespace: "Namespace", key: str, original: str, *, equal: bool) -> None:
+        """Learn from two URLs with the same text: whether their pages bring the same."""
+        if self._config.urls == "off":
+            return
+        try:
+            if equal:
+                self._learned().copy(namespace, key, original)
+            elif self.urls is not None:
+                self.urls.refute(namespace, key, original)
+        except Exception as error:
+            self._counts.fault(error, f"nothing is learned from the URL {key}")
 
     def _learned(self) -> "KnownUrls":
         if self.urls is None:
@@ -142,36 +170,30 @@ class KeptPages:
     async def _looked_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
         if verdict.of is None or verdict.reason == "in_flight":
             return verdict
-        if verdict.reason == "other_title":
-            if not self.credit.closed(verdict.of):
-                self.credit.kept(verdict.key, verdict.of)
+        name = account_of(judged.callback, verdict.domain, verdict.of, verdict.key)
+        if verdict.status == "exempt":  # another title, or few pages are like it
+            if not self.credit.closed(verdict.of, name):
+                self.credit.kept(verdict, verdict.of, name)
                 return verdict
             judged.namespace.release(verdict)
             return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
-        if verdict.status == "exempt":  # barren: few pages are like it
-            self.credit.kept(verdict.key, verdict.of)
-            return verdict
-        reason = await self._reason(judged, verdict)
+        reason = await self._reason(judged, verdict, name)
         if reason is None:
             return verdict
-        kept = await judged.namespace.detector.reserve(
-            verdict.page, verdict.key, **judged.options | {"exempt": reason}
+        kept = await judged.namespace.detector.judge(
+            verdict.page, verdict.key, msgspec.structs.replace(judged.options, exempt=reason)
         )
-        self.credit.kept(verdict.key, verdict.of)
-        return msgspec.structs.replace(
-            kept,
-            of=verdict.of,
-            distance=verdict.distance,
-            similarity=verdict.similarity,
-            identity=verdict.identity,
-        )
+        self.credit.kept(kept, verdict.of, name)
+        return msgspec.structs.replace(kept, match=verdict.match)
 
-    async def _reason(self, judged: "Judged", verdict: Verdict) -> str | None:
+    async def _reason(self, judged: "Judged", verdict: Verdict, name: Class) -> str | None:
         """Return why a near-duplicate is kept all the same, or None."""
         original = verdict.of or ""
-        if verdict.reason == "barren" and self.credit.has_tries(original, judged.options["tries"]):
+        if self.credit.closed(original, name):
+            return None
+        if verdict.reason == "barren" and self.credit.has_tries(original, judged.options.tries):
             return "barren"  # pages like it lead to something
-        if not self._new_links or self.credit.closed(original):
+        if not self._new_links:
             return None
         if self._is_mirrored(judged, verdict):
             return None
@@ -190,7 +212,7 @@ class KeptPages:
             return read_page(b"", url=url, recipe=recipe, links=True).address
 
         return self.urls.lead_nowhere(
-            judged.namespace, judged.options["kind"], new, judged.response, hash_of
+            judged.namespace, judged.options.kind, new, judged.response, hash_of
         )
 
     def _is_mirrored(self, judged: "Judged", verdict: Verdict) -> bool:

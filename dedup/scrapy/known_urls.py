@@ -27,7 +27,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from dedup.model.names import document_key
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.in_flight import Accepted
 from dedup.scrapy.journal import HeldRule
@@ -52,7 +52,6 @@ __all__ = ["KnownUrls"]
 LATER = 1_000_000  # by which the priority of a request that is put off falls
 CHECKED = 20  # one in this number of requests that rules would skip is fetched
 SAVE_SECONDS = 10.0  # least time between two writes of rules during the crawl
-LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity
 MOST_LINKS = 5000  # links of a page that are read
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
@@ -88,16 +87,24 @@ class KnownUrls:
 
     # ----------------------------------------------------------------------- what is learned
 
-    def copy(self, namespace: "Namespace", verdict: Verdict) -> None:
-        """Learn from a near-duplicate."""
-        alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
-        if alike and verdict.of is not None:
-            learner = self._learner(namespace)
-            self._take_accepted()
-            learner.copy(verdict.key, verdict.of)
-            if learner.changed:
-                self._unsaved.add(namespace)
-            self._save_soon()
+    def copy(self, namespace: "Namespace", key: str, original: str) -> None:
+        """Learn from a copy, and the page that it is a copy of."""
+        learner = self._learner(namespace)
+        self._take_accepted()
+        learner.copy(key, original)
+        self._note_change(namespace, learner)
+
+    def refute(self, namespace: "Namespace", key: str, original: str) -> None:
+        """End the rules that map a page to another one with its text, and other items."""
+        learner = self._learners.get(namespace)
+        if learner is not None:
+            learner.refute(key, original)
+            self._note_change(namespace, learner)
+
+    def _note_change(self, namespace: "Namespace", learner: "Learner") -> None:
+        if learner.changed:
+            self._unsaved.add(namespace)
+        self._save_soon()
 
     def doubt(
         self, namespace: "Namespace", request: Request, verdict: Verdict, new: Iterable[bytes]

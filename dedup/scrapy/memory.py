@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dedup.detector import AsyncDetector
-from dedup.model.values import Document, Verdict
+from dedup.model.page import Document, Verdict
 
 if TYPE_CHECKING:
     from dedup.scrapy.shared_rules import SharedRules

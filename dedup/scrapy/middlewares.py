@@ -8,25 +8,31 @@ Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.counts import logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
+from dedup.scrapy.items import Digest, Digester, encode
 from dedup.scrapy.responses import (
     BEHIND,
+    CONTROL,
     asks,
+    callback_name,
     forget_copied,
     mark_own,
     mark_scheduled,
     wanted_urls,
 )
+
+if TYPE_CHECKING:
+    from dedup.scrapy.proof import Proof
 
 __all__ = [
     "CallbackMiddleware",
@@ -67,13 +73,15 @@ class KnownUrl(IgnoreRequest):
 
 
 FLAG = "near-duplicate"
+FLAG_PARSED = "near-duplicate-parsed"  # as evidence
+HELD_ITEMS = 1000  # items of a page that are held back until its callback ends
 
 
 class DownloaderMiddleware:
     """Judges pages in process_response, at 540: decoded bodies, final responses.
 
-    In the mode "drop" a near-duplicate raises NearDuplicate; the errback gets it. One that
-    DEDUP_EXPLORE keeps goes on, flagged.
+    In the mode "drop" a near-duplicate raises NearDuplicate; the errback gets it. One that is parsed as
+    evidence (exempt, "items") passes, flagged.
     """
 
     def __init__(self, session: Session) -> None:
@@ -120,10 +128,12 @@ class DownloaderMiddleware:
         try:
             mark_own(request)
             verdict = await session.judge(request, response)
+            if verdict is not None and verdict.reason == "items":
+                response.flags.append(FLAG_PARSED)
             if verdict is None or verdict.status != "near_duplicate":
                 return response
             response.flags.append(FLAG)
-            if session.config.mode != "drop" or "explored" in request.meta["dedup"]:
+            if session.config.mode != "drop":
                 return response
             drop = NearDuplicate(verdict)
             logger.debug("Dropped %s: %s", request, drop)
@@ -191,9 +201,14 @@ class SpiderMiddleware(CallbackMiddleware):
         """Pass on a callback's output and end the page's reservation when it is complete."""
         journal = self.session.journal
         with _Output(self.session, response) as output:
-            for yielded in result if journal is None else journal.timed(result):
-                if output.passes(yielded):
-                    yield yielded
+            try:
+                for yielded in result if journal is None else journal.timed(result):
+                    if output.passes(yielded):
+                        yield yielded
+            except Exception:
+                yield from output.held()
+                raise
+            yield from output.finish()
 
     async def process_spider_output_async(
         self,
@@ -204,9 +219,16 @@ class SpiderMiddleware(CallbackMiddleware):
         """Do the same for an asynchronous callback."""
         journal = self.session.journal
         with _Output(self.session, response) as output:
-            async for yielded in result if journal is None else journal.timed_async(result):
-                if output.passes(yielded):
-                    yield yielded
+            try:
+                async for yielded in result if journal is None else journal.timed_async(result):
+                    if output.passes(yielded):
+                        yield yielded
+            except Exception:
+                for held in output.held():
+                    yield held
+                raise
+            for held in output.finish():
+                yield held
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""
@@ -230,6 +252,8 @@ class SpiderMiddleware(CallbackMiddleware):
         """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
         self.session.scheduling = True
         mark_scheduled(request)
+        if self.session.kept.proof is not None:
+            self.session.kept.proof.scheduled(request)
 
     def request_dropped(self, request: Request) -> None:
         """Note a request that Scrapy filtered out: it brings nothing (Scrapy's signal)."""
@@ -257,7 +281,8 @@ class _Output:
     """The output of one callback, from its first object to its end.
 
     Complete: insert. Raised, closed early, or asked for something (a login, a captcha, a retry):
-    release, since that is no content.
+    release, since that is no content. Where items decide, the items of a page that is parsed for evidence
+    are held back until the end, and withheld if they are equal to its original's.
     """
 
     def __init__(self, session: Session, response: Response) -> None:
@@ -265,20 +290,36 @@ class _Output:
         self._session = session
         self._token = noted.get("token")
         self._follows_nothing = (
-            session.config.mode == "skip_links"
-            and noted.get("status") == "near_duplicate"
-            and "explored" not in noted
+            session.config.mode == "skip_links" and noted.get("status") == "near_duplicate"
         )
-        self._withholds = noted.get("reason") == "unchanged" and session.config.mode != "tag"
-        self._request = response.request
-        self._behind = response.request.meta.get(BEHIND) if response.request is not None else None
+        self._request = request = response.request
+        self._response = response
+        self._behind = request.meta.get(BEHIND) if request is not None else None
         self._on_credit = noted if is_on_credit(noted) else None
         self._wanted: frozenset[str] = frozenset()
-        self._asked = self._paid = self._followed = False
-        if self._token is None or response.request is None:
+        self._asked = self._paid = self._new = self._followed = self._leads_on = False
+        self._proof = session.kept.proof
+        self._flight = session.in_flight.get(self._token)
+        self._look = None if self._proof is None else self._proof.look(request)
+        tags = session.config.mode == "tag"
+        self._before = None if self._proof is None or tags else self._proof.before(request)
+        self._withholds = self._proof is None and noted.get("reason") == "unchanged" and not tags
+        self._control = (
+            None if request is None or self._proof is None else request.meta.get(CONTROL)
+        )
+        self._digester: Digester | None = None
+        self._hash: int | None = None  # of the item yielded last
+        self._items: list[Any] = []
+        self._requests: list[Request] = []
+        self._holds_items = (self._look is not None and self._look.withheld) or (
+            self._before is not None and not self._before.items  # compared all together
+        )
+        self._holds_requests = self._look is not None and self._look.checked is not None
+        self._overflowed = False
+        if self._token is None or request is None:
             return
         try:
-            self._wanted = wanted_urls(response.request, response)
+            self._wanted = wanted_urls(request, response)
         except Exception as error:
             session.counts.fault(error, f"{response} is parsed, but not remembered")
             session.in_flight.end(self._token, accepted=False)
@@ -287,33 +328,127 @@ class _Output:
         return self
 
     def passes(self, yielded: Any) -> bool:
-        """Whether an object that a callback yielded is passed to the engine."""
-        credit = self._session.kept.credit
-        if not isinstance(yielded, Request):
-            if yielded is not None and not self._paid:
-                self._paid = True
-                if self._request is not None:
-                    credit.paid_for(self._request)
-            if yielded is None:
-                return True
-            if self._withholds:
-                self._session.in_flight.item_withheld(self._token)
-                self._session.counts.add("unchanged_items")
+        """Whether an object that a callback yielded is passed to the engine now."""
+        if isinstance(yielded, Request):
+            return self._passes_request(yielded)
+        if yielded is None:
+            return self._control is None
+        new = self._digested(yielded)
+        if self._control is not None:
+            return False
+        if new and self._request is not None:
+            self._new = True
+            self._session.kept.credit.paid_for(self._request)
+        self._paid = True
+        if self._withholds or (self._before is not None and self._hash in self._before.items):
+            self._unchanged()
+            return False
+        if self._holds_items:
+            self._items.append(yielded)
+            if len(self._items) <= HELD_ITEMS:
                 return False
-            self._session.in_flight.item_yielded(self._token)
+            self._holds_items, self._overflowed = False, True  # too many: all of them pass
+            return False
+        self._session.in_flight.item_yielded(self._token)
+        return True
+
+    def _unchanged(self) -> None:
+        """Note an item that is withheld, as an earlier crawl brought it."""
+        self._session.in_flight.item_withheld(self._token)
+        self._session.counts.add("unchanged_items")
+
+    def _digested(self, item: Any) -> bool:
+        """Add an item to the page's digest; return whether no page of its callback brought it before."""
+        if self._proof is None or self._request is None:
             return True
+        if self._flight is None and self._look is None and self._control is None:
+            return True
+        if self._digester is None:
+            callback = callback_name(self._request, self._session.crawler.spider)
+            words = 0 if self._flight is None else self._flight.words
+            self._digester = self._proof.digester(self._response, callback, words)
+        self._hash = self._digester.add(item)
+        return self._control is None and self._proof.is_new(self._digester.callback, self._hash)
+
+    def _passes_request(self, request: Request) -> bool:
         self._followed = True
-        credit.mark(yielded, self._on_credit)
+        if self._control is not None:
+            return False
+        credit = self._session.kept.credit
+        credit.mark(request, self._on_credit)
         if self._behind is not None:
-            yielded.meta[BEHIND] = self._behind
-        if asks(yielded, self._wanted):
+            request.meta[BEHIND] = self._behind
+        if asks(request, self._wanted):
             self._asked = True
-        return not self._follows_nothing
+        if self._proof is not None and self._look is not None and not self._leads_on:
+            self._leads_on = not self._proof.is_scheduled(request)
+        if self._follows_nothing:
+            return False
+        if self._holds_requests and not self._asked:
+            self._requests.append(request)
+            return False
+        return True
+
+    def held(self) -> Iterator[Any]:
+        """Return what was held back, as the items are not equal, or not known."""
+        items, self._items = self._items, []
+        requests, self._requests = self._requests, []
+        for _ in items:
+            self._session.in_flight.item_yielded(self._token)
+        yield from items
+        yield from requests
+
+    def finish(self) -> Iterator[Any]:
+        """Compare the items, and return what was held back, unless they are equal."""
+        if self._proof is None or self._request is None:
+            return iter(())
+        try:
+            equal = self._compared(self._proof, self._request)
+        except Exception as error:
+            self._session.counts.fault(error, f"{self._response} is kept")
+            equal = False
+        if not equal or self._overflowed:
+            self._requests = [] if equal else self._requests
+            return self.held()
+        if self._before is not None:
+            for _ in self._items:
+                self._unchanged()
+        elif self._items:
+            self._session.counts.add("items/withheld", len(self._items))
+        self._items.clear()
+        self._requests.clear()
+        return iter(())
+
+    def _compared(self, proof: "Proof", request: Request) -> bool:
+        """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
+        digest = Digest(0) if self._digester is None else self._digester.digest()
+        if self._control is not None:
+            proof.control_ended(self._control, digest)
+            return False
+        if self._flight is not None and digest is not None:
+            self._flight.verdict = proof.brought(self._flight.verdict, encode(digest))
+        if self._before is not None:
+            return digest == self._before
+        if self._look is None or self._asked:
+            return False
+        equal = proof.ended(request, digest, leads_on=self._leads_on, digester=self._digester)
+        if not equal or self._flight is None or self._flight.verdict.reason != "items":
+            return False
+        if self._on_credit is not None:
+            self._session.kept.credit.ended(
+                self._on_credit, paid=self._new, followed=self._followed and not self._requests
+            )
+            self._on_credit = None
+        # what a copy leads to is known from now on, if its requests were made
+        self._session.in_flight.end(self._token, accepted=False, followed=not self._requests)
+        return True
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         accepted = kind is None and not self._asked
+        if self._look is not None and self._proof is not None:
+            self._proof.not_compared(self._request)
         if self._on_credit is not None and accepted:
             self._session.kept.credit.ended(
-                self._on_credit, paid=self._paid, followed=self._followed
+                self._on_credit, paid=self._new, followed=self._followed
             )
         self._session.in_flight.end(self._token, accepted=accepted)

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from dedup.core.backoff import Backoff
 from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import ServiceUnavailable
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.wire.client.command_codec import NoToken
 

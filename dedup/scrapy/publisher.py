@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
+from dedup.scrapy.outbox import Outbox
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.supervision import LoginRefused, refusal
 from dedup.wire.kafka.writer import Outgoing
-from dedup.wire.outbox import Outbox
 
 __all__ = ["CLOSE_SECONDS", "DRAIN_SECONDS", "Publisher"]
 
@@ -203,8 +203,8 @@ class Publisher:
             self._ready.set()
 
     def _say_away(self, error: Exception) -> None:
-        if self._once.is_new("away"):
-            logger.warning("insert events wait in %s: %s", self._outbox.path, error)
+        text = "insert events wait in %s: %s"
+        self._once.log(logger, "away", text, self._outbox.path, error, level=logging.WARNING)
 
     def _say_back(self) -> None:
         if self._once.ended("away"):

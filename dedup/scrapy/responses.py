@@ -5,7 +5,6 @@ copy meta from a response to new requests; that must not give a page another pag
 URL, or status of a start request.
 """
 
-from hashlib import blake2b
 from time import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,13 +20,13 @@ from dedup.scrapy.settings import Config
 
 __all__ = [
     "BEHIND",
+    "CONTROL",
     "KIND_CHARACTERS",
     "PUT_OFF",
     "asked_for_at",
     "asks",
     "callback_name",
     "exemption",
-    "explores",
     "first_url",
     "forget_copied",
     "is_ordinary",
@@ -53,6 +52,8 @@ _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
 BEHIND = "_dedup_behind"
 # In the meta of a request that was put off, since it may lead to a known page.
 PUT_OFF = "_dedup_put_off"
+# In the meta of a control visit: the document key of the page (proof.py).
+CONTROL = "_dedup_control"
 # In the meta of requests whose URL alone does not decide.
 _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 # In meta copied from another page: how many entries of redirect_urls are that page's.
@@ -216,19 +217,6 @@ def callback_name(request: Request, spider: Any) -> str:
     if callback is None:
         return "rule"
     return callback if isinstance(callback, str) else getattr(callback, "__name__", "")
-
-
-def explores(key: str, share: float) -> bool:
-    """Whether a near-duplicate with this document key is among the share that is kept.
-
-    Only the key decides, by a stable hash: a resumed or repeated crawl chooses the same pages, a greater
-    share adds pages to those of a smaller one, and the share is met on average over many keys.
-    """
-    if not share:
-        return False
-    # surrogates, such as from a file name in a URL, are hashed unchanged
-    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=b"dedup explore")
-    return int.from_bytes(digest.digest(), "big") < share * 2.0**64
 
 
 def _is_html(response: Response) -> bool:

@@ -10,17 +10,23 @@ service is told to hold its reservation until it reads the event.
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from dedup.detector.interface import ReserveOptions
 from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.events import encode, record_key
+from dedup.model.page import (
+    USUAL,
+    Document,
+    PageFingerprint,
+    ReserveOptions,
+    Verdict,
+    accepted_document,
+)
 from dedup.model.policy import Options
-from dedup.model.report.texts import count
-from dedup.model.values import Document, PageFingerprint, Verdict, accepted_document
+from dedup.report.texts import count
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.pending_updates import PendingUpdates
 from dedup.scrapy.settings import Config
@@ -92,18 +98,18 @@ class CrawlDetector(RemoteDetector):
         self._publisher = publisher
         self._counts = counts
 
-    async def reserve(
-        self, page: PageFingerprint, key: str, **options: Unpack[ReserveOptions]
+    async def judge(
+        self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
     ) -> Verdict:
         """Judge a page; without a service it is exempt as "fault"."""
         pausing = self._counts.meter.pausing
         if self._publisher is not None:
             await pausing(self._publisher.ready())
         try:
-            return await pausing(super().reserve(page, key, **options))
+            return await pausing(super().judge(page, key, options))
         except ServiceUnavailable as error:
             self._counts.fault(error, f"{key} is kept")
-            return self.unjudged(page, key, **options)
+            return self.unjudged(page, key, options)
 
 
 class ServiceNamespace:

@@ -6,7 +6,7 @@ value and what is allowed. If a setting's libraries are missing, the add-on is d
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from scrapy.exceptions import NotConfigured
@@ -15,66 +15,26 @@ from scrapy.utils.project import inside_project, project_data_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
-from dedup.model.names import check_namespace
-from dedup.model.policy import (
-    RESERVATION_SECONDS,
-    TIMEOUT_SECONDS,
-    Options,
-    Preset,
-    Scope,
-    Similarity,
-    age_seconds,
-)
-from dedup.model.values import TRIES
+from dedup.model.policy import Options, age_seconds
+from dedup.model.reasons import EXEMPTIONS
+from dedup.model.settings import SETTINGS, Mode, Proof, ProofItems, Unchanged, Urls
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
 
-__all__ = ["EXEMPTIONS", "SETTINGS", "Config", "Mode", "has_asyncio", "unknown_settings"]
-
 Memory = Literal["crawl", "ever"] | int
-Mode = Literal["drop", "skip_links", "tag"]
-Urls = Literal["learn", "skip", "off"]
 
-EXEMPTIONS = (
-    "start",
-    "non_html",
-    "status",
-    "method",
-    "short",
-    "too_large",
-    "data_page",
-    "new_links",
-    "other_title",
-    "barren",
-    "unread",
-    "no_callback",
-    "inline",
-)
+_MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic"}
 
-Unchanged = Literal["keep", "drop"]
 
-SETTINGS = (
-    *("DEDUP_ENABLED", "DEDUP_MODE", "DEDUP_DISTANCE", "DEDUP_SIMILARITY", "DEDUP_MIN_FEATURES"),
-    *(
-        "DEDUP_SCOPE",
-        "DEDUP_NAMESPACE",
-        "DEDUP_PATH",
-        "DEDUP_MEMORY",
-        "DEDUP_UNCHANGED",
-        "DEDUP_SERVICE",
-        "DEDUP_KAFKA",
-    ),
-    *("DEDUP_TOPIC", "DEDUP_TIMEOUT_SECONDS", "DEDUP_WAIT_SECONDS", "DEDUP_RESERVATION_SECONDS"),
-    *("DEDUP_EXEMPT", "DEDUP_TRIES", "DEDUP_KINDS", "DEDUP_MAX_BYTES", "DEDUP_EXPLORE"),
-    *("DEDUP_SECRET", "DEDUP_REPORT", "DEDUP_URLS"),
-)
+GONE = {"DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)"}
 
 
 def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
     """Return the unknown DEDUP_ settings, each with the name that was probably meant."""
-    unknown = (n for n in settings if str(n).startswith("DEDUP_") and n not in SETTINGS)
-    return {n: next(iter(get_close_matches(n, SETTINGS, 1)), None) for n in unknown}
+    known = [setting.key for setting in SETTINGS.values()]
+    unknown = (n for n in settings if str(n).startswith("DEDUP_") and n not in known)
+    return {n: next(iter(get_close_matches(n, known, 1)), None) for n in unknown}
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -94,8 +54,12 @@ class Config(msgspec.Struct, frozen=True):
     max_bytes     larger pages are not judged
     tries         number of similar pages without an item after which others like them are dropped
     kinds         whether only pages of one callback are compared
-    explore       share of the near-duplicates, 0.0 to 1.0, that are kept all the same
+    proof         whether the spider's items decide about near-duplicates
+    proof_items   whether pages parsed as evidence bring items that equal the original's
+    control       number of control visits for each callback
+    item_ignore   fields of items that are not compared
     report        where the crawl's report is written; None: nowhere
+    dropped       where each drop is listed; None: nowhere
     urls          whether the crawl learns of its URLs, and skips requests for known pages
     """
 
@@ -113,35 +77,66 @@ class Config(msgspec.Struct, frozen=True):
     max_bytes: int
     tries: int
     kinds: bool
-    explore: float
+    proof: Proof
+    proof_items: ProofItems
+    control: int
+    item_ignore: tuple[str, ...]
     report: Path | None
+    dropped: Path | None
     urls: Urls
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
         """Read and check the settings; raise UsageError or NotConfigured."""
-        if not _switch(settings, "DEDUP_ENABLED"):
+        read = _Reader(settings)
+        if not read("enabled"):
             raise NotConfigured
-        exempt = _exempt(settings)
+        exempt, min_features, memory = _exempt(settings), read("min_features"), read("memory")
         return cls(
-            mode=_choice(settings, "DEDUP_MODE", "drop", get_args(Mode)),
-            options=_options(settings, exempt),
-            namespace=_namespace(settings),
-            memory=_memory(settings),
-            unchanged=_unchanged(settings),
-            path=_path(settings),
+            mode=read("mode"),
+            options=Options(
+                distance=read("distance"),
+                similarity=read("similarity"),
+                # a page without a single word equals every other such page, and is never judged
+                min_features=min_features if "short" in exempt else 1,
+                scope=read("scope"),
+                secret=read("secret"),
+                reservation_seconds=read("reservation_seconds"),
+                timeout_seconds=read("timeout_seconds"),
+            ),
+            namespace=read("namespace"),
+            memory=memory if memory in {"crawl", "ever"} else age_seconds(memory) or 0,
+            unchanged=_unchanged(settings, read),
+            path=_beside_project(read("path")),
             service=() if _is_auto(settings) else _service(settings),
             auto=_is_auto(settings),
-            kafka=_kafka(settings),
-            wait_seconds=_seconds(settings, "DEDUP_WAIT_SECONDS", 1.0),
+            kafka=_kafka(settings, read("topic")),
+            wait_seconds=read("wait_seconds"),
             exempt=exempt,
-            max_bytes=_number(settings, "DEDUP_MAX_BYTES", 16 << 20, 1, 1 << 31) or 0,
-            tries=(_number(settings, "DEDUP_TRIES", TRIES, 0, 1000) or 0) * ("barren" in exempt),
-            kinds=_switch(settings, "DEDUP_KINDS"),
-            explore=_share(settings, "DEDUP_EXPLORE"),
-            report=_report(settings),
-            urls=_choice(settings, "DEDUP_URLS", "learn", get_args(Urls)),
+            max_bytes=read("max_bytes"),
+            tries=read("tries") * ("barren" in exempt),
+            kinds=read("kinds"),
+            proof=read("proof"),
+            proof_items=read("proof_items"),
+            control=read("control") * (read("mode") != "tag"),  # which changes nothing
+            item_ignore=_item_ignore(settings),
+            report=_beside_project(report) if (report := read("report")) else None,
+            dropped=_beside_project(dropped) if (dropped := read("dropped")) else None,
+            urls=read("urls"),
         )
+
+
+class _Reader:
+    """Reads settings by their names in the table; an empty text counts as not set where it can."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, name: str) -> Any:
+        setting = SETTINGS[name]
+        value = self._settings.get(setting.key)
+        is_set = value is not None and not (value == "" and name in _MAY_BE_EMPTY)
+        return setting.read(value) if is_set else setting.default
 
 
 def has_asyncio() -> bool:
@@ -153,112 +148,27 @@ def has_asyncio() -> bool:
     return is_asyncio_available()
 
 
-def _options(settings: BaseSettings, exempt: frozenset[str]) -> Options:
-    min_features = _number(settings, "DEDUP_MIN_FEATURES", None, 0, 2**32 - 1)
-    return Options(
-        distance=_number(settings, "DEDUP_DISTANCE", None, 0, 15),
-        similarity=_similarity(settings),
-        # a page without a single word equals every other such page, and is never judged
-        min_features=min_features if "short" in exempt else 1,
-        scope=_choice(settings, "DEDUP_SCOPE", "global", get_args(Scope)),
-        secret=_text(settings, "DEDUP_SECRET"),
-        reservation_seconds=_seconds(
-            settings, "DEDUP_RESERVATION_SECONDS", RESERVATION_SECONDS, least=0.001
-        ),
-        timeout_seconds=_seconds(settings, "DEDUP_TIMEOUT_SECONDS", TIMEOUT_SECONDS, least=0.001),
-    )
-
-
-def _similarity(settings: BaseSettings) -> Similarity | None:
-    value = settings.get("DEDUP_SIMILARITY")
-    if value is None:
-        return None
-    if value in get_args(Preset):
-        return cast("Similarity", value)
-    try:
-        share = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise _wrong("DEDUP_SIMILARITY", value, "a number from 0.0 to 1.0, careful or paper")
-    return share
-
-
-def _wrong(name: str, value: object, allowed: str) -> UsageError:
-    return UsageError(f"setting {name} is {value!r}; allowed is {allowed}")
-
-
-def _switch(settings: BaseSettings, name: str) -> bool:
-    """Return a setting that is True by default."""
-    try:
-        return settings.getbool(name, True)
-    except ValueError:
-        raise _wrong(name, settings.get(name), "True or False") from None
-
-
 def _exempt(settings: BaseSettings) -> frozenset[str]:
     try:
         exempt = frozenset(map(str.strip, settings.getlist("DEDUP_EXEMPT", list(EXEMPTIONS))))
     except TypeError:  # not a list, or not of texts
         exempt = frozenset(("",))
     if not exempt <= set(EXEMPTIONS):
-        allowed = f"a list of {', '.join(EXEMPTIONS)}"
-        raise _wrong("DEDUP_EXEMPT", settings.get("DEDUP_EXEMPT"), allowed)
+        raise SETTINGS["exempt"].wrong(settings.get("DEDUP_EXEMPT"))
     return exempt
 
 
-def _text(settings: BaseSettings, name: str) -> str | None:
-    value = settings.get(name)
-    if value is not None and not isinstance(value, str):
-        raise _wrong(name, value, "a text")
-    return value or None
-
-
-def _namespace(settings: BaseSettings) -> str | None:
-    value = settings.get("DEDUP_NAMESPACE")
+def _item_ignore(settings: BaseSettings) -> tuple[str, ...]:
     try:
-        return None if value is None else check_namespace(value)
-    except UsageError:
-        allowed = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
-        raise _wrong("DEDUP_NAMESPACE", value, allowed) from None
+        names = [each.strip() for each in settings.getlist("DEDUP_ITEM_IGNORE")]
+    except (AttributeError, TypeError):  # not a list, or not of texts
+        raise SETTINGS["item_ignore"].wrong(settings.get("DEDUP_ITEM_IGNORE")) from None
+    return tuple(filter(None, names))
 
 
-def _choice(settings: BaseSettings, name: str, default: str, allowed: tuple[str, ...]) -> Any:
-    value = settings.get(name, default)
-    if value not in allowed:
-        raise _wrong(name, value, " or ".join(allowed))
-    return value
-
-
-def _number(
-    settings: BaseSettings, name: str, default: int | None, low: int, high: int
-) -> int | None:
-    value = settings.get(name, default)
-    if value is None:
-        return None
-    try:
-        number = int(value)
-        fits = not isinstance(value, bool) and number == float(value) and low <= number <= high
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
-        raise _wrong(name, value, f"a whole number from {low} to {high}")
-    return number
-
-
-def _memory(settings: BaseSettings) -> Memory:
-    value = settings.get("DEDUP_MEMORY", "crawl")
-    if value in {"crawl", "ever"}:
-        return cast("Memory", value)
-    age = age_seconds(value) if isinstance(value, str) else None
-    if not age:
-        raise _wrong("DEDUP_MEMORY", value, "crawl, ever, or an age such as 30d, 12h or 90m")
-    return age
-
-
-def _unchanged(settings: BaseSettings) -> Unchanged:
-    value = cast("Unchanged", _choice(settings, "DEDUP_UNCHANGED", "keep", get_args(Unchanged)))
-    if value == "drop" and _memory(settings) == "crawl" and not settings.get("DEDUP_SERVICE"):
+def _unchanged(settings: BaseSettings, read: _Reader) -> Unchanged:
+    value: Unchanged = read("unchanged")
+    if value == "drop" and read("memory") == "crawl" and not settings.get("DEDUP_SERVICE"):
         raise UsageError(
             "setting DEDUP_UNCHANGED is 'drop', and DEDUP_MEMORY 'crawl': with nothing remembered of "
             'earlier crawls no page is unchanged; set DEDUP_MEMORY = "ever", or an age such as "30d"'
@@ -266,26 +176,12 @@ def _unchanged(settings: BaseSettings) -> Unchanged:
     return value
 
 
-def _seconds(settings: BaseSettings, name: str, default: float, least: float = 0) -> float:
-    value = settings.get(name, default)
-    try:
-        seconds = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        seconds = -1.0
-    if not least <= seconds <= 1e9:
-        raise _wrong(name, value, f"a number of seconds from {least} to 1e9")
-    return seconds
-
-
-def _share(settings: BaseSettings, name: str) -> float:
-    value = settings.get(name, 0.0)
-    try:
-        share = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise _wrong(name, value, "a number from 0.0 to 1.0")
-    return share
+def _beside_project(path: Path) -> Path:
+    """Return a path; a relative one starts beside the project's scrapy.cfg, if there is one."""
+    path = path.expanduser()
+    if not path.is_absolute() and inside_project():
+        path = Path(project_data_dir()).parent / path
+    return path
 
 
 def _is_auto(settings: BaseSettings) -> bool:
@@ -314,13 +210,11 @@ def _service(settings: BaseSettings) -> tuple[str, ...]:
     return urls
 
 
-def _kafka(settings: BaseSettings) -> "KafkaConfig | None":
+def _kafka(settings: BaseSettings, topic: str | None) -> "KafkaConfig | None":
     try:
         bootstrap = ",".join(settings.getlist("DEDUP_KAFKA"))
     except TypeError:
-        allowed = "host:port, several with commas"
-        raise _wrong("DEDUP_KAFKA", settings.get("DEDUP_KAFKA"), allowed) from None
-    topic = _text(settings, "DEDUP_TOPIC")
+        raise SETTINGS["kafka"].wrong(settings.get("DEDUP_KAFKA")) from None
     if not bootstrap:
         return None
     if not settings.get("DEDUP_SERVICE") or _is_auto(settings):
@@ -340,22 +234,3 @@ def _kafka(settings: BaseSettings) -> "KafkaConfig | None":
         return kafka_config(bootstrap) if topic is None else kafka_config(bootstrap, topic)
     except UsageError as error:
         raise UsageError(f"setting DEDUP_KAFKA or DEDUP_TOPIC: {error}") from None
-
-
-def _path(settings: BaseSettings) -> Path:
-    """Return the folder; a relative path starts beside the project's scrapy.cfg, if there is one."""
-    return _place("DEDUP_PATH", settings.get("DEDUP_PATH") or ".scrapy/dedup", "a folder")
-
-
-def _report(settings: BaseSettings) -> Path | None:
-    value = settings.get("DEDUP_REPORT")
-    return _place("DEDUP_REPORT", value, "a file") if value else None
-
-
-def _place(name: str, value: object, kind: str) -> Path:
-    if not isinstance(value, str | Path):
-        raise _wrong(name, value, f"the path of {kind}")
-    path = Path(value).expanduser()
-    if not path.is_absolute() and inside_project():
-        path = Path(project_data_dir()).parent / path
-    return path

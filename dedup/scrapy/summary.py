@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup.model.report.texts import count
+from dedup.report.texts import count
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def summary(
     remembered: str,
     warnings: Sequence[str] = (),
     rules: "Sequence[HeldRule]" = (),
+    proved: Sequence[str] = (),
 ) -> str:
     """Return the summary of a crawl from its stats; remembered says what is stored, and where.
 
@@ -34,12 +35,10 @@ def summary(
     counts = {name[6:]: value for name, value in stats.items() if name.startswith("dedup/")}
     probed, found = counts.get("probed", 0), counts.get("near_duplicate", 0)
     share = f" ({100 * found / probed:.0f} %)" if probed else ""
-    explored = counts.get("explored", 0)
-    but = f" but for {explored} explored," if explored else ","
     lines = [
         f"dedup: {count(probed, 'page')} judged: {counts.get('unique', 0):,} unique, "
         f"{count(found, 'near-duplicate')}"
-        f"{share} {_WHAT_BECAME[config.mode]}{but} {_fetched_again(counts)}",
+        f"{share} {_WHAT_BECAME[config.mode]}, {_fetched_again(counts)}",
         f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
         f"  distances of near-duplicates: {_distances(counts)}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
@@ -50,6 +49,7 @@ def summary(
         named = ", ".join(rule.rule for rule in rules[:RULES_NAMED])
         more = ", ..." if len(rules) > RULES_NAMED else ""
         lines.append(f"  URLs: {_saved(counts)} by {count(len(rules), 'rule')}: {named}{more}")
+    lines += [f"dedup: {line}." for line in proved]
     if probed:
         lines.append(f"  CPU: {1e6 * counts.get('cpu_seconds', 0.0) / probed:.0f} us a page")
     lines += [f"  look at this: {warning}" for warning in warnings]

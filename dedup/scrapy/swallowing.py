@@ -6,7 +6,7 @@ bounded whatever is crawled.
 
 from collections import OrderedDict
 
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 from dedup.scrapy.counts import logger
 
 __all__ = ["Swallowing"]

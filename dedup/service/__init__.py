@@ -4,10 +4,10 @@
                                |
                             inserts -> the store, or Kafka and back through replica
 
-The rules kept here:
-  - Whatever comes from outside has a bound: length, count, time (limits in config.py). What is
-    beyond it gets a clear error, or its connection ends; the others are served meanwhile.
-  - Commands run on the event loop, in the order they came, since each takes microseconds; opening
+Invariants:
+  - Whatever comes from outside has a bound: length, count, time (core/limits.py). What exceeds it gets a
+    clear error, or its connection is closed; other clients are served meanwhile.
+  - Commands run on the event loop, in the order of their arrival, since each takes microseconds; opening
     stores and writing their index happens in a thread.
-  - commands.py knows no socket and no clock of its own: the simulation in the tests runs it as it is.
+  - core/operations.py has no socket and no clock of its own: the simulation in the tests runs it as it is.
 """

@@ -14,8 +14,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dedup.core.files import FolderLock
+from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.core.error_codes import log_now_and_then
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces
@@ -33,12 +36,14 @@ from dedup.service.resp.port import BOUNDS, Port
 from dedup.service.resp.resp_connection import Connection
 
 if TYPE_CHECKING:
-    from dedup.service.log.follow import Follower
+    from dedup.service.replica.follower import Follower
 
 __all__ = ["Service", "run"]
 
 log = logging.getLogger(__name__)
 
+OWN_FILES = 64  # open files beside those of connections and stores
+NAMESPACE_FILES = 3  # of a namespace, at least
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 
 
@@ -223,7 +228,7 @@ class Service:
 def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
     if config.kafka is None:
         return None
-    from dedup.service.log.follow import Follower
+    from dedup.service.replica.follower import Follower
 
     return Follower(
         config.kafka,
@@ -239,12 +244,29 @@ def run(config: Config, listening: Callable[[Address | None, Address | None], No
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
     os.umask(0o077)  # what crawlers found is for this service only
+    config.path.mkdir(parents=True, exist_ok=True)
 
     async def serve() -> None:
         await Service(config).run(listening)
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve())
+    lock = _locked(config.path)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(serve())
+    finally:
+        lock.close()
+
+
+def _locked(path: Path) -> FolderLock:
+    """Lock the folder of the stores. Raises StoreLocked and OSError."""
+    try:
+        return FolderLock(path / ".lock")
+    except StoreLocked as error:
+        holder = str(error).partition(";")[0].removeprefix("the store ")
+        raise StoreLocked(
+            f"{holder}; a folder belongs to one service at a time: stop that one, or give this one "
+            "another --path"
+        ) from error
 
 
 def _loop_factory() -> Callable[[], Any] | None:
@@ -258,14 +280,24 @@ def _loop_factory() -> Callable[[], Any] | None:
 
 
 def _allow_files(config: Config) -> int:
-    """Raise the soft limit on open files to what the connections need, or to the system's; return it."""
+    """Raise the soft limit on open files to what the connections need, or to the system's; return it.
+
+    Raises UsageError if not even the namespaces could be opened.
+    """
     try:
         import resource
     except ImportError:  # Windows
         return 1 << 30
     limits = config.limits
-    wanted = limits.connections + limits.http_connections + 8 * limits.namespaces + 64
+    wanted = limits.connections + limits.http_connections + 8 * limits.namespaces + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least = NAMESPACE_FILES * limits.namespaces + 2 * OWN_FILES
+    if hard != resource.RLIM_INFINITY and hard < least:
+        raise UsageError(
+            f"--max-namespaces {limits.namespaces} needs {least} open files, and the system allows "
+            f"{hard}: raise `ulimit -Hn`, or give --max-namespaces "
+            f"{max((hard - 2 * OWN_FILES) // NAMESPACE_FILES, 1)}"
+        )
     if soft >= wanted:
         return soft
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -3,17 +3,17 @@
     pages -> fingerprint_pages -> found -> judge_pages -> verdicts -> accepted_pages (for tomorrow)
     probe_fingerprints: the paper's batch job, queries broadcast and a stream of fingerprints scanned
 
-The rules kept here:
+Invariants:
   - A verdict is that of `dedup scan` over the same pages in the same order: pages that could meet are
     brought together (components.py) and judged in their order by the same detector.
   - The search is exact within k without a cross join: values that lie within k agree in one of k + 1
     blocks, so each block's values meet in buckets, and the native core searches a bucket, hot or not.
   - Spark has no unsigned numbers: a fingerprint is the bigint of the same 64 bits.
-docs/spark.md is for who uses it. Python workers must be those of the driver (PYSPARK_PYTHON).
+docs/spark.md is the users' page. Python workers must be those of the driver (PYSPARK_PYTHON).
 """
 
-from dedup.spark.component_verdicts import accepted_pages, judge_pages
 from dedup.spark.fingerprints import fingerprint_pages
 from dedup.spark.probes import probe_fingerprints
+from dedup.spark.verdicts import accepted_pages, judge_pages
 
 __all__ = ["accepted_pages", "fingerprint_pages", "judge_pages", "probe_fingerprints"]

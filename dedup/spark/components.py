@@ -22,9 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.core.pairs import find_clusters
 from dedup.model.errors import DedupError
-from dedup.spark.schema import PAIR, ddl, words
-
-__all__ = ["components", "edges_within"]
+from dedup.spark.fingerprints import PAIR, ddl, words
 
 MOST_STEPS = 100
 _BUCKET = "bucket bigint, value bigint"

@@ -5,7 +5,7 @@
 The files must lie where every worker sees them under the same path. The session is the one that
 `spark-submit` or its configuration gives; without any it is one on this machine.
 
-The rule kept here: the output and the summary are those of the other engine.
+Invariant: the output and the summary are those of the other engine.
 """
 
 import os
@@ -20,26 +20,22 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from dedup.model.errors import UsageError
+from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
-from dedup.model.values import hex_fingerprint
 from dedup.scan.formats.inputs import STDIN, list_units
-from dedup.scan.judging import count_other, count_row
+from dedup.scan.judging import check_output, count_other, count_row, publish, read_rows, to_line
 from dedup.scan.reading import read_task
-from dedup.scan.scan_report import check_report, make_report, write_report
-from dedup.scan.scan_values import Broken, Fault, Job, Reading, Skipped, Summary, Task
-from dedup.scan.scan_values import Row as Verdict
-from dedup.scan.verdicts import check_output, publish, read_rows, to_line
-from dedup.spark.component_verdicts import judge_pages
-from dedup.spark.fingerprints import found_row
-from dedup.spark.schema import FOUND, batches, ddl, unsigned
-
-__all__ = ["scan"]
+from dedup.scan.report import check_report, make_report, write_report
+from dedup.scan.values import Broken, Fault, Job, Reading, Skipped, Summary, Task
+from dedup.scan.values import Row as Verdict
+from dedup.spark.fingerprints import FOUND, batches, ddl, found_row, unsigned
+from dedup.spark.verdicts import judge_pages
 
 UNIT_SHIFT = 40  # results of a unit that have room in a position
 
 
 def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
-    """Do a job on Spark and return what it came to; fault is told of every broken record.
+    """Run a job on Spark and return its totals; call fault for every broken record.
 
     Raises UsageError for what this engine does not do (stdin, stdout, stores, resuming), and
     otherwise what dedup.scan.scan() does, and Spark's own errors.

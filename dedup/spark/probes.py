@@ -15,9 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 
 from dedup.core.bulk.batch import Queries
 from dedup.core.numbers import Numbers, many
-from dedup.spark.schema import words
-
-__all__ = ["probe_fingerprints"]
+from dedup.spark.fingerprints import words
 
 FILTER_BYTES = 1 << 28  # in each worker
 

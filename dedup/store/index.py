@@ -1,45 +1,46 @@
-"""The index of a store: which documents have a value near another, and which one has a key.
+"""The index of a store: finds documents by fingerprint (within k) and by key.
 
     documents.mdb -> values/ (value, id) and keys/ (key digest, id): in memory, and as segments on disk
 
-The rule kept here: the documents are the truth. The index on disk covers the documents with id < note;
-those behind it, the tail, are read at opening, and what was removed since is removed once more. An
-index that is missing, damaged, of another version or older than the documents say is named in the log
-and made again from the documents.
+Invariants: the documents are the truth. The index on disk covers the documents with id < note; those
+behind it, the tail, are read at opening, and removals since then are applied once more. An index that is
+missing, damaged, of another version or older than the documents say is named in the log and rebuilt from
+the documents.
 
-A kill between two steps of writing leaves tables with different notes, all of which are right: each
-reads its own tail. Removals are forgotten only when both tables are on disk, and only those from before
-it was begun.
+A kill between two steps of writing leaves tables with different notes, all of which are right: each reads
+its own tail. Removals are forgotten only when both tables that know them are on disk.
 """
 
+import errno
 import logging
 import shutil
 import threading
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import and_
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from dedup.core.bulk.segments.segmented_table import MERGED_MOST, SegmentedTable
-from dedup.core.numbers import Array
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
-from dedup.model.values import Document
+from dedup.model.page import Document
 from dedup.store.database.documents import Documents
 from dedup.store.database.record_format import Removal, key_digest
-
-__all__ = ["KEYS", "VALUES", "Index", "IndexUnusable"]
+from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 
 VALUES, KEYS = "values", "keys"
 
 BATCH = 65_536  # documents read at once
-FIRST = 50_000  # documents in memory that are written: growing the table of so few is no pause
-MOST = 100_000  # the same once there is a table with room for them, so that it never grows
-AGAIN = 2_000_000  # the same while an index is made again: few files, which all are open
+FIRST = 50_000  # documents in memory that start a write: a table this small grows without a pause
+MOST = 100_000  # the same once a table was allocated for them, so that it never grows
+AGAIN = 2_000_000  # the same while an index is rebuilt: few files, which all are open
+FEW = 8  # keys that are looked up one by one
 CLEARED = 1000  # removals that are forgotten in one transaction, while the store waits
 TAIL_AT_OPEN = 10_000  # documents read at opening that are worth writing
+
+# Of an index file: missing, in place of a folder or the other way round, on a bad sector.
+_DAMAGE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO))
 
 RLock = Any  # threading.RLock(), which is no type
 
@@ -64,10 +65,10 @@ class Index:
         *,
         read_only: bool = False,
     ) -> None:
-        """Open the index of a store for distances up to k, and bring it up to its documents.
+        """Open the index of a store for distances up to k, and apply the changes since it was written.
 
         lock is the store's. read_only changes nothing on disk, and raises IndexUnusable where the index
-        would be made again. Raises StoreDamaged if a document is not readable.
+        would be rebuilt. Raises StoreDamaged if a document is not readable.
         """
         self._folder, self._lock = folder, lock
         self.documents = documents
@@ -76,15 +77,15 @@ class Index:
         self._busy = self._ended = False
         self._due = FIRST
         self._covered = 0  # the id up to which the tables were frozen last
-        self._frozen: list[int] = []  # removed documents, whose removals those tables know
-        self._removals: list[int] = []  # and those removed since
+        self._frozen: list[int] = []  # removed documents whose removals those tables know
+        self._removals: list[int] = []  # documents removed since
         self.k = k
         try:
             self._open()
         except IndexUnusable as error:
             if read_only:
                 raise
-            log.warning("%s; the index is made again from the documents", error)
+            log.warning("%s; rebuilding the index from the documents", error)
             for name in (VALUES, KEYS):
                 shutil.rmtree(folder / name, ignore_errors=True)
             documents.index_written(0, [])
@@ -107,9 +108,9 @@ class Index:
         first, fits = min(self.values.note, self.keys.note), True
         while tail := self.documents.tail(first, BATCH):
             first = tail[-1][0] + 1
-            ids, values, digests = (np.array(each, np.uint64) for each in zip(*tail, strict=True))
+            ids, values, digests = _columns(tail)
             for table, numbers in ((self.values, values), (self.keys, digests)):
-                begin = int(np.searchsorted(ids, table.note))
+                begin = bisect_left(ids, table.note)
                 table.append(numbers[begin:], ids[begin:])
             if fits and self.values.unwritten >= AGAIN and not self._read_only:
                 self._freeze(first)
@@ -117,8 +118,8 @@ class Index:
         for table, name in ((self.values, VALUES), (self.keys, KEYS)):
             if len(table) != len(self.documents):
                 raise IndexUnusable(
-                    f"{self._folder / name} comes to {len(table)} documents where "
-                    f"{len(self.documents)} belong"
+                    f"{self._folder / name} holds {len(table)} documents, expected "
+                    f"{len(self.documents)}"
                 )
 
     def _table(self, name: str, k: int) -> SegmentedTable:
@@ -126,16 +127,21 @@ class Index:
         try:
             table = SegmentedTable(path, k, self._lock, read_only=self._read_only)
         except (StoreDamaged, OSError) as error:
+            # Out of descriptors or memory, or without permission: the files may be sound.
+            if isinstance(error, OSError) and error.errno not in _DAMAGE:
+                raise
             raise IndexUnusable(f"{path} is not readable ({error})") from error
         if not self.documents.indexed <= table.note <= self.documents.next_id:
-            raise IndexUnusable(f"{path} is of another time than the documents")
+            raise IndexUnusable(
+                f"{path} does not match documents.mdb (restored from another copy?)"
+            )
         return table
 
     # ------------------------------------------------------------------------------------ contents
 
     @property
     def memory_bytes(self) -> int:
-        """The memory it takes; mapped files aside."""
+        """The memory held, without mapped files."""
         return self.values.stats().memory_bytes + self.keys.stats().memory_bytes
 
     @property
@@ -149,7 +155,7 @@ class Index:
         return self.values.written
 
     def append(self, first: int, documents: Sequence[Document]) -> None:
-        """Take documents in, whose ids are first, first + 1, and so on."""
+        """Add documents, whose ids are first, first + 1, and so on."""
         if self.values.unwritten >= self._due or len(self._removals) >= MOST:
             self._freeze(first)
             self._start()
@@ -158,22 +164,22 @@ class Index:
             self.values.append_one(document.page.value, first)
             self.keys.append_one(key_digest(document.key), first)
         elif documents:
-            ids = np.arange(first, first + len(documents), dtype=np.uint64)
-            values = [document.page.value for document in documents]
-            digests = [key_digest(document.key) for document in documents]
-            self.values.append(np.array(values, np.uint64), ids)
-            self.keys.append(np.array(digests, np.uint64), ids)
+            ids = array("Q", range(first, first + len(documents)))
+            self.values.append(array("Q", [document.page.value for document in documents]), ids)
+            self.keys.append(array("Q", [key_digest(document.key) for document in documents]), ids)
 
     def remove(self, removed: Sequence[Removal]) -> None:
-        """Leave out what was removed from the documents."""
-        ids, values, digests = (np.array(each, np.uint64) for each in zip(*removed, strict=True))
+        """Remove documents that were removed from documents.mdb."""
+        ids, values, digests = _columns(removed)
         self.values.remove(values, ids)
         self.keys.remove(digests, ids)
         self._removals += ids.tolist()
 
-    def has(self, values: Array, digests: Array, ids: Array) -> npt.NDArray[np.bool_]:
-        """Return for each document whether both tables have it."""
-        return self.values.has(values, ids) & self.keys.has(digests, ids)
+    def missing(self, documents: Sequence[Removal]) -> list[int]:
+        """Return the ids of those documents that one of the tables does not have."""
+        ids, values, digests = _columns(documents)
+        there = map(and_, self.values.has(values, ids), self.keys.has(digests, ids))
+        return [document_id for document_id, found in zip(ids, there, strict=True) if not found]
 
     def find(self, key: str) -> tuple[int, Document] | None:
         """Return the document with a key, and its id. Raises StoreDamaged."""
@@ -185,23 +191,20 @@ class Index:
 
     def find_many(self, keys: Sequence[str]) -> list[tuple[int, Document]]:
         """Return those documents, with their ids, that have one of some keys. Raises StoreDamaged."""
-        if len(keys) == 1:
-            found = self.find(keys[0])
-            return [] if found is None else [found]
-        if not keys:
-            return []
+        if len(keys) <= FEW:
+            return [found for found in map(self.find, keys) if found is not None]
         wanted = set(keys)
-        ids = self.keys.probe_many(np.array([*{*map(key_digest, wanted)}], np.uint64))[1].tolist()
+        ids = self.keys.probe_many(array("Q", {*map(key_digest, wanted)}))[1].tolist()
         documents = zip(ids, self.documents.read(ids), strict=True)
         return [(i, document) for i, document in documents if document.key in wanted]
 
     # --------------------------------------------------------------------------------------- on disk
 
     def write(self, merged_most: int = MERGED_MOST) -> None:
-        """Write all of it to disk, and merge what is worth it into segments of `merged_most` documents.
+        """Write the index to disk, and merge segments up to `merged_most` documents where it is worth it.
 
-        The lock need not be held; the store is used meanwhile. A disk that refuses is a warning in the
-        log: nothing is lost.
+        The lock need not be held, and the store stays in use. An error is a warning in the log: nothing
+        is lost.
         """
         with self._idle:
             self._idle.wait_for(lambda: not self._busy)
@@ -211,18 +214,18 @@ class Index:
         self._work(merged_most, freeze=True)
 
     def _start(self) -> None:
-        """Write what is frozen in the background, unless that is under way."""
+        """Write the frozen tables in the background, unless that is running."""
         if not self._busy and not self._ended:
             self._busy = True
             threading.Thread(target=self._work, name="dedup-index", daemon=True).start()
 
     def _freeze(self, covered: int) -> None:
-        """Have the tables, which hold the documents with id < covered, wait to be written."""
+        """Freeze the tables, which hold the documents with id < covered, for the next write."""
         many = self.values.unwritten >= FIRST
         self._due = MOST if many else FIRST
         for table in (self.values, self.keys):
-            fresh = Table(table.k)
-            if many:  # and so will the next ones be
+            fresh = Table(table.k, locked=False)
+            if many:  # and as many will follow
                 fresh.reserve(MOST)
             table.freeze(covered, fresh)
         self._covered = covered
@@ -230,7 +233,7 @@ class Index:
         self._removals = []
 
     def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> bool:
-        """Write what is frozen, and merge; return whether the disk took it. Nobody else writes meanwhile."""
+        """Write the frozen tables, and merge; return False after an error. Only one thread is in here."""
         try:
             if freeze:
                 with self._lock:
@@ -239,7 +242,7 @@ class Index:
             while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
                 self._write()
             return True
-        except Exception as error:  # whatever it is, the documents are there
+        except Exception as error:  # any: the documents are on disk
             log.warning("%s: the index was not written (%s); nothing is lost", self._folder, error)
             return False
         finally:
@@ -248,11 +251,11 @@ class Index:
                 self._idle.notify_all()
 
     def _write(self) -> None:
-        """Write what is frozen, and forget the removals that it knows."""
+        """Write the frozen tables, and forget the removals that they know."""
         with self._lock:
             covered, known, self._frozen = self._covered, self._frozen, []
         try:
-            self.documents.sync()  # never an index on disk of documents that are not
+            self.documents.sync()  # never an index on disk of documents that are not there
             for table in (self.values, self.keys):
                 table.write(covered)
             for begin in range(0, max(1, len(known)), CLEARED):
@@ -264,10 +267,16 @@ class Index:
             raise
 
     def end(self) -> None:
-        """Write nothing from now on, and wait for what is being written: others use the store meanwhile."""
+        """Stop writing, and wait for a write that is running, without the lock."""
         self._ended = True
         self._idle.wait_for(lambda: not self._busy)
 
 
 class IndexUnusable(StoreDamaged):
     """The index cannot be used; the documents can."""
+
+
+def _columns(removals: Sequence[Removal]) -> "tuple[array[int], array[int], array[int]]":
+    """Return the ids, the values and the key digests, as batches."""
+    ids, values, digests = (array("Q", each) for each in zip(*removals, strict=True))
+    return ids, values, digests

@@ -1,10 +1,19 @@
-"""The embedded store: the documents of one namespace, and the index that finds them.
+"""Store: the documents of one namespace, and the index that finds them, changed together.
 
-    insert -> documents.mdb (committed) -> index (in memory) -> segments (on disk, now and then)
+    insert -> documents.mdb (committed) -> index (in memory) -> segments (on disk, in the background)
+    near   -> index (ids within k) -> documents
 
-The rule kept here: insert() and forget() return when the change is committed, and what is committed
-survives kill -9. It is flushed to disk within a second and at close: a power cut may lose the last
-second, and, on a file system that reorders writes, damage documents.mdb, which is then refused.
+Invariants:
+  - insert() and forget() return when the change is committed, and a committed change survives kill -9. It
+    is flushed to disk within a second and at close: a power cut may lose the last second, and, on a
+    file system that reorders writes, damage documents.mdb, which is then refused.
+  - What the index finds and the documents say must agree; else the answer is StoreDamaged.
+  - Changes of a log are counted as if they were applied one by one.
+  - Documents are removed in bulk batch by batch, each a transaction, and the store answers in between.
+    Interrupted at any point, that leaves a sound store without some of them.
+  - A document of a partition that was given up is not found from that moment on; one that is stored later
+    under the same key is found.
+
 docs/store-format.md describes the files.
 """
 
@@ -14,31 +23,97 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple, Self
 
 from dedup.core.files import FolderLock
-from dedup.core.numbers import Array
-from dedup.model.errors import UsageError
+from dedup.core.matches import Nearest
+from dedup.core.numbers import Array, Flags, Numbers, many
+from dedup.core.table import Match
+from dedup.model.errors import StoreDamaged, UsageError
 from dedup.model.names import check_namespace
+from dedup.model.page import Document
 from dedup.model.recipes import same_recipe
-from dedup.model.values import Document
-from dedup.store.changes import Applied, GivenUp, Progress, Removed
-from dedup.store.database.documents import Documents
-from dedup.store.database.file import Flusher
+from dedup.store.database.documents import Documents, Flusher
 from dedup.store.database.record_format import FORMAT, Removal, key_digest
 from dedup.store.index import Index
 from dedup.store.open_folder import open_folder
-from dedup.store.search import Near, near, near_many
 
-if TYPE_CHECKING:
-    from dedup.store.verify import Report
-
-__all__ = ["Store"]
-
+NEAR_LIMIT = 1000  # documents that one value is answered with, at most
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth writing when the store is closed
-MERGED_AT_CLOSE = 1 << 20  # documents of the largest segment that is made then: about a second
+MERGED_AT_CLOSE = 1 << 20  # documents of the largest segment merged then: about a second
+LOOKED_UP = 4096  # keys whose document, or absence, is kept for the change that follows a look-up
+BATCH = 4096  # documents looked at, and removed, in one transaction
+SMALL_BATCH = 128  # the same where other threads wait for it
+
+Near = Nearest[Document]
+"""Documents and their distances, nearest first, of equal distance the oldest."""
+
+Progress = Callable[[int, int], None]  # documents done, documents in all
 
 _opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+class TooMany(UsageError):
+    """More documents lie near the values of a batch than one answer may hold."""
+
+
+class Applied(NamedTuple):
+    """Counts of applied changes: new documents, replaced ones, and forgotten ones."""
+
+    inserted: int
+    replaced: int
+    forgotten: int
+
+    @classmethod
+    def of(cls, changes: Sequence[tuple[str, Document | None]], known: set[str]) -> Self:
+        """Count changes as if they were applied one by one; known are the keys stored before."""
+        inserted = replaced = forgotten = 0
+        if not known and len({key for key, document in changes if document is not None}) == len(
+            changes
+        ):
+            return cls(len(changes), 0, 0)  # all new, each once: as a log mostly is
+        for key, document in changes:
+            if document is None:
+                if key in known:
+                    known.remove(key)
+                    forgotten += 1
+            elif key in known:
+                replaced += 1
+            else:
+                known.add(key)
+                inserted += 1
+        return cls(inserted, replaced, forgotten)
+
+
+class Removed(NamedTuple):
+    """Result of a removal from one batch: the batch's last id, its size, and the number removed."""
+
+    last: int
+    looked_at: int
+    removed: int
+
+
+class GivenUp:
+    """Partitions of the log whose documents are being removed.
+
+    first   the id from which documents are still to be looked at
+    before  the id of the next document at the time when they were given up
+    """
+
+    __slots__ = ("_partition_of", "before", "first", "partitions")
+
+    def __init__(
+        self, partitions: Collection[int], partition_of: Callable[[str], int], before: int
+    ) -> None:
+        """partition_of returns the partition of a document's key."""
+        self.partitions = frozenset(partitions)
+        self.first = 0
+        self.before = before
+        self._partition_of = partition_of
+
+    def has(self, document_id: int, key: str) -> bool:
+        """Return whether the document with this id and key was given up."""
+        return document_id < self.before and self._partition_of(key) in self.partitions
 
 
 class Store:
@@ -58,7 +133,10 @@ class Store:
         self._lock = threading.RLock()
         self._closed = False
         self._given_up: GivenUp | None = None  # documents that are not found any more
-        self._fits = True  # whether the index has what is committed
+        self._fits = True  # whether the index covers every committed change
+        # Each key that __contains__() looked up: its document, or None if there was none; until the key
+        # changes. So the insert that follows a reservation does not look it up again.
+        self._looked_up: dict[str, tuple[int, Document] | None] = {}
         self._index = Index(folder, documents, k, self._lock)
         _opened.add(self)
         self._flusher = Flusher(folder, documents)
@@ -74,7 +152,7 @@ class Store:
         secret: str | None = None,
         create: bool = True,
     ) -> Self:
-        """Open the store at <path>/<namespace>, or make it where create allows.
+        """Open the store at <path>/<namespace>; create it if there is none and create is True.
 
         k is the greatest Hamming distance near() looks for, in bits, 0 to 15; by default the
         recipe's. Without recipe_id an existing store keeps its recipe, a new one takes the newest.
@@ -106,13 +184,15 @@ class Store:
             return len(self._documents)
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether a document with this key is stored."""
+        """Return whether a document with this key is stored. Raises StoreDamaged."""
+        if not isinstance(key, str):
+            return False
         with self._lock:
-            if self._closed:
-                self._check_open()
-            if not isinstance(key, str):
-                return False
             found = self._ready().find(key)
+            looked_up = self._looked_up
+            if len(looked_up) >= LOOKED_UP:
+                del looked_up[next(iter(looked_up))]
+            looked_up[key] = found
             return found is not None and self._is_found(found[0], key)
 
     @property
@@ -147,27 +227,80 @@ class Store:
     ) -> Near:
         """Return the documents within distance k of a value, with their distances, nearest first.
 
-        k is at most the store's, and that by default. At most the nearest `limit` (1000) are looked up,
-        of equal distance the oldest; the answer's `cut` tells whether there are more, and the first
-        `without` of them are left out of it. Raises StoreDamaged.
+        k is at most the store's, and that by default. Only the nearest `limit` (1000) are read, of
+        equal distance the oldest, and the first `without` of them are left out. The answer's `cut` is
+        True if the limit left others out. Raises StoreDamaged.
         """
         with self._lock:
-            bound = self.k if k is None else min(k, self.k)
-            return near(self._ready(), self._given_up, value, bound, limit, without)
+            index = self._ready()
+            bound = index.k if k is None else min(k, index.k)
+            probed = index.values.probe(value, NEAR_LIMIT if limit is None else limit)
+            answer: Near = Nearest()
+            if not probed:
+                return answer
+            answer.cut = probed.cut and probed[-1].distance <= bound
+            matches: list[Match] = probed[without:] if without else probed
+            if bound < index.k:
+                matches = [m for m in matches if m.distance <= bound]
+            found = self._documents.read([m.document for m in matches])
+            for match, document in zip(matches, found, strict=True):
+                if document.page.value != match.value:
+                    raise self._mismatch()
+                if self._is_found(match.document, document.key):
+                    answer.append((document, match.distance))
+            return answer
 
     def near_many(
-        self, values: Array, k: int | None = None, limit: int | None = None
+        self, values: Numbers, k: int | None = None, limit: int | None = None
     ) -> dict[int, Near]:
-        """Return what near() returns for each of a batch of values that has any, by its index.
+        """Return the answer of near() for each of a batch of values that has any, by its index.
 
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
+        import numpy as np
+
+        queries = many(values, "values")
+        answers: dict[int, Near] = {}
         with self._lock:
-            bound = self.k if k is None else min(k, self.k)
-            return near_many(self._ready(), self._given_up, values, bound, limit)
+            index = self._ready()
+            bound = index.k if k is None else min(k, index.k)
+            probed = index.values.probe_many(queries, NEAR_LIMIT)
+            offsets, ids, distances = probed
+            if not len(ids):
+                return answers
+            if limit is not None and len(ids) > limit:
+                raise TooMany(
+                    f"{len(ids):,} documents lie near these {len(queries):,} values, more than the "
+                    f"{limit:,} that one answer may hold: probe fewer at once"
+                )
+            cut = frozenset(np.flatnonzero(probed.cut).tolist())
+            if bound < index.k:
+                cut = frozenset(i for i in cut if distances[int(offsets[i + 1]) - 1] <= bound)
+                kept = distances <= bound
+                offsets, ids, distances = _offsets(offsets, kept), ids[kept], distances[kept]
+            given = ids.tolist()
+            found = self._documents.read(given)
+            ends, nearness = offsets.tolist(), distances.tolist()
+            for i in np.flatnonzero(np.diff(offsets)).tolist():
+                span, value = slice(ends[i], ends[i + 1]), int(queries[i])
+                answer: Near = Nearest()
+                answer.cut = i in cut
+                for document_id, document, distance in zip(
+                    given[span], found[span], nearness[span], strict=True
+                ):
+                    if (document.page.value ^ value).bit_count() != distance:
+                        raise self._mismatch()
+                    if self._is_found(document_id, document.key):
+                        answer.append((document, distance))
+                if answer:
+                    answers[i] = answer
+            return answers
+
+    def _mismatch(self) -> StoreDamaged:
+        return self._documents.damaged("its documents do not match the index")
 
     def _ready(self) -> Index:
-        """Return the index, which has what is committed. Called with the lock held."""
+        """Return the index, which covers every committed change. The lock is held."""
         if self._closed or not self._fits:
             self.widen(self.k)
         return self._index
@@ -178,8 +311,9 @@ class Store:
         Raises RecipeMismatch, UsageError for a key that is not valid Unicode, OSError if the disk
         does not take it, and StoreDamaged.
         """
-        same_recipe(self.recipe, document.page.recipe)
-        self._change([document], (), {})
+        if document.page.recipe != self.recipe:
+            same_recipe(self.recipe, document.page.recipe)
+        self._change((document,), (), {})
 
     def insert_many(self, documents: Sequence[Document]) -> int:
         """Store documents in their order, all or none; return how many replaced another.
@@ -209,7 +343,16 @@ class Store:
         """Store documents, no key twice, and remove others; return the keys that were there before."""
         with self._lock:
             self._check_writable()
-            known = self._ready().find_many([*(document.key for document in documents), *forgotten])
+            index, looked_up = self._ready(), self._looked_up
+            known: list[tuple[int, Document]] = []
+            others: list[str] = []
+            for key in (*[document.key for document in documents], *forgotten):
+                if key not in looked_up:
+                    others.append(key)
+                elif (found := looked_up[key]) is not None:
+                    known.append(found)
+            if others:
+                known += index.find_many(others)
             self._commit(documents, known, offsets)
         return {document.key for _, document in known}
 
@@ -219,9 +362,14 @@ class Store:
         known: Sequence[tuple[int, Document]],
         offsets: Mapping[int, int],
     ) -> None:
-        """Store documents and remove known ones; the index follows, or is made again before its next use."""
+        """Store documents and remove known ones; the index follows, or is rebuilt before its next use."""
         removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
         first = self._documents.change(documents, removed, offsets)
+        looked_up = self._looked_up
+        for document in documents:
+            looked_up.pop(document.key, None)
+        for _, document in known:
+            looked_up.pop(document.key, None)
         self._flusher.wake()
         try:
             if removed:
@@ -232,52 +380,10 @@ class Store:
             raise
 
     def offsets(self) -> dict[int, int]:
-        """Return the next offset of each partition of the log that was applied; {}: none was."""
+        """Return the next offset of each applied partition of the log; {} if none was applied."""
         with self._lock:
             self._check_open()
             return self._documents.offsets()
-
-    @property
-    def given_up(self) -> GivenUp | None:
-        """The documents that were given up and are not all removed yet; None: there are none."""
-        with self._lock:
-            self._check_open()
-            return self._given_up
-
-    def give_up(self, partitions: Collection[int], partition_of: Callable[[str], int]) -> GivenUp:
-        """Find no documents of these partitions of the log any more; their next offsets become 0."""
-        with self._lock:
-            self._check_open()
-            noted = self._documents.offsets()
-            self._documents.note_offsets(noted | dict.fromkeys(partitions, 0))
-            self._given_up = GivenUp(partitions, partition_of, self._documents.next_id)
-            return self._given_up
-
-    def given_up_removed(self) -> None:
-        """Note that all that was given up is removed: its partitions have no offsets any more."""
-        with self._lock:
-            self._check_open()
-            assert self._given_up is not None
-            noted, gone = self._documents.offsets(), self._given_up.partitions
-            self._documents.note_offsets({p: n for p, n in noted.items() if p not in gone})
-            self._given_up = None
-
-    def remove_next(
-        self, first: int, most: int, of: Callable[[int, Document], bool]
-    ) -> Removed | None:
-        """Remove those of a kind among the next `most` documents with id >= first; None at the end.
-
-        One transaction, committed on return. Raises as insert() does.
-        """
-        with self._lock:
-            self._check_writable()
-            batch = self._documents.batch(first, most)
-            if not batch:
-                return None
-            going = [each for each in batch if of(*each)]
-            if going:
-                self._commit([], going, {})
-            return Removed(batch[-1][0], len(batch), len(going))
 
     def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
         """Return the next `most` (id, document) with id >= first, by id; below 0 it is from the end."""
@@ -291,9 +397,113 @@ class Store:
 
         Raises as insert() does.
         """
+        return bool(self._change((), (key,), {}))
+
+    # ------------------------------------------------------------------------------ removal in bulk
+
+    def forget_before(self, seconds: float, progress: Progress | None = None) -> int:
+        """Remove every document inserted before a Unix time; return how many.
+
+        After an error or a kill, some of them are removed. progress is called with the documents looked
+        at and the documents in all. Raises as insert() does.
+        """
+        return self._remove_all(lambda _, each: each.inserted_seconds < seconds, progress)
+
+    def forget_more_before(self, seconds: float, first: int) -> Removed | None:
+        """Remove those inserted before a Unix time among some documents with id >= first; None at the end.
+
+        It takes milliseconds, during which other threads wait. Raises as insert() does.
+        """
+        return self._remove_next(
+            first, SMALL_BATCH, lambda _, each: each.inserted_seconds < seconds
+        )
+
+    def give_up(
+        self,
+        held: Collection[int],
+        partition_of: Callable[[str], int],
+        progress: Progress | None = None,
+    ) -> int:
+        """Give up every partition of the log but those held; return how many documents were removed.
+
+        partition_of returns the partition of a document's key. The partitions' offsets become 0, and from
+        then on their documents are not found; give_up_more() removes them, and then the offsets. If
+        that is interrupted, the next call resumes it. If one of them is held again by then, its documents
+        are read from the beginning of the log: so all of them are removed before this returns, and
+        progress is called with the documents looked at and the documents in all. Raises as insert() does.
+        """
+        given_up = {p for p, offset in self.offsets().items() if p not in held or not offset}
+        if not given_up:
+            return 0
+        with self._lock:
+            self._check_open()
+            noted = self._documents.offsets()
+            self._documents.note_offsets(noted | dict.fromkeys(given_up, 0))
+            removing = GivenUp(given_up, partition_of, self._documents.next_id)
+            self._given_up = removing
+        if given_up.isdisjoint(held):
+            return 0
+        removed = self._remove_all(lambda i, document: removing.has(i, document.key), progress)
+        self._end_giving_up(removing)
+        return removed
+
+    def give_up_more(self) -> int | None:
+        """Remove some documents of given-up partitions; return how many, or None if there are none left.
+
+        It takes milliseconds, during which other threads wait. Raises as insert() does.
+        """
+        with self._lock:
+            self._check_open()
+            removing = self._given_up
+        if removing is None:
+            return None
+        batch = self._remove_next(
+            removing.first, SMALL_BATCH, lambda i, document: removing.has(i, document.key)
+        )
+        if batch is None or batch.looked_at < SMALL_BATCH or batch.last >= removing.before:
+            self._end_giving_up(removing)
+        else:
+            removing.first = batch.last + 1
+        return 0 if batch is None else batch.removed
+
+    def _end_giving_up(self, removed: GivenUp) -> None:
+        """Forget the offsets of partitions whose documents are all removed."""
+        with self._lock:
+            self._check_open()
+            noted = self._documents.offsets()
+            self._documents.note_offsets(
+                {p: offset for p, offset in noted.items() if p not in removed.partitions}
+            )
+            self._given_up = None
+
+    def _remove_all(
+        self, of: Callable[[int, Document], bool], progress: Progress | None = None
+    ) -> int:
+        """Remove every document for which `of` is true; return how many."""
+        first = looked_at = removed = 0
+        while (batch := self._remove_next(first, BATCH, of)) is not None:
+            first = batch.last + 1
+            looked_at += batch.looked_at
+            removed += batch.removed
+            if progress:
+                progress(looked_at, len(self) + removed)
+        return removed
+
+    def _remove_next(
+        self, first: int, most: int, of: Callable[[int, Document], bool]
+    ) -> Removed | None:
+        """Do so among the next `most` documents with id >= first, in one transaction; None at the end."""
         with self._lock:
             self._check_writable()
-            return bool(self._change([], [key], {}))
+            batch = self._documents.batch(first, most)
+            if not batch:
+                return None
+            going = [each for each in batch if of(*each)]
+            if going:
+                self._commit((), going, {})
+            return Removed(batch[-1][0], len(batch), len(going))
+
+    # ------------------------------------------------------------------------------------- upkeep
 
     def sync(self) -> None:
         """Flush to disk what was committed. Raises OSError."""
@@ -302,7 +512,7 @@ class Store:
             self._flusher.sync()
 
     def info(self) -> dict[str, Any]:
-        """Return what the store is and holds; sizes in bytes."""
+        """Return the store's path, recipe, counts and sizes, in bytes."""
         with self._lock:
             self._check_open()
             return {
@@ -318,24 +528,11 @@ class Store:
                 "tail_documents": self._documents.unindexed,
             }
 
-    def verify(self, progress: Progress | None = None) -> "Report":
-        """Verify this open store; other threads wait meanwhile. See verify_store()."""
+    def write_index(self) -> None:
+        """Write the index to disk, as close() does. The store stays in use while files are written."""
         with self._lock:
-            from dedup.store.verify import verify_documents
-
-            self._check_open()
-            return verify_documents(self._documents, self._ready(), self.path, progress)
-
-    def snapshot(self, least: int = TAIL_AT_CLOSE) -> None:
-        """Write the index if `least` documents or more changed since the last time, as close() does.
-
-        The store stays in use while files are written.
-        """
-        with self._lock:
-            self._check_open()
-            due, index = self._fits and self._documents.unindexed >= least, self._index
-        if due:
-            index.write()
+            index = self._ready()
+        index.write()
 
     def close(self) -> None:
         """Flush, write the index if 1000 documents or more changed since the last time, and close.
@@ -368,10 +565,18 @@ class Store:
             self._flusher.raise_error()
 
     def close_after_fork(self) -> None:
-        """Be closed in a forked process: the store is its parent's, as are the locks held there."""
+        """Mark the store closed in a forked process: it belongs to the parent, as do the locks held there."""
         self._lock = threading.RLock()
         self._closed = True
-        self._folder_lock.close()  # the parent has it still
+        self._folder_lock.close()  # the parent still holds it
+
+
+def _offsets(offsets: Array, kept: Flags) -> Array:
+    """Return the offsets of a batch's answers once only the kept matches are left."""
+    import numpy as np
+
+    before = np.concatenate(([0], np.cumsum(kept)))
+    return before[offsets].astype(np.uint64)
 
 
 def _close_after_fork() -> None:

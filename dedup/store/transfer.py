@@ -16,12 +16,11 @@ import msgspec
 
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageError
 from dedup.model.events import decode_value, encode_value
+from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
-from dedup.model.values import Document
-from dedup.store.changes import Progress
 from dedup.store.database.record_format import key_digest
 from dedup.store.open_folder import DOCUMENTS, locked_documents
-from dedup.store.store import Store
+from dedup.store.store import Progress, Store
 
 __all__ = [
     "Fault",

@@ -1,7 +1,6 @@
-"""Look a store over, byte for byte, without changing it.
+"""Verify a store, reading only.
 
-The rule kept here: everything found is reported, nothing is repaired, and the first fault does not
-hide the second.
+Invariants: every fault found is reported and none is repaired; one fault does not hide the next.
 """
 
 import errno
@@ -9,25 +8,22 @@ import threading
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from dedup.model.errors import StoreDamaged
 from dedup.model.names import check_namespace
 from dedup.model.recipes import recipe_of
-from dedup.store.changes import Progress
 from dedup.store.database.documents import Documents
 from dedup.store.database.record_format import Removal, key_digest
 from dedup.store.index import Index, IndexUnusable
 from dedup.store.open_folder import DOCUMENTS, locked_documents
+from dedup.store.store import Progress
 
-__all__ = ["Report", "verify_documents", "verify_store"]
-
-LISTED = 100  # problems put into words; the rest are only counted
+LISTED = 100  # problems that are listed; the rest are counted
 STEP = 10_000  # documents between two calls of progress
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What verifying a store came to.
+    """Result of verifying a store.
 
     path, namespace, recipe  which store
     documents                documents in it
@@ -64,7 +60,7 @@ def verify_store(
 def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
     documents: Documents, index: Index | None, folder: Path, progress: Progress | None = None
 ) -> Report:
-    """Verify open documents and their index; None: the one that lies beside them."""
+    """Verify open documents and their index; None opens the one in the folder."""
     problems: list[str] = []
     count = 0
 
@@ -79,19 +75,17 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
             k = recipe_of(documents.recipe or None).distance
             index = Index(folder, documents, k, threading.RLock(), read_only=True)
         except IndexUnusable as error:
-            problem(f"{error}; harmless, the index is made again when the store is opened")
+            problem(f"{error}; harmless, the index is rebuilt when the store is opened")
         except StoreDamaged:
-            pass  # a document, which is met again below
+            pass  # an unreadable document, which is reported below
     total, done, last = len(documents), 0, -1
     batch: list[Removal] = []
 
     def indexed() -> None:
-        if index is None or not batch:
-            return
-        ids, values, digests = (np.array(each, np.uint64) for each in zip(*batch, strict=True))
-        for missing in ids[~index.has(values, digests, ids)].tolist():
-            problem(f"document {missing} is missing in the index")
-        batch.clear()
+        if index is not None and batch:
+            for missing in index.missing(batch):
+                problem(f"document {missing} is missing in the index")
+            batch.clear()
 
     try:
         for document_id, document in documents.scan():
@@ -106,9 +100,9 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
                     progress(done, total)
         indexed()
         if done != total:
-            problem(f"{done} documents where {total} belong")
+            problem(f"expected {total} documents, found {done}")
         if last >= documents.next_id:
-            problem(f"the next id, {documents.next_id}, is taken")
+            problem(f"the next id, {documents.next_id}, is already used")
     except StoreDamaged as error:
         problem(str(error))
     covered = 0 if index is None else index.covered

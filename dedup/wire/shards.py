@@ -24,7 +24,7 @@ import msgspec
 
 from dedup.core.native import lib
 from dedup.model.errors import UsageError
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 
 __all__ = ["Share", "check_partitions", "merged", "partition_of"]
 
@@ -123,10 +123,13 @@ def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     if waiting:
         return min(waiting, key=_rank)
     other_title = [answer for answer in given if answer.reason == "other_title"]
-    matched = [answer for answer in other_title if answer.of is not None]
+    matched = [answer for answer in other_title if answer.match is not None]
     chosen = min(matched, key=_rank) if matched else other_title[0] if other_title else first
     return msgspec.structs.replace(chosen, token=first.token)
 
 
 def _rank(verdict: Verdict) -> tuple[float, int, str]:
-    return -(verdict.similarity or 0.0), verdict.distance or 0, verdict.of or ""
+    match = verdict.match
+    if match is None:
+        return 0.0, 0, ""
+    return -match.similarity, match.distance, match.document.key

@@ -2,5 +2,5 @@
 
     record -> adapters -> fingerprint -> reserve -> unique or duplicates topic -> insert -> commit
 
-Read batch.py for the order that nothing is lost by, then pipeline.py, then run.py.
+Read batch.py for the order of the steps that loses nothing, then pipeline.py, then worker.py.
 """

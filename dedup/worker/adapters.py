@@ -1,12 +1,12 @@
-"""Adapters: the value of a record becomes a page.
+"""Adapters: parse the value of a record into a page.
 
     bytes -> JSON object -> the fields a format names -> Page(key, url, content, ...)
 
-Known are scrapy-cluster's firehose, Nutch's indexer-kafka (every value an array of strings), and
-plain JSON whose fields can be named.
+Formats: scrapy-cluster's firehose, Nutch's indexer-kafka (every value an array of strings), and plain
+JSON whose fields can be named.
 
-The rule kept here: whatever the bytes are, they end in a Page or in EventInvalid, in time and memory
-linear in their number. Nothing here does I/O, and the bytes themselves are never changed.
+Invariants: any bytes end in a Page or in EventInvalid, in time and memory linear in their number. Nothing
+here does I/O, and the bytes themselves are never changed.
 """
 
 import base64
@@ -19,8 +19,6 @@ import msgspec
 
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.names import document_key
-
-__all__ = ["FORMATS", "BodyEncoding", "Format", "Page", "adapter", "format_of"]
 
 BodyEncoding = Literal["text", "base64"]
 

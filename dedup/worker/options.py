@@ -1,7 +1,7 @@
-"""What a worker is told, parsed once into a frozen value.
+"""The worker's options, parsed once into a frozen value.
 
-The rule kept here: a wrong value is a UsageError that names the option, the value and what is
-allowed, before anything is connected to.
+Invariant: a wrong value is a UsageError that names the option, the value and what is allowed, before
+anything connects.
 """
 
 from pathlib import Path
@@ -14,8 +14,6 @@ from dedup.model.policy import Options
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.kafka.login import check_topic
 from dedup.worker.adapters import Format
-
-__all__ = ["Config", "Topics", "listen_address", "topics_of"]
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ class Config(msgspec.Struct, frozen=True):
     detector             its namespace, distances, scope and secret
     identity             keep pages that are another page of their site by title or canonical URL
     wait_seconds         how long a page waits for a near-duplicate that another worker holds
-    stop_seconds         how long the batch at hand may take once the worker is told to stop
+    stop_seconds         how long the current batch may take once the worker is told to stop
     stall_seconds        a reader that gets no records for this long, while there are some, is replaced
     max_bytes            greater pages are not judged
     batch_records, batch_bytes   what is read at a time, at most
@@ -68,7 +66,7 @@ class Config(msgspec.Struct, frozen=True):
     metrics: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what cannot be."""
+        """Raise UsageError for options that contradict each other."""
         if not self.group:
             raise UsageError("--group is empty; give the name that the workers of a crawl share")
         if (self.path is None) == (self.service is None):

@@ -1,28 +1,30 @@
-"""The pipeline: drives a batch through detector and outputs, and repeats what fails.
+"""Drive a batch through detector and outputs, and retry what fails.
 
     reserve -> write, until all is acknowledged -> insert -> ask again what is pending -> done
 
-The rule kept here: what may pass (a service or a broker that is away, a full disk) is tried again
-until it does or the worker is told to stop; nothing is given up for it. What cannot pass ends as a
-dead letter (a record that no topic takes), as a page kept unjudged (a fault of ours), or ends the
-worker before anything is committed (a store of another recipe, or damaged).
+Invariants: temporary failures (a service or a broker that is away, a full disk) are retried until they
+pass or the worker is told to stop. What cannot pass ends as a dead letter (a record that no topic
+takes), as a page kept unjudged (an internal error), or ends the worker before anything is committed
+(a store of another recipe, or damaged). A dead letter that its topic refuses at any size is logged
+with its place, and passed.
 
-Detector and outputs are interfaces, and the clock is passed in: nothing here knows Kafka.
+Detector and outputs are interfaces, and the clock is an argument: nothing here does I/O.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from dedup.core.backoff import Backoff
 from dedup.detector import AsyncDetector, Question
-from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, StoreDamaged
-from dedup.model.values import Verdict
-from dedup.worker.page_batch import Batch
-from dedup.worker.records import Output
+from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
+from dedup.model.page import Verdict
+from dedup.wire.kafka.supervision import Refused
+from dedup.worker.batch import Batch, Output
 
-__all__ = ["Outputs", "Pipeline", "Refused"]
+log = logging.getLogger("dedup.worker")
 
 FIRST_WAIT_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.1
@@ -33,34 +35,26 @@ FATAL = (RecipeMismatch, StoreDamaged)  # nothing may be judged or committed aft
 PASSING = (ServiceUnavailable, OSError)  # TimeoutError is one, too
 
 
-class Refused(DedupError):
-    """The broker will never take this record. too_large: because of its size."""
-
-    def __init__(self, message: str, *, too_large: bool = False) -> None:
-        super().__init__(message)
-        self.too_large = too_large
-
-
 class Outputs(Protocol):
     """The topics that are written to."""
 
     async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
-        """Write each and wait for the acknowledgements; None stands for one, else what failed.
+        """Write each and wait for the acknowledgements; return None for one, else its error.
 
-        Refused is final, everything else may be tried again.
+        Refused is final, everything else may be retried.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What the pipeline tells: a fault (the step, the error), and what happened how often."""
+    """Callbacks of the pipeline: a fault (the step, the error), and counts of events."""
 
     fault: Callable[[str, Exception], None]
     count: Callable[[str, int], None]
 
 
 class Pipeline:
-    """Takes batches to their end, one after the other."""
+    """Settles batches, one after the other."""
 
     def __init__(
         self,
@@ -72,7 +66,7 @@ class Pipeline:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Make a pipeline. wait_seconds: how long a page waits for one in flight elsewhere."""
+        """wait_seconds: how long a page waits for one in flight elsewhere."""
         self._detector = detector
         self._outputs = outputs
         self._events = events
@@ -81,7 +75,7 @@ class Pipeline:
         self._sleep = sleep
 
     async def settle(self, batch: Batch) -> None:
-        """Take a batch to its end. Cancelled, or after an error, give_up() must follow."""
+        """Settle a batch. After a cancellation or an error, give_up() must follow."""
         pauses = Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
         until: float | None = None
         while True:
@@ -96,7 +90,7 @@ class Pipeline:
                 until = self._clock() + self._wait_seconds
 
     async def give_up(self, batch: Batch) -> None:
-        """Release what a batch holds: it will be read again."""
+        """Release the reservations of a batch, which will be read again."""
         await self._release(batch.held())
 
     async def _decide(self, batch: Batch, *, in_flight: bool) -> None:
@@ -124,7 +118,7 @@ class Pipeline:
             await self._sleep(retry.next())
 
     async def _reserve(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
-        """Ask the detector; when cancelled, wait for the answer and give back what it took."""
+        """Reserve pages; when cancelled, wait for the answer and release what was reserved."""
         asking = asyncio.ensure_future(self._detector.reserve_many(questions))
         try:
             return await asyncio.shield(asking)
@@ -151,10 +145,19 @@ class Pipeline:
                 if result is None:
                     sent.append(number)
                 elif isinstance(result, Refused):
-                    if output.way == "dead" and (output.value is None or not result.too_large):
+                    if output.way == "dead" and not result.too_large:
                         raise result  # not even as a dead letter: the topic itself is wrong
                     self._events.fault("refused", result)
-                    verdict = batch.refuse(number, result, whole=not result.too_large)
+                    if not batch.can_shrink(number):
+                        log.error(
+                            "%s, partition %d, offset %d: its dead letter cannot be written: %s",
+                            *batch.place(number),
+                            result,
+                        )
+                        self._events.count("dead_lost", 1)
+                        sent.append(number)
+                        continue
+                    verdict = batch.refuse(number, result, too_large=result.too_large)
                     if verdict is not None:
                         await self._release([verdict])
                 else:

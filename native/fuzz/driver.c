@@ -1,7 +1,7 @@
 /*
  * Runs a fuzz harness where there is no libFuzzer: mutates seeds for FUZZ_SECONDS (default 2).
  *
- *     harness FOLDER ...    seeds are the files in the folders (corpus.py writes them)
+ *     harness FOLDER ...    seeds are the files in the folders (tests/support/tools/make_corpus.py writes them)
  *     harness FILE          runs one input, once: a finding again
  *
  * A finding is written to a file, which is named. The number printed at the start repeats a run when

@@ -9,6 +9,7 @@
  */
 #include "base/checksum.h"
 #include "fuzz.h"
+#include "../tests/saved_table.h"
 
 enum { PUT_RIGHT = 16 }; /* below it: k */
 
@@ -82,9 +83,9 @@ static void must_probe(const ndd_table *table, ndd_match *pairs, size_t count, u
 }
 
 static void must_save(const ndd_table *table, uint64_t note, const uint8_t *bytes, size_t n) {
-    MUST(ndd_table_saved_size(table) == n);
+    MUST(saved_size_of(table) == n);
     uint8_t *again = malloc(n);
-    MUST(again != NULL && ndd_table_save(table, note, again, n) == NDD_OK);
+    MUST(again != NULL && save_table(table, note, again, n) == NDD_OK);
     MUST(memcmp(bytes, again, n) == 0);
     free(again);
 }
@@ -126,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     uint64_t note = 0;
     const char *reason = NULL;
     fuzz_count_memory();
-    ndd_status status = ndd_table_load(saved, n - 1, k, &table, &note, &reason);
+    ndd_status status = ndd_table_load(saved, n - 1, k, NDD_AUTO, &table, &note, &reason);
     MUST(fuzz_memory_taken() <= MEMORY_FIXED + MEMORY_MULTIPLE * n);
     if (status == NDD_OK) {
         must_hold(table, note, saved, n - 1, k);

@@ -8,6 +8,7 @@
  */
 #include "fuzz.h"
 #include "ndd_bulk.h"
+#include "../tests/saved_table.h"
 
 enum { PAIRS = 1 }; /* else operations */
 
@@ -61,12 +62,12 @@ static void must_probe(const ndd_table *table, const struct list *list, uint64_t
 }
 
 static ndd_table *saved_and_loaded(ndd_table *table, uint32_t k, ndd_preset preset) {
-    uint64_t size = ndd_table_saved_size(table), note = 0;
+    uint64_t size = saved_size_of(table), note = 0;
     uint8_t *bytes = malloc((size_t)size);
     ndd_table *loaded = NULL;
     const char *reason = NULL;
-    MUST(bytes != NULL && ndd_table_save(table, k, bytes, size) == NDD_OK);
-    MUST(ndd_table_load_as(bytes, size, k, preset, &loaded, &note, &reason) == NDD_OK && note == k);
+    MUST(bytes != NULL && save_table(table, k, bytes, size) == NDD_OK);
+    MUST(ndd_table_load(bytes, size, k, preset, &loaded, &note, &reason) == NDD_OK && note == k);
     free(bytes);
     ndd_table_close(table);
     return loaded;
@@ -80,7 +81,7 @@ static void fuzz_operations(const uint8_t *bytes, size_t n, uint32_t k, ndd_pres
     uint64_t one;
     int removed;
     list.count = 0;
-    MUST(ndd_table_open_as(k, preset, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
+    MUST(ndd_table_open(k, preset, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
     for (size_t i = 0; i + 4 <= n && i < 4 * 4096; i += 4) {
         uint64_t document = bytes[i + 1] & 15;
         uint64_t value = UINT64_C(1) << (bytes[i + 2] & 63) | UINT64_C(1) << (bytes[i + 3] & 63);

@@ -97,9 +97,11 @@ void ndd_similarities(const uint8_t *a, const uint8_t *sketches, size_t n, doubl
 /* What one page came to. */
 typedef struct ndd_page {
     uint64_t value;      /* simhash of the weighted words of the main content */
-    uint8_t sketch[37];  /* of its 3-token shingles */
+    uint8_t sketch[37];  /* of its 3-token shingles, with those of the title where the text is short */
+    uint8_t parts[20];   /* five hashes of 32 bits of what is not running text (native/src/reader/parts.c) */
     uint32_t title;      /* hash of its title, 0 without one */
     uint32_t canonical;  /* hash of the canonical URL that it declares, 0 for none */
+    uint32_t thing;      /* number of the thing that its structured data names, 0 for none (thing.c) */
     uint32_t features;   /* distinct words behind value */
     uint32_t words;      /* words that a visitor sees, without those of navigation */
     uint32_t words_read; /* and how many of them stand in what was read */
@@ -108,7 +110,7 @@ typedef struct ndd_page {
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-4". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-5". Static. */
 const char *ndd_recipe(void);
 
 /* The version of the Unicode Character Database behind the word and case tables. Static. */
@@ -177,6 +179,22 @@ ndd_status ndd_hash_set_add(ndd_hash_set *set, const uint64_t *hashes, size_t n)
 void ndd_hash_set_stats(const ndd_hash_set *set, uint64_t *listed, uint64_t *bytes);
 void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
 
+/* ---------------------------------------------------------------------------------- digest slots */
+
+/* A set of 16-byte digests, each with a mark from 1 to 255, in `slots` slots of NDD_DIGEST_SLOT bytes that the
+ * caller owns, such as a mapped file; zeros are an empty set. slots < 2^32. Digests are evenly distributed
+ * (keyed hashes). Any bytes are a valid set. One thread at a time while one writes. */
+#define NDD_DIGEST_SLOT 17
+
+/* The mark of a digest, 0 if it is not in the set. */
+int ndd_digest_find(const uint8_t *bytes, uint64_t slots, const uint8_t *digest);
+
+/* Adds a digest, or changes its mark; returns the mark before, 0 if it is new, -1 if it does not fit. */
+int ndd_digest_put(uint8_t *bytes, uint64_t slots, const uint8_t *digest, uint8_t mark);
+
+/* Adds the digests of one set to another: all, or with last_byte >= 0 those that end with it. Returns how many. */
+uint64_t ndd_digest_copy(const uint8_t *from, uint64_t slots, uint8_t *to, uint64_t to_slots, int last_byte);
+
 /* ------------------------------------------------------------------------------------- table */
 
 /*
@@ -186,7 +204,7 @@ void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
  *
  * The thread rule: any number of threads may be inside the functions that take a const table;
  * while one thread is inside another function, no other thread may be inside the same table. A
- * table holds no lock; a program that shares one uses a read-write lock, as dedup/table.py does, and
+ * table holds no lock; a program that shares one uses a read-write lock, as dedup/core/table.py does, and
  * releases it between the parts of a large insert. A probe changes nothing but its answer, so probes of
  * several threads share no memory that is written. Different handles have nothing in common.
  */
@@ -213,9 +231,8 @@ typedef struct ndd_table_stats {
     uint32_t reserved;   /* 0 */
 } ndd_table_stats;
 
-/* An empty table; without a preset, NDD_AUTO. */
-ndd_status ndd_table_open(uint32_t k, ndd_table **table);
-ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table);
+/* Makes an empty table. */
+ndd_status ndd_table_open(uint32_t k, ndd_preset preset, ndd_table **table);
 void ndd_table_close(ndd_table *table);
 
 /* Makes room for `values` distinct values in one step. Optional. */
@@ -256,18 +273,11 @@ const uint8_t *ndd_answer_cut(const ndd_answer *answer);
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
 ndd_status ndd_table_validate(const ndd_table *table, const char **reason);
 
-/* A saved table (docs/table-format.md) as bytes: its size, and the bytes themselves into a buffer
- * of that size. note is a number of the caller's that load gives back. */
-uint64_t ndd_table_saved_size(const ndd_table *table);
-ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes, uint64_t size);
-
 /* Makes a table of saved bytes, for any k. Every byte is covered by a checksum; bytes that are cut,
  * altered or of another format or version are refused with the matching status, and *reason
  * (static, never NULL after an error) says what was found. */
-ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
-                          uint64_t *note, const char **reason);
-ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
-                             ndd_table **table, uint64_t *note, const char **reason);
+ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
+                          ndd_table **table, uint64_t *note, const char **reason);
 
 /* For each of n pairs, found[i] is 1 if the table holds it, else 0. */
 void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_t *documents,
@@ -276,17 +286,11 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
-/* The pairs of the values at places begin .. end - 1; the places of all are 0 .. stats.values - 1. Returns
- * how many pairs they are; without arrays, only that. A removal moves the last value into the gap and an
- * insert appends. So listing a table part by part, from its end to its beginning, while it changes in
- * between, gives every pair that was in it all the time. */
-uint64_t ndd_table_list_part(const ndd_table *table, uint64_t begin, uint64_t end, uint64_t *values,
-                             uint64_t *documents);
-
 /* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
 
-/* The bytes, and their size, that ndd_table_save gives of a table of these pairs, which are in order. */
+/* A saved table (docs/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
+ * buffer of that size. note is a number of the caller's that ndd_table_load returns. */
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
                                 uint64_t *size);
 ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,

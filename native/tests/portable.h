@@ -14,6 +14,8 @@
 #define features_sum portable_features_sum
 #define hidden_settle portable_hidden_settle
 #define identity_canonical portable_identity_canonical
+#define identity_open_graph portable_identity_open_graph
+#define identity_settle portable_identity_settle
 #define identity_title portable_identity_title
 #define links_add portable_links_add
 #define links_is_number portable_links_is_number
@@ -45,6 +47,10 @@
 #define ndd_similarities portable_similarities
 #define ndd_similarity portable_similarity
 #define ndd_unicode_version portable_unicode_version
+#define parts_attribute portable_parts_attribute
+#define parts_data portable_parts_data
+#define parts_settle portable_parts_settle
+#define parts_source portable_parts_source
 #define reader_scan portable_reader_scan
 #define repeats_leave portable_repeats_leave
 #define scratch_drop portable_scratch_drop
@@ -55,12 +61,18 @@
 #define tag_attributes portable_tag_attributes
 #define tag_long_name portable_tag_long_name
 #define target_hash portable_target_hash
+#define target_hash_path portable_target_hash_path
+#define thing_context portable_thing_context
+#define thing_data portable_thing_data
+#define thing_of portable_thing_of
+#define thing_tag portable_thing_tag
 #define target_is_volatile portable_target_is_volatile
 #define target_split portable_target_split
 #define words_break portable_words_break
 #define words_end_block portable_words_end_block
 #define words_html portable_words_html
 #define words_plain portable_words_plain
+#define words_title portable_words_title
 #define wrappers_open portable_wrappers_open
 
 #endif

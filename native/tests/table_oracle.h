@@ -82,7 +82,7 @@ static inline ndd_table *table_of(const uint64_t *values, size_t n, uint32_t k) 
     ndd_table *table;
     uint64_t inserted;
     uint64_t *documents = malloc(n * sizeof *documents + 1);
-    CHECK(documents != NULL && ndd_table_open(k, &table) == NDD_OK);
+    CHECK(documents != NULL && ndd_table_open(k, NDD_AUTO, &table) == NDD_OK);
     for (size_t i = 0; i < n; i++) documents[i] = i;
     CHECK(ndd_table_insert(table, values, documents, n, &inserted) == NDD_OK && inserted == n);
     free(documents);

@@ -13,6 +13,7 @@
 #include "instrumented.h"
 #include "table/table.h"
 #include "values.h"
+#include "saved_table.h"
 
 static uint64_t any(void) { return random_bits(&random_state); }
 
@@ -156,7 +157,7 @@ static void test_probes_of_crowds_find_what_a_scan_finds(void) {
             uint64_t queries[16];
             ndd_table *table;
             list.count = 0;
-            CHECK(ndd_table_open_as(k, (ndd_preset)((k + (uint32_t)kind) % 3), &table) == NDD_OK);
+            CHECK(ndd_table_open(k, (ndd_preset)((k + (uint32_t)kind) % 3), &table) == NDD_OK);
             for (int i = 0; i < 3000; i++) insert(table, &list, crowded(kind), below(3) ? below(9) : any());
             check_valid(table);
             crowds += crowds_of(table);
@@ -196,7 +197,7 @@ static void test_a_crowd_that_became_another_is_found_in(void) {
     uint64_t queries[12];
     ndd_table *table;
     list.count = 0;
-    CHECK(ndd_table_open(3, &table) == NDD_OK);
+    CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
     for (int i = 0; i < 900; i++) insert(table, &list, crowded(2), (uint64_t)i);
     for (int i = 0; i < 5000; i++) insert(table, &list, UINT64_C(0xabc) << 52 | any() >> 12, any());
     for (int i = 0; i < 2500; i++) insert(table, &list, flipped(UINT64_C(0xabcd) << 48, 6), any());
@@ -216,7 +217,7 @@ static void test_crowds_without_memory_lose_nothing(void) {
         uint64_t queries[3], inserted;
         ndd_table *table;
         list.count = 0;
-        CHECK(ndd_table_open(3, &table) == NDD_OK);
+        CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
         for (int i = 0; i < 560; i++) insert(table, &list, crowded(kind), (uint64_t)i);
         for (int i = 0; i < 1000; i++) {
             uint64_t value = crowded(kind), document = below(4);
@@ -248,18 +249,18 @@ static void test_a_limit_takes_the_first_of_very_many_documents(void) {
     const uint64_t queries[] = {5, 7, 4, 0};
     ndd_table *table;
     list.count = 0;
-    CHECK(ndd_table_open(2, &table) == NDD_OK);
+    CHECK(ndd_table_open(2, NDD_AUTO, &table) == NDD_OK);
     for (uint64_t i = 0; i < 3000; i++) insert(table, &list, 5, i % 2 ? any() : i);
     for (uint64_t i = 0; i < 3000; i++) insert(table, &list, 4, UINT64_MAX - i * i);
     for (uint64_t i = 0; i < 500; i++) insert(table, &list, 6, i); /* as far from 7 as 5 is */
     check_valid(table);
     check_probes(table, &list, queries, 4, 2);
-    uint64_t size = ndd_table_saved_size(table), note;
+    uint64_t size = saved_size_of(table), note;
     uint8_t *bytes = malloc((size_t)size);
     const char *reason;
     ndd_table *loaded;
-    CHECK(bytes != NULL && ndd_table_save(table, 3, bytes, size) == NDD_OK);
-    CHECK(ndd_table_load(bytes, size, 2, &loaded, &note, &reason) == NDD_OK && note == 3);
+    CHECK(bytes != NULL && save_table(table, 3, bytes, size) == NDD_OK);
+    CHECK(ndd_table_load(bytes, size, 2, NDD_AUTO, &loaded, &note, &reason) == NDD_OK && note == 3);
     check_probes(loaded, &list, queries, 4, 2);
     ndd_table_list(loaded, values, documents);
     for (size_t i = 0; i < list.count; i++) {

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "hash/hash.h"
 #include "ndd.h"
+#include "saved_table.h"
 
 struct bytes {
     const uint8_t *at;
@@ -86,7 +87,8 @@ static void test_targets(void) {
 
 static int same_page(const ndd_page *a, const ndd_page *b) {
     return a->value == b->value && memcmp(a->sketch, b->sketch, sizeof a->sketch) == 0 &&
-           a->title == b->title && a->canonical == b->canonical && a->features == b->features;
+           a->title == b->title && a->canonical == b->canonical && a->thing == b->thing &&
+           memcmp(a->parts, b->parts, sizeof a->parts) == 0 && a->features == b->features;
 }
 
 static void test_texts(void) {
@@ -122,12 +124,12 @@ static void test_saved_table(void) {
     ndd_table *table, *loaded;
     uint64_t inserted, note;
     const char *reason;
-    CHECK(ndd_table_open(7, &table) == NDD_OK);
+    CHECK(ndd_table_open(7, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_table_insert(table, values, documents, 3, &inserted) == NDD_OK && inserted == 3);
-    CHECK(ndd_table_saved_size(table) == golden_table.n && golden_table.n <= sizeof saved);
-    CHECK(ndd_table_save(table, 5, saved, golden_table.n) == NDD_OK);
+    CHECK(saved_size_of(table) == golden_table.n && golden_table.n <= sizeof saved);
+    CHECK(save_table(table, 5, saved, golden_table.n) == NDD_OK);
     CHECK(memcmp(saved, golden_table.at, golden_table.n) == 0);
-    CHECK(ndd_table_load(golden_table.at, golden_table.n, 3, &loaded, &note, &reason) == NDD_OK);
+    CHECK(ndd_table_load(golden_table.at, golden_table.n, 3, NDD_AUTO, &loaded, &note, &reason) == NDD_OK);
     CHECK(note == 5);
     ndd_table_close(loaded);
     ndd_table_close(table);
@@ -144,11 +146,11 @@ static void test_saved_table_of_many(void) {
     }
     ndd_table *table;
     uint64_t inserted;
-    CHECK(ndd_table_open(6, &table) == NDD_OK);
+    CHECK(ndd_table_open(6, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_table_insert(table, values, documents, N, &inserted) == NDD_OK && inserted == N);
-    uint64_t size = ndd_table_saved_size(table);
+    uint64_t size = saved_size_of(table);
     uint8_t *saved = malloc((size_t)size);
-    CHECK(saved != NULL && ndd_table_save(table, N, saved, size) == NDD_OK);
+    CHECK(saved != NULL && save_table(table, N, saved, size) == NDD_OK);
     uint64_t found = ndd_hash_fnv1a(saved, (size_t)size);
     CHECK(found == UINT64_C(0xce6324ae6cda2d3e));
     free(saved);

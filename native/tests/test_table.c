@@ -7,6 +7,7 @@
 #include "table/answer.h"
 #include "table/table.h"
 #include "table_oracle.h"
+#include "saved_table.h"
 
 static void test_a_probe_finds_what_a_scan_finds(void) {
     static const size_t sizes[] = {0, 1, 7, 511, 513, 1100, 5000};
@@ -16,7 +17,7 @@ static void test_a_probe_finds_what_a_scan_finds(void) {
             size_t n = sizes[(k + (uint32_t)kind * 3) % 7];
             struct oracle oracle = {0};
             ndd_table *table;
-            CHECK(ndd_table_open_as(k, (ndd_preset)((k + (uint32_t)kind) % 3), &table) == NDD_OK);
+            CHECK(ndd_table_open(k, (ndd_preset)((k + (uint32_t)kind) % 3), &table) == NDD_OK);
             make_values(kind, values, n);
             for (size_t i = 0; i < n; i++) {
                 uint64_t inserted, document = below(3) ? i : below(10);
@@ -46,7 +47,7 @@ static void test_a_probe_of_a_larger_table_finds_what_a_scan_finds(void) {
             ndd_table *table;
             uint64_t inserted;
             int kind = (int)(k + (uint32_t)preset) % 5;
-            CHECK(ndd_table_open_as(k, (ndd_preset)preset, &table) == NDD_OK);
+            CHECK(ndd_table_open(k, (ndd_preset)preset, &table) == NDD_OK);
             make_values(kind == 0 ? 0 : 1, values, N / 2);
             make_values(kind, values + N / 2, N / 2);
             oracle.pairs = malloc(N * sizeof *oracle.pairs);
@@ -108,7 +109,7 @@ static void test_inserts_and_removals_keep_every_rule(void) {
             ndd_table *table;
             ndd_table_stats stats;
             uint64_t pool[700], queries[8];
-            CHECK(ndd_table_open_as(k, (ndd_preset)(kind % 3), &table) == NDD_OK);
+            CHECK(ndd_table_open(k, (ndd_preset)(kind % 3), &table) == NDD_OK);
             if (kind % 2) CHECK(ndd_table_reserve(table, 5000) == NDD_OK); /* an index at once */
             make_values(kind, pool, 700);
             for (int step = 0; step < 4000; step++) {
@@ -152,7 +153,7 @@ static void test_one_value_may_have_very_many_documents(void) {
     ndd_answer *answer;
     CHECK(values != NULL && documents != NULL && ndd_answer_open(&answer) == NDD_OK);
     for (uint64_t i = 0; i < N; i++) documents[i] = i * 7919 % N;
-    CHECK(ndd_table_open(3, &table) == NDD_OK);
+    CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_table_insert(table, values, documents, N, &inserted) == NDD_OK && inserted == N);
     CHECK(ndd_table_insert(table, values, documents, N, &inserted) == NDD_OK && inserted == 0);
     check_valid(table);
@@ -180,30 +181,30 @@ static void test_a_table_that_was_loaded_goes_on_as_the_one_that_was_saved(void)
     for (int kind = 0; kind < 5; kind++) {
         make_values(kind, values, 3000);
         ndd_table *table, *loaded;
-        CHECK(ndd_table_open(3, &table) == NDD_OK);
+        CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
         struct oracle oracle = {0};
         for (size_t i = 0; i < 3000; i++) {
             uint64_t document = below(50), inserted;
             CHECK(ndd_table_insert(table, &values[i], &document, 1, &inserted) == NDD_OK);
             (void)oracle_insert(&oracle, values[i], document);
         }
-        uint64_t size = ndd_table_saved_size(table), note = 0, inserted;
+        uint64_t size = saved_size_of(table), note = 0, inserted;
         uint8_t *bytes = malloc((size_t)size), *again = malloc((size_t)size);
         const char *reason = NULL;
         CHECK(bytes != NULL && again != NULL);
-        CHECK(ndd_table_save(table, UINT64_MAX - 5, bytes, size) == NDD_OK);
+        CHECK(save_table(table, UINT64_MAX - 5, bytes, size) == NDD_OK);
         for (uint32_t k = 0; k <= 15; k += 5) {
-            CHECK(ndd_table_load(bytes, size, k, &loaded, &note, &reason) == NDD_OK);
+            CHECK(ndd_table_load(bytes, size, k, NDD_AUTO, &loaded, &note, &reason) == NDD_OK);
             CHECK(note == UINT64_MAX - 5);
             check_probes(loaded, &oracle, values + 100, 5, k);
-            CHECK(ndd_table_saved_size(loaded) == size);
-            CHECK(ndd_table_save(loaded, note, again, size) == NDD_OK);
+            CHECK(saved_size_of(loaded) == size);
+            CHECK(save_table(loaded, note, again, size) == NDD_OK);
             CHECK(memcmp(bytes, again, (size_t)size) == 0);
             CHECK(ndd_table_insert(loaded, values, values, 3000, &inserted) == NDD_OK);
             check_valid(loaded);
             ndd_table_close(loaded);
         }
-        CHECK(ndd_table_save(table, 0, bytes, size - 1) == NDD_BAD_ARGUMENT);
+        CHECK(save_table(table, 0, bytes, size - 1) == NDD_BAD_ARGUMENT);
         ndd_table_close(table);
         free(bytes);
         free(again);
@@ -220,12 +221,12 @@ static void test_inserts_after_a_load_or_a_large_insert_rebuild_nothing(void) {
         ndd_table *tables[2];
         uint64_t inserted, note;
         const char *reason;
-        CHECK(ndd_table_open_as(3, (ndd_preset)preset, &tables[0]) == NDD_OK);
+        CHECK(ndd_table_open(3, (ndd_preset)preset, &tables[0]) == NDD_OK);
         CHECK(ndd_table_insert(tables[0], values, documents, N, &inserted) == NDD_OK);
-        uint64_t size = ndd_table_saved_size(tables[0]);
+        uint64_t size = saved_size_of(tables[0]);
         uint8_t *bytes = malloc((size_t)size);
-        CHECK(bytes != NULL && ndd_table_save(tables[0], 1, bytes, size) == NDD_OK);
-        CHECK(ndd_table_load_as(bytes, size, 3, (ndd_preset)preset, &tables[1], &note, &reason) == NDD_OK);
+        CHECK(bytes != NULL && save_table(tables[0], 1, bytes, size) == NDD_OK);
+        CHECK(ndd_table_load(bytes, size, 3, (ndd_preset)preset, &tables[1], &note, &reason) == NDD_OK);
         for (int i = 0; i < 2; i++) {
             uint64_t made = tables[i]->index_made;
             uint32_t capacity = tables[i]->values.capacity;
@@ -248,7 +249,7 @@ static void test_small_calls_do_not_make_a_table_grow_often(void) {
     for (uint32_t preset = NDD_AUTO; preset <= NDD_FAST; preset++) {
         ndd_table *table;
         uint64_t inserted, grown = 0;
-        CHECK(ndd_table_open_as(3, (ndd_preset)preset, &table) == NDD_OK);
+        CHECK(ndd_table_open(3, (ndd_preset)preset, &table) == NDD_OK);
         for (size_t i = 0; i < N; i += EACH) {
             uint32_t capacity = table->values.capacity;
             CHECK(ndd_table_insert(table, values + i, documents, EACH, &inserted) == NDD_OK);
@@ -272,7 +273,7 @@ static void test_a_table_grown_by_one_call_has_the_design_of_one_made_for_it(voi
             values[i] = values[i % distinct];
             documents[i] = i;
         }
-        CHECK(ndd_table_open(3, &grown) == NDD_OK && ndd_table_open(3, &told) == NDD_OK);
+        CHECK(ndd_table_open(3, NDD_AUTO, &grown) == NDD_OK && ndd_table_open(3, NDD_AUTO, &told) == NDD_OK);
         CHECK(ndd_table_reserve(told, distinct) == NDD_OK);
         ndd_table_expect(grown, values, N);
         for (size_t i = 0; i < N; i += STEP) {

@@ -7,6 +7,7 @@
 #include "ndd_bulk.h"
 #include "table/table.h"
 #include "table_oracle.h"
+#include "saved_table.h"
 
 static void test_an_insert_without_memory_keeps_what_it_counts(void) {
     static uint64_t values[1500], documents[1500];
@@ -17,7 +18,7 @@ static void test_an_insert_without_memory_keeps_what_it_counts(void) {
         ndd_table *table;
         struct oracle oracle = {0};
         uint64_t inserted = 0, count = 0;
-        CHECK(ndd_table_open(3, &table) == NDD_OK);
+        CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
         allocations_left = fail_at;
         status = ndd_table_insert(table, values, documents, 1500, &inserted);
         allocations_left = -1;
@@ -47,10 +48,10 @@ static void test_every_other_call_without_memory_leaves_its_handles_as_they_were
     ndd_answer *answer;
     ndd_pairs *pairs;
     ndd_table_stats before, after;
-    uint64_t size = ndd_table_saved_size(table), note;
+    uint64_t size = saved_size_of(table), note;
     uint8_t *bytes = malloc((size_t)size);
     const char *reason;
-    CHECK(bytes != NULL && ndd_table_save(table, 1, bytes, size) == NDD_OK);
+    CHECK(bytes != NULL && save_table(table, 1, bytes, size) == NDD_OK);
     memcpy(queries, values, sizeof queries);
     for (int call = 0; call < 9; call++) {
         int64_t fail_at = 0;
@@ -62,12 +63,12 @@ static void test_every_other_call_without_memory_leaves_its_handles_as_they_were
             ndd_table_stats_get(table, &before);
             allocations_left = fail_at;
             switch (call) {
-            case 0: status = ndd_table_open(3, &other); break;
+            case 0: status = ndd_table_open(3, NDD_AUTO, &other); break;
             case 1: status = ndd_answer_open(&opened_answer); break;
             case 2: status = ndd_pairs_open(&opened_pairs); break;
             case 3: status = ndd_table_probe(table, queries, 300, 0, answer); break;
-            case 4: status = ndd_table_save(table, 1, bytes, size); break;
-            case 5: status = ndd_table_load(bytes, size, 6, &other, &note, &reason); break;
+            case 4: status = save_table(table, 1, bytes, size); break;
+            case 5: status = ndd_table_load(bytes, size, 6, NDD_AUTO, &other, &note, &reason); break;
             case 6: status = ndd_find_all(values, N, 3, pairs); break;
             case 7: status = ndd_find_clusters(values, N, 3, labels); break;
             default: status = ndd_table_reserve(table, N * 4);
@@ -122,7 +123,7 @@ static void test_growth_without_memory_loses_nothing(void) {
         only_one_fails = left & 1;
         struct oracle oracle = {0};
         ndd_table *table;
-        CHECK(ndd_table_open(3, &table) == NDD_OK);
+        CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
         CHECK(numbers_reserve(&table->values, N) == NDD_OK);
         CHECK(documents_reserve(&table->documents, N) == NDD_OK);
         uint64_t made = 0;

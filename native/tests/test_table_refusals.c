@@ -9,6 +9,7 @@
 #include "ndd_bulk.h"
 #include "table/table.h"
 #include "table_oracle.h"
+#include "saved_table.h"
 
 /* Where docs/table-format.md has them. */
 enum {
@@ -32,7 +33,7 @@ static ndd_status load_status(const uint8_t *bytes, size_t size) {
     uint8_t *exact = malloc(size + 1);
     CHECK(exact != NULL);
     if (size > 0) memcpy(exact, bytes, size);
-    ndd_status status = ndd_table_load(exact, size, 3, &table, &note, &reason);
+    ndd_status status = ndd_table_load(exact, size, 3, NDD_AUTO, &table, &note, &reason);
     if (status != NDD_OK) {
         CHECK(table == NULL && note == 4711 && reason != NULL && reason[0] != '\0');
     }
@@ -44,12 +45,12 @@ static ndd_status load_status(const uint8_t *bytes, size_t size) {
 static void test_every_flipped_bit_and_every_cut_is_refused(void) {
     uint64_t values[] = {5, 5, 5, 77, UINT64_MAX}, documents[] = {1, 2, 3, 2, 0}, inserted;
     ndd_table *table;
-    CHECK(ndd_table_open(3, &table) == NDD_OK);
+    CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_table_insert(table, values, documents, 5, &inserted) == NDD_OK && inserted == 5);
-    size_t size = (size_t)ndd_table_saved_size(table);
+    size_t size = (size_t)saved_size_of(table);
     uint8_t bytes[256];
     CHECK(size == 64 + 3 * 8 + 16 + 5 * 8 + 8 && size < sizeof bytes);
-    CHECK(ndd_table_save(table, 9, bytes, size) == NDD_OK);
+    CHECK(save_table(table, 9, bytes, size) == NDD_OK);
     CHECK(load_status(bytes, size) == NDD_OK);
     for (size_t cut = 0; cut < size; cut++) CHECK(load_status(bytes, cut) == NDD_TRUNCATED);
     for (size_t i = 0; i < 8 * size; i++) {
@@ -84,11 +85,11 @@ static void test_bytes_with_right_checksums_and_wrong_content_are_refused(void) 
         {72, 78, NDD_OK},                     {88, 1, NDD_DAMAGED},
     };
     ndd_table *table;
-    CHECK(ndd_table_open(3, &table) == NDD_OK);
+    CHECK(ndd_table_open(3, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_table_insert(table, values, documents, 5, &inserted) == NDD_OK);
-    size_t size = (size_t)ndd_table_saved_size(table);
+    size_t size = (size_t)saved_size_of(table);
     uint8_t bytes[256], wrong[256];
-    CHECK(ndd_table_save(table, 9, bytes, size) == NDD_OK);
+    CHECK(save_table(table, 9, bytes, size) == NDD_OK);
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         memcpy(wrong, bytes, size);
         store8_le(wrong + wrongs[i].at, wrongs[i].number);
@@ -104,17 +105,17 @@ static void test_arguments_outside_what_is_stated_are_refused(void) {
     ndd_pairs *pairs;
     uint64_t number = 0;
     const char *reason = NULL;
-    CHECK(ndd_table_open(16, &table) == NDD_BAD_DISTANCE && table == NULL);
-    CHECK(ndd_table_open_as(3, (ndd_preset)3, &table) == NDD_BAD_ARGUMENT && table == NULL);
-    CHECK(ndd_table_open(15, &table) == NDD_OK);
+    CHECK(ndd_table_open(16, NDD_AUTO, &table) == NDD_BAD_DISTANCE && table == NULL);
+    CHECK(ndd_table_open(3, (ndd_preset)3, &table) == NDD_BAD_ARGUMENT && table == NULL);
+    CHECK(ndd_table_open(15, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_answer_open(&answer) == NDD_OK && ndd_pairs_open(&pairs) == NDD_OK);
     CHECK(ndd_table_insert(table, NULL, &number, 1, &number) == NDD_BAD_ARGUMENT);
     CHECK(ndd_table_probe(table, NULL, 1, 0, answer) == NDD_BAD_ARGUMENT);
     CHECK(ndd_table_probe(table, NULL, 0, 0, answer) == NDD_OK);
     CHECK(ndd_table_reserve(table, UINT64_C(1) << 40) == NDD_TOO_LARGE);
-    CHECK(ndd_table_load(NULL, 0, 16, &loaded, &number, &reason) == NDD_BAD_DISTANCE);
-    CHECK(ndd_table_load(NULL, 8, 3, &loaded, &number, &reason) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_table_load(NULL, 0, 3, &loaded, &number, &reason) == NDD_TRUNCATED);
+    CHECK(ndd_table_load(NULL, 0, 16, NDD_AUTO, &loaded, &number, &reason) == NDD_BAD_DISTANCE);
+    CHECK(ndd_table_load(NULL, 8, 3, NDD_AUTO, &loaded, &number, &reason) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_table_load(NULL, 0, 3, NDD_AUTO, &loaded, &number, &reason) == NDD_TRUNCATED);
     CHECK(ndd_find_all(&number, 1, 16, pairs) == NDD_BAD_DISTANCE);
     CHECK(ndd_find_all(NULL, 1, 3, pairs) == NDD_BAD_ARGUMENT);
     CHECK(ndd_find_all(NULL, 0, 3, pairs) == NDD_OK);

@@ -17,6 +17,7 @@
 
 #include "check.h"
 #include "ndd_bulk.h"
+#include "saved_table.h"
 
 enum { VALUES = 6000, CENTERS = 300, BATCH = 40, PROBERS = 3, QUERIES = 16, K = 3 };
 
@@ -101,12 +102,12 @@ static void *look_over(void *argument) {
         pthread_rwlock_rdlock(&lock);
         ndd_table_stats_get(table, &stats);
         CHECK(ndd_table_validate(table, &reason) == NDD_OK);
-        uint64_t size = ndd_table_saved_size(table), note;
+        uint64_t size = saved_size_of(table), note;
         uint8_t *bytes = malloc((size_t)size);
-        CHECK(bytes != NULL && ndd_table_save(table, 5, bytes, size) == NDD_OK);
+        CHECK(bytes != NULL && save_table(table, 5, bytes, size) == NDD_OK);
         pthread_rwlock_unlock(&lock);
         ndd_table *loaded;
-        CHECK(ndd_table_load(bytes, size, K, &loaded, &note, &reason) == NDD_OK && note == 5);
+        CHECK(ndd_table_load(bytes, size, K, NDD_AUTO, &loaded, &note, &reason) == NDD_OK && note == 5);
         ndd_table_close(loaded);
         free(bytes);
     }
@@ -157,7 +158,7 @@ int main(int argc, char **argv) {
     pthread_t threads[PROBERS + 2];
     broken = argc > 1 && strcmp(argv[1], "unlocked") == 0;
     make_values();
-    CHECK(ndd_table_open(K, &table) == NDD_OK);
+    CHECK(ndd_table_open(K, NDD_AUTO, &table) == NDD_OK);
     for (int i = 0; i < PROBERS; i++) {
         seeds[i] = (unsigned long long)i;
         CHECK(pthread_create(&threads[i], NULL, probe, &seeds[i]) == 0);

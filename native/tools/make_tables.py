@@ -48,6 +48,9 @@ TAGS = {
     "OPTION": "option optgroup",
     "TITLE": "title",
     "REL": "link",
+    "META": "meta",
+    "SOURCE": "img iframe embed video audio source",
+    "TOP": "h1",
 }
 
 

@@ -9,14 +9,41 @@ import pytest
 from click import Context
 from command_line import call, fill, run
 
-from dedup.cli import _COMMANDS, main, terminal
+from dedup.cli import _COMMANDS, _GROUPS, main, terminal
 
 
 def test_version():
-    """`--version` is one line."""
-    result = call("--version")
-    assert result.exit_code == 0
-    assert re.fullmatch(r"dedup \d+\.\d+\.\d+\S*\n", result.output)
+    """`--version`, or `-V`, is one line."""
+    for option in ("--version", "-V"):
+        result = call(option)
+        assert result.exit_code == 0
+        assert re.fullmatch(r"dedup \d+\.\d+\.\d+\S*\n", result.output)
+
+
+@pytest.mark.parametrize("command", [(), ("scan",), ("store", "info")])
+def test_help_is_a_command_too(command):
+    """`dedup help COMMAND` is `dedup COMMAND --help`; an unknown command is refused as ever."""
+    assert call("help", *command).stdout == call(*command, "--help").stdout
+    assert call("help", *command).exit_code == 0
+    assert call("help", "zzz").exit_code == 2
+
+
+def test_the_help_groups_every_command():
+    """Each command is in one group."""
+    assert sorted(name for names in _GROUPS.values() for name in names) == sorted(_COMMANDS)
+
+
+def test_a_broken_connection_is_no_closed_pipe(monkeypatch):
+    """A BrokenPipeError while stdout has its reader is a failure that is reported."""
+
+    def fail(*_):
+        raise BrokenPipeError(32, "Broken pipe", "somewhere")
+
+    monkeypatch.setattr("dedup.core.pairs.find_all", fail)
+    monkeypatch.setattr(terminal, "reader_has_gone", lambda: False)
+    result = call("find-all", data="1\n")
+    assert result.exit_code == 1
+    assert "somewhere: Broken pipe" in result.stderr
 
 
 def test_help_lists_every_command_and_imports_none():
@@ -115,11 +142,11 @@ def test_a_table_fits_the_terminal_and_keeps_every_word(monkeypatch, columns):
     """Texts go on in further lines; only a path at the end, to be copied, may stick out."""
     path = "/a/rather/long/path/of/a/store/that/is/to/be/copied/from/the/terminal"
     rows = [
-        ("some words that are many, " * 3, 12_345, "0123456789abcdef", terminal.Bar(3, 4), "end"),
-        ("few", 1, "0123456789abcdef", terminal.Bar(4, 4), path),
+        ("some words that are many, " * 3, 12_345, "0123456789abcdef", "end"),
+        ("few", 1, "0123456789abcdef", path),
     ]
     monkeypatch.setenv("COLUMNS", str(columns))
-    text = terminal.table(("what it is", "how many", "value", "", "path"), rows)
+    text = terminal.table(("what it is", "how many", "value", "path"), rows)
     lines = text.splitlines()
     assert all(len(line) <= columns for line in lines if path not in line)
     assert text.split().count("0123456789abcdef") == 2
@@ -182,7 +209,7 @@ def test_exit_codes_of_a_process(tmp_path):
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("dedup st", "store"), ("dedup store re", "report"), ("dedup compare --ht", "--html")],
+    [("dedup st", "store"), ("dedup store ru", "rules"), ("dedup compare --ht", "--html")],
 )
 def test_the_tab_key_completes(typed, offered):
     """What the shell asks for the Tab key is answered: commands, their commands, their options."""

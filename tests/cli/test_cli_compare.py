@@ -5,14 +5,15 @@ import random
 import re
 
 from command_line import WORDS, call, html
+from crawling import Page, serve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
 from dedup import fingerprint, near_duplicate
 from dedup.core.fingerprint import similarity
-from dedup.model.report.differences import differences
-from dedup.model.report.texts import running
+from dedup.report.differences import differences
+from dedup.report.texts import running
 
 
 def test_compare_near_duplicates(pages):
@@ -143,3 +144,26 @@ def test_hunks_turn_one_text_into_the_other(a, b):
 def test_repetitive_texts_are_compared_at_once():
     """Half a million words without one that is unique, where a plain diff is quadratic."""
     assert differences(["a", "b"] * 250_000, ["b", "b", "a"] * 150_000)  # or this takes hours
+
+
+def test_compare_fetches_urls(pages):
+    """A page may be a URL; its server's encoding counts, and a failure is one line that says what to do."""
+    text = " ".join([*WORDS, "größer"])
+    bodies = {
+        "/a": Page(text.encode("latin-1"), "text/html; charset=latin-1"),
+        "/odd": Page(text.encode(), "text/html; charset=no-such"),
+        "/gone": Page(b"", status=404),
+    }
+    (pages / "local").write_text(f"<meta charset=utf-8><p>{text}")
+    with serve(bodies) as site:
+        result = call("compare", f"{site.url}/a", pages / "local")
+        assert result.exit_code == 0
+        assert "the main texts are the same" in result.stdout
+        odd = call("compare", f"{site.url}/odd", pages / "local")
+        assert "the main texts are the same" in odd.stdout
+        gone = call("compare", f"{site.url}/gone", pages / "local")
+    refused = call("compare", f"{site.url}/a", pages / "local")
+    for failed in (gone, refused):
+        assert failed.exit_code == 1
+        assert len(failed.stderr.splitlines()) == 1
+        assert "check the URL" in failed.stderr

@@ -32,7 +32,7 @@ def test_fingerprint_reads_stdin(pages, args):
 
 
 def test_fingerprint_json(pages):
-    """`--json` gives one object a line with all fields, numbers and sketch in hex digits."""
+    """`--json` gives one object a line with all fields, words and bytes in hex digits."""
     path = pages / "a.html"
     page = fingerprint(path.read_bytes())
     (line,) = call("fingerprint", "--json", path).stdout.splitlines()
@@ -44,6 +44,8 @@ def test_fingerprint_json(pages):
         "features": page.features,
         "recipe": page.recipe,
         "unread": False,
+        "parts": page.parts.hex(),
+        "thing": f"{page.thing:08x}",
     }
 
 

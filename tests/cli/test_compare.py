@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sizes import examples
 
 from dedup.cli import main
-from dedup.model.report.differences import differences
-from dedup.model.report.texts import _width, regions, side_by_side, sides
+from dedup.report.differences import differences
+from dedup.report.texts import _width, regions, side_by_side, sides
 
 WORDS = [f"word{i}" for i in range(200)]
 
@@ -76,7 +76,9 @@ def test_columns_hold_their_width_and_lose_nothing(a, b, width):
     for line in side_by_side(a, b, hunks, width, whole=True):
         assert _width(line) <= 2 * room + 3
     for region in shown:
-        texts = sides(a, b, region, lambda text, _: text, whole=True)
+        texts = [
+            " ".join(piece.text for piece in pieces) for pieces in sides(a, b, region, whole=True)
+        ]
         for text, words, begin, end in (
             (texts[0], a, region.a_begin, region.a_end),
             (texts[1], b, region.b_begin, region.b_end),

@@ -1,5 +1,8 @@
 """Pauses between tries, and messages that are logged once."""
 
+import logging
+import time
+
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 
@@ -63,3 +66,13 @@ def test_a_kind_is_new_again_after_its_time() -> None:
     assert once.is_new("a", 110.0)
     assert not once.is_new("b", 110.0)
     assert not once.is_new("a", 119.0)
+
+
+def test_a_message_that_is_left_out_is_counted(caplog) -> None:
+    """The next message of a kind has the number of those since the last one."""
+    once, log = SayOnce(again_seconds=0.2), logging.getLogger("test")
+    for number in range(3):
+        once.log(log, "a", "fault %d", number)
+    time.sleep(0.25)
+    once.log(log, "a", "fault %d", 3, level=logging.WARNING)
+    assert caplog.messages == ["fault 0", "fault 3 (2 more like it)"]

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from compressed import CODECS, Compressed, compress, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
-from dedup.core.bulk.compressed import CODECS, Compressed, compress, load
 from dedup.model.errors import StoreDamaged, UsageError
 
 ALL = 2**64 - 1

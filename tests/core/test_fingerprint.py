@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,8 +29,8 @@ from dedup.core.fingerprint import (
 )
 from dedup.core.simhash import simhash, token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.page import PageFingerprint, hex_fingerprint, identity_of
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.model.values import PageFingerprint, hex_fingerprint, identity_of
 
 ALL = 2**64 - 1
 GOLDEN: dict[str, Any] = json.loads((oracle.GOLDEN / "golden.json").read_text("utf-8"))
@@ -61,10 +62,13 @@ def words(html: bytes | str) -> list[oracle.Block]:
     return [oracle.Block(*block) for block in main_words(html, encoding="utf-8")]
 
 
-def as_reading(page: oracle.Reading, recipe: str = "words-0-4") -> PageReading:
+def as_reading(page: oracle.Reading, recipe: str = "words-0-5") -> PageReading:
     """Return what the oracle found as the package gives it."""
     identity = page.title << 32 | page.canonical
-    found = PageFingerprint(page.value, page.sketch, identity, page.features, recipe, page.unread)
+    found = PageFingerprint(
+        page.value, page.sketch, identity, page.features, recipe, page.unread,
+        thing=page.thing, parts=page.parts,
+    )  # fmt: skip
     return PageReading(found, page.text_bytes, page.data_bytes, page.words, page.words_read)
 
 
@@ -349,7 +353,9 @@ def test_every_character_has_the_class_of_the_specification() -> None:
 
 def test_text_without_words_gives_0() -> None:
     """No features: everything is 0."""
-    assert fingerprint_text(" - . ") == PageFingerprint(0, bytes(37), 0, 0, "words-0-4")
+    assert fingerprint_text(" - . ") == PageFingerprint(
+        0, bytes(37), 0, 0, "words-0-5", parts=bytes(20)
+    )
 
 
 def test_markup_in_plain_text_is_text() -> None:
@@ -371,13 +377,14 @@ ATTRIBUTES = """hidden|aria-hidden=true|ARIA-HIDDEN='True'|class='post-Comments 
 role='navigation'|role=ARTICLE|style='display : none'|style="x:y;Visibility:HIDDEN !important"
 type=application/json|type='application/foo+JSON'|type=application/ld+json|href=/a?b=1|href
 href='x?utm_source=1&amp;c=2'|HREF="http://h/d/y;jsessionid=4"|href=/d/z?&sid=1&&q&utm_*x=1|=a
-rel=canonical|rel='x Canonical'|a=b/|class|title='a > b'|data-x=">"|href=//h|href='./a&copy=1&copy;'|href=mailto:x""".replace(
-    "\n", "|"
-)
+rel=canonical|rel='x Canonical'|a=b/|class|title='a > b'|data-x=">"|href=//h|href='./a&copy=1&copy;'|href=mailto:x|src='i/1.png?sid=2&x=3'|src=data:x|data-x=1|DATA-y|data-|data-nonce=5|data-csrf-token=6
+itemscope|itemprop=sku|itemprop='gtin13 name'|itemprop='offers x'|itemprop=mainEntity|content='a&amp;b&#x41;'|content=/e?a
+property=og:url|PROPERTY='og:URL'""".replace("\n", "|")
 PIECES = [
     "foo ", "bar", "Baz ", "x_1 ", "中", "文字 ", "日本", "ก", "Привет ", "é", "one two three four ",
     "five six seven eight nine ten eleven twelve ", "&amp;", "&eacute", "&notit;", "&#x41;", "&#0;",
-    "&#150;", "&#99999999999;", "&", "&;", "&#", "&#x;", "&lt;b", "&shy;", "&NotEqualTilde;", "<",
+    "12 ", "3rd ", "٣", "x１", "<h1>", "</h1>", "<script>window.__a=1</script>", "<script type='application/ld+json'>{\"sku\": \"7\"}</script>",
+    "<meta property=og:url content='/m?n'>", "<i itemprop=sku>s-1 ", "&#150;", "&#99999999999;", "&", "&;", "&#", "&#x;", "&lt;b", "&shy;", "&NotEqualTilde;", "<",
     "©", "&copy; ", "<title>", "</title>", "<link rel=canonical href='/x'>", "&nbsp;", "< ", "</", "</>", "<!-- a -->", "<!-->", "<!--->", "<!--x--!>", "<!d>", "<?p>", "<!--", "\u00ad",
     "\u200b", "\ufeff", "İ", "Ⱥ" * 70, "a" * 200, "\0", "\x0b", "<div ", "<a href='", "</p", "\n",
 ]  # fmt: skip
@@ -434,6 +441,76 @@ def test_long_pages_equal_the_oracle(seed: int) -> None:
         text = " ".join(f"w{numbers.randrange(300)}" for _ in range(numbers.randrange(25)))
         parts.append(numbers.choice([f"<{name}{few}>", f"</{name}>", text, text]))
     check_page("".join(parts).encode())
+
+
+NAMES = "sku SKU gtin gtin13 gtin123 isbn mpn productID identifier @id @type @graph mainEntity offers value name"
+STRINGS = r"""a|A1|007-12|Product|WebPage|urn:x:1|https://h/x?y=1#z|/x;sid=1/y|x/y|#a|_:b|\u0041|\ud83d\ude00|\ud83d\u00"""
+SCALARS = ["12", "0012", "1.5 ", "null", "TRUE", "1 2", "-"]
+ODD = [
+    *'{}[],:"',
+    "\\",
+    "\\u",
+    " ",
+    "\n",
+    "é",
+    "\0",
+    '"sku"',
+    '"@id"',
+    '"offers":',
+    '"@graph":[',
+    '"value":',
+]
+
+
+def json_values() -> st.SearchStrategy[str]:
+    """Return JSON of things, as text."""
+    string = st.sampled_from(
+        [f'"{one}"' for one in [*STRINGS.split("|"), "", "x" * 300, "\\u00e9" * 90]]
+    )
+    name = st.sampled_from([f'"{one}"' for one in NAMES.split()])
+    return st.recursive(
+        st.one_of(string, st.sampled_from(SCALARS)),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3).map(lambda found: f"[{','.join(found)}]"),
+            st.lists(st.tuples(name, inner).map(" : ".join), max_size=5).map(
+                lambda found: f"{{{', '.join(found)}}}"
+            ),
+        ),
+        max_leaves=25,
+    )
+
+
+def linked(json_text: str, before: str = "") -> bytes:
+    """Return a page with this JSON-LD."""
+    return f"{before}<script type=application/ld+json>{json_text}</script>".encode()
+
+
+@settings(max_examples=examples(400))
+@given(
+    json_values(),
+    st.sampled_from(["", "<link rel=canonical href='/x'>", "<link rel=canonical href=/z>"]),
+)
+def test_things_of_json_equal_the_oracle(text: str, before: str) -> None:
+    """Whatever a page's JSON-LD names, the thing is the oracle's."""
+    check_page(linked(text, before))
+
+
+@settings(max_examples=examples(400))
+@given(st.lists(st.one_of(json_values(), st.sampled_from(ODD)), max_size=12).map("".join))
+@example('{"sku": "a')
+@example('{"sku": 12')
+@example('{"sku": "a\\')
+@example('"sku", 1, {"sku" 1]')
+def test_things_of_broken_json_equal_the_oracle(text: str) -> None:
+    """What is not JSON has a meaning, too, and the same one everywhere."""
+    check_page(linked(text, "<link rel=canonical href=/x>"))
+
+
+@pytest.mark.parametrize("depth", [13, 14, 15, 16, 17, 40])
+@pytest.mark.parametrize("way", ['{"mainEntity":', '{"@graph":[', "[", '{"sku":[', '{"x":['])
+def test_deep_things_equal_the_oracle(way: str, depth: int) -> None:
+    """How deep things are looked for is what the specification says."""
+    check_page(linked(way * depth + '{"sku":"deep"}' + '], "sku": "shallow"}' * depth))
 
 
 @pytest.mark.parametrize("opener", ["<div>", "<b>", "<i><p>", "<a href=x>", "<li>", "<table><td>"])
@@ -505,10 +582,13 @@ class TestGoldenPages:
         assert main_words(html, encoding="utf-8") == expected
 
     def test_the_blocks_make_the_fingerprint(self, page: dict[str, Any]) -> None:
-        """value, sketch and features follow from the blocks alone."""
+        """value, sketch and features follow from the blocks and the title alone."""
         found = self.reading(page).fingerprint
         blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
-        assert oracle.fingerprint_blocks(blocks) == (found.value, found.sketch, found.features)
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        title = oracle.title_tokens(re.findall(rb"(?s)<title[^>]*>(.*?)</title", html)[0])
+        expected = (found.value, found.sketch, found.features)
+        assert oracle.fingerprint_blocks(blocks, title=title) == expected
 
     def test_text_and_bytes_give_the_same(self, page: dict[str, Any]) -> None:
         """A page as text is the page as bytes."""
@@ -694,14 +774,14 @@ def made(
     unread: bool = False,
 ) -> PageFingerprint:
     """Return a fingerprint with these numbers."""
-    return PageFingerprint(value, sketch, title << 32 | canonical, features, "words-0-4", unread)
+    return PageFingerprint(value, sketch, title << 32 | canonical, features, "words-0-5", unread)
 
 
 def alike(least: float, most: float) -> bytes:
     """Return a sketch whose similarity to that of made() lies between."""
     for bits in range(256):
         ones: int = 2**bits - 1
-        sketch = b"\xff" + ones.to_bytes(36, "little")
+        sketch = b"\xff" + ones.to_bytes(32, "little") + (ones % (2**32 - 5)).to_bytes(4, "little")
         if least <= oracle.similarity(made().sketch, sketch) < most:
             return sketch
     raise AssertionError((least, most))
@@ -748,6 +828,51 @@ def test_texts_are_wholly_alike_if_they_are_the_same_word_for_word(
     }[how]
     a, b = (fingerprint_text(" ".join(each), recipe=recipe) for each in (tokens, other))
     assert (similarity(a, b) == 1) == (shingles(tokens) == shingles(other))
+
+
+def titled(title: str, words: int) -> PageFingerprint:
+    """Return the fingerprint of a page of so many words."""
+    text = " ".join(f"w{i}" for i in range(words))
+    return fingerprint(f"<title>{title}</title><main><p>{text}</main>")
+
+
+@pytest.mark.parametrize(
+    ("words", "least", "most"),
+    [(10, 0, 0.9), (24, 0, 0.95), (40, 1, 1), (79, 1, 1), (80, 1, 1), (2000, 1, 1)],
+)
+def test_titles_tell_equal_short_texts_apart(words: int, least: float, most: float) -> None:
+    """Under 27 shingles equal text may be boilerplate alone; above, it says the same under any title."""
+    a, b = titled("Red rope of hemp", words), titled("Blue tin of paint", words)
+    assert least <= similarity(a, b) <= most
+    assert a.value == b.value
+    assert a.features == b.features == words
+    assert similarity(a, titled("Red rope of hemp", words)) == 1
+
+
+def test_a_title_counts_beside_little_text_only() -> None:
+    """Up to 79 words it is part of the sketch, from 80 on it is not."""
+    assert titled("Red rope", 79).sketch != titled("Tin", 79).sketch
+    assert titled("Red rope", 80).sketch == titled("Tin", 80).sketch
+    assert titled("Red rope", 0).sketch == titled("Tin", 0).sketch  # nor beside none
+    inside = "<p>one two <title>Red &lt; rope<b></title>three</p>"
+    assert main_words(inside) == [Block(3, ["one", "two", "three"])]
+    assert fingerprint(inside).sketch == oracle.read_html(inside.encode()).sketch
+    long = f"<title>{'a&amp;é ' * 300}</title><p>one two three"
+    assert fingerprint(long).sketch == oracle.read_html(long.encode()).sketch
+
+
+def test_a_box_of_links_does_not_decide() -> None:
+    """Beside 20 words of text links count where article or main holds them, not elsewhere."""
+    text = "<p>" + " ".join(f"text{i}" for i in range(25)) + "</p>"
+    links = "".join(f"<li><a href=/{i}>an entry of {i}</a>" for i in range(60))
+    read = {
+        place: sum(
+            len(block.tokens) for block in main_words(f"<div>{text}</div>{place}<ul>{links}</ul>")
+        )
+        for place in ("<div class=contents>", "<main>", "<article>")
+    }
+    assert read["<div class=contents>"] == 25
+    assert read["<main>"] == read["<article>"] == 240
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75, 0.88, 0.95])
@@ -880,7 +1005,7 @@ def test_promise_7_hostile_pages_end(piece: str) -> None:
     """A megabyte of nothing but trouble is read to its end."""
     data = piece.encode()
     found = fingerprint(data * (2**20 // len(data)))
-    assert found.recipe == "words-0-4"
+    assert found.recipe == "words-0-5"
 
 
 def test_promise_7_a_large_hostile_page_ends() -> None:
@@ -928,7 +1053,8 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     large = b"<article><p>" + b"word <a href=/y>" * 300_000
     after = [read_page(page) for page in (large, small, b"", small)]
     assert after[1] == after[3] == before
-    assert after[2] == PageReading(PageFingerprint(0, bytes(37), 0, 0, "words-0-4"), 0, 0, 0, 0)
+    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-5", parts=bytes(20))
+    assert after[2] == PageReading(empty, 0, 0, 0, 0)
 
 
 def test_an_empty_page_has_no_words() -> None:
@@ -966,7 +1092,7 @@ def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
 
 def test_a_recipe_may_be_given_by_id() -> None:
     """An id and its recipe are the same."""
-    assert fingerprint("a b", recipe="words-0-4") == fingerprint("a b", recipe=recipe_of())
+    assert fingerprint("a b", recipe="words-0-5") == fingerprint("a b", recipe=recipe_of())
 
 
 @pytest.mark.parametrize("make", [fingerprint, fingerprint_text])

@@ -18,8 +18,8 @@ from sketches import sketch
 
 from dedup.core.pairs import find_all, find_clusters
 from dedup.core.table import Table
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
 
 COUNT, BATCH, CENTERS, K, PROBERS = 40_000, 50, 900, 3, 4

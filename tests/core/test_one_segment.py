@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from segment_data import ALL, numbered, spread
 
-from dedup.core.bulk.segments import Segment, write_segment
-from dedup.core.bulk.segments.segment import Segments
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged, UsageError
+from dedup.store.segment import Segment, Segments, write_segment
 
 
 def test_the_bytes_are_those_of_the_specification(tmp_path):
@@ -59,7 +58,7 @@ def test_a_segment_tells_its_pairs(tmp_path):
     assert len(segment) == len(pairs)
     others = np.repeat(np.arange(1000, dtype=np.uint64), 50), np.tile(numbered(np.empty(50)), 1000)
     expected = [pair in pairs for pair in zip(*(o.tolist() for o in others), strict=True)]
-    assert segment.has(*others).tolist() == expected
+    assert list(segment.has(*others)) == expected
 
 
 def test_a_static_segment_takes_at_most_13_bytes_a_fingerprint(tmp_path):

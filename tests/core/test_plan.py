@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from compressed import compress
+from permuted import PermutedTables
 
 import dedup
 from dedup.cli import main
-from dedup.core.bulk.compressed import compress
 from dedup.core.bulk.designs import fewest_tables, plan
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.core.bulk.segments import Segment, write_segment
 from dedup.core.native import lib
-from dedup.lab.permuted import PermutedTables
 from dedup.model.errors import UsageError
+from dedup.store.segment import Segment, write_segment
 
 EXAMPLE = 2**34
 KEYS = {"tables", "blocks", "prefix_bits", "candidates", "bytes", "recommended"}

@@ -12,10 +12,9 @@ import mounting
 import numpy as np
 import pytest
 
-from dedup.core.bulk.segments import SegmentedTable
-from dedup.core.bulk.segments.segment_manifest import NAME, read_manifest
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged
+from dedup.store.segmented_table import NAME, SegmentedTable, read_manifest
 
 
 def opened(folder: Path) -> SegmentedTable:
@@ -100,7 +99,7 @@ def test_a_manifest_that_is_not_one_is_refused(tmp_path, change):
 WRITER = """
 import sys, threading
 import numpy as np
-from dedup.core.bulk.segments import SegmentedTable
+from dedup.store.segmented_table import SegmentedTable
 from dedup.core.table import Table
 
 table = SegmentedTable(__import__("pathlib").Path(sys.argv[1]), 3, threading.RLock())
@@ -142,7 +141,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path):
         acknowledged = table.note
         documents = np.arange(acknowledged * 100, dtype=np.uint64)
         values = documents * np.uint64(0x9E3779B97F4A7C15)
-        assert table.has(values, documents).tolist() == (documents % np.uint64(10) > 0).tolist()
+        assert list(table.has(values, documents)) == (documents % np.uint64(10) > 0).tolist()
         assert len(table) == acknowledged * 90
         assert all(len(table.probe(int(value))) >= 1 for value in values[-9:])
         left = {path.name for path in folder.iterdir()} - {NAME}
@@ -150,17 +149,17 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path):
 
 
 STEPS = [
-    "core.bulk.segments.folder.write_pairs",
-    "core.bulk.segments.segment.replace_file",
-    "core.bulk.segments.folder.write_manifest",
-    "core.bulk.segments.segment_manifest.replace_file",
-    "core.bulk.segments.folder.Folder.delete",
+    "store.segmented_table.write_pairs",
+    "store.segment.replace_file",
+    "store.segmented_table.write_checked",
+    "core.files.replace_file",
+    "store.segmented_table.Folder.delete",
 ]
 
 KILLED = """
 import importlib, os, sys, threading
 from pathlib import Path
-from dedup.core.bulk.segments import SegmentedTable
+from dedup.store.segmented_table import SegmentedTable
 from dedup.core.table import Table
 
 table = SegmentedTable(Path(sys.argv[1]), 3, threading.RLock())
@@ -171,7 +170,7 @@ table.append(range(1000, 1300), range(300))
 if sys.argv[3] == "merge":
     flush(900)
 module, *names = sys.argv[2].rsplit(".", 1) if "Folder." not in sys.argv[2] else (
-    "core.bulk.segments.folder", "Folder", "delete")
+    "store.segmented_table", "Folder", "delete")
 place = importlib.import_module("dedup." + module)
 for name in names[:-1]:
     place = getattr(place, name)
@@ -210,7 +209,7 @@ import mounting
 mounting.small_disk(sys.argv[1], "300k")
 import numpy as np
 from pathlib import Path
-from dedup.core.bulk.segments import SegmentedTable
+from dedup.store.segmented_table import SegmentedTable
 from dedup.core.table import Table
 
 folder = Path(sys.argv[1]) / "t"

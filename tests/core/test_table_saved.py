@@ -3,8 +3,6 @@
 import errno
 import io
 import os
-import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ from table_oracle import (
     uniform,
 )
 
-import dedup.core.table
-from dedup.core.read_write_lock import ReadWriteLock
 from dedup.core.table import Match, Table
 from dedup.model.errors import DedupError, StoreDamaged
 
@@ -172,63 +168,3 @@ def test_a_save_reaches_the_disk_in_order(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "replace", move)
     Table(3).save(tmp_path / "t")
     assert steps == ["file", "replace", "folder"]
-
-
-class _Meddling:
-    """A table's lock; after each reading something happens to the table."""
-
-    def __init__(self, lock: ReadWriteLock, meddle: Callable[[], None]) -> None:
-        self._lock, self._meddle, self._off = lock, meddle, False
-        self.writing, self.reading = lock.writing, self
-
-    def __enter__(self) -> None:
-        self._lock.reading.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.reading.__exit__(*error)
-        if not self._off:
-            self._off = True
-            self._meddle()
-            self._off = False
-
-
-def test_what_is_saved_by_parts_has_all_that_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Pairs that are removed and inserted between the parts may be in it or not; all others are."""
-    monkeypatch.setattr(dedup.core.table, "LIST_STEP", 16)
-    draw = random.Random(7)
-    table = Table(3)
-    first = {(draw.getrandbits(64), draw.randrange(5)) for _ in range(400)}
-    first |= {(value, document + 9) for value, document in list(first)[:40]}
-    for pair in first:
-        table.insert(*pair)
-    gone: set[tuple[int, int]] = set()
-    came: set[tuple[int, int]] = set()
-    turns: list[int] = []
-
-    def meddle() -> None:
-        turns.append(len(table))
-        for pair in draw.sample(sorted(first - gone), 3):
-            assert table.remove(*pair)
-            gone.add(pair)
-        for _ in range(draw.randrange(6)):
-            pair = (draw.getrandbits(64), 99)
-            came.add(pair)
-            assert table.insert(*pair)
-
-    table._lock = _Meddling(table._lock, meddle)  # type: ignore[assignment]
-    (tmp_path / "t").write_bytes(table.saved(5, by_parts=True))
-    loaded = Table.load(tmp_path / "t")
-    pairs = set(zip(*(array.tolist() for array in loaded.pairs()), strict=True))
-    assert len(turns) > 15
-    assert first - gone <= pairs <= first | came
-    assert loaded.note == 5
-
-
-def test_saved_by_parts_or_not_a_table_at_rest_gives_the_same_bytes() -> None:
-    """As one table has one saved form."""
-    table = Table(3)
-    assert bytes(table.saved(3)) == bytes(table.saved(3, by_parts=True))
-    table.insert_many([5, 5, 9, 2**64 - 1] * 2, [3, 1, 0, 2**64 - 1] * 2)
-    assert bytes(table.saved(3)) == bytes(table.saved(3, by_parts=True))

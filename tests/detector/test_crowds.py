@@ -8,7 +8,7 @@ from sketches import sketch
 
 import dedup
 from dedup.detector import looking
-from dedup.model.values import Document
+from dedup.model.page import Document
 from dedup.store import Store
 
 UNLIKE = 2**256 - 1  # bits of a sketch that has nothing in common with sketch()

@@ -6,12 +6,11 @@ Through the interface alone, as in test_detectors.py.
 from __future__ import annotations
 
 import pytest
-from detecting import ONES, A, B, C, accept, bits, page, saying
+from detecting import ONES, A, B, C, accept, bits, flat_neighbours, page, saying
 from sketches import differing
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.model.values import Neighbour
 
 
 def further(sketched: int) -> int:
@@ -204,12 +203,12 @@ def test_probe_gives_distances_and_takes_nothing(detector):
     """probe() returns stored near-duplicates only, and reserves nothing."""
     accept(detector, page(bits(2), identity=saying(1)), A)
     detector.reserve(page(), B, exempt="start")
-    assert detector.probe(page()) == [Neighbour(A, 2, 1.0, "unknown", "example.com")]
+    assert flat_neighbours(detector.probe(page())) == [(A, 2, 1.0, "unknown", "example.com")]
     for title, said in ((0, "unknown"), (1, "same"), (2, "other")):
         found = detector.probe(page(identity=saying(title)), domain="example.com")
-        assert found == [Neighbour(A, 2, 1.0, said, "example.com")]
+        assert flat_neighbours(found) == [(A, 2, 1.0, said, "example.com")]
     found = detector.probe(page(identity=saying(2)), domain="another.org")
-    assert found == [Neighbour(A, 2, 1.0, "unknown", "example.com")]
+    assert flat_neighbours(found) == [(A, 2, 1.0, "unknown", "example.com")]
     assert detector.probe(page(ONES)) == []
     assert detector.info()["in_flight"] == 1
 

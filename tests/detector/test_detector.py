@@ -63,7 +63,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_after_a_crash(tmp_path)
         import os, sys
         import dedup
         from dedup.model.recipes import NEWEST
-        from dedup.model.values import PageFingerprint
+        from dedup.model.page import PageFingerprint
         detector = dedup.open(sys.argv[1])
         def reserve(key, value):
             page = PageFingerprint(value, bytes([255]) + bytes(36), 0, 100, NEWEST)
@@ -307,7 +307,7 @@ def test_a_wrong_argument_leaves_nothing_open(tmp_path, argument, value):
 FORKED = """
     import os, sys, dedup
     from dedup.model.recipes import NEWEST
-    from dedup.model.values import PageFingerprint
+    from dedup.model.page import PageFingerprint
 
     def page(n):
         return PageFingerprint(n * 0x9E3779B97F4A7C15 % 2**64, bytes(37), 0, 100, NEWEST)
@@ -392,7 +392,9 @@ def test_a_fingerprint_out_of_range_is_not_inserted(detector, identity):
 @pytest.mark.parametrize("wrong", [page(sketch=bytes(36)), page(unread=True)], ids=["36", "unread"])
 def test_a_verdict_put_together_by_hand_is_not_inserted(detector, wrong):
     """Nor does a sketch of another length, or a page that was not read, reach the store."""
-    verdict = msgspec.structs.replace(detector.reserve(page(), A), page=wrong, token="unknown")
+    verdict = msgspec.structs.replace(
+        detector.reserve(page(), A).brought(page=wrong), token="unknown"
+    )
     with pytest.raises(UsageError, match="not allowed"):
         detector.insert(verdict)
     assert len(detector) == 0

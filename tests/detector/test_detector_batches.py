@@ -11,7 +11,7 @@ from sketches import sketch
 
 import dedup
 from dedup.model.errors import RecipeMismatch
-from dedup.model.values import PageFingerprint
+from dedup.model.page import PageFingerprint
 from dedup.store import TooMany
 
 

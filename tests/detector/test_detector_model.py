@@ -9,14 +9,13 @@ from detecting import ONES, Clock, bits, page, saying
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from msgspec.structs import replace
 from sizes import examples
 
 import dedup
 import dedup.detector.open_stores
 import dedup.detector.reservations
 from dedup.core.fingerprint import similarity
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.model.page import PageFingerprint, Verdict
 
 
 def site(key: str) -> str:
@@ -153,7 +152,7 @@ class Crawl(RuleBasedStateMachine):
         """Insert some pages together: they come out as they would one after the other."""
         verdicts, late = [], []
         for choice in choices[: len(self.verdicts)]:
-            verdict = replace(self.verdicts.pop(choice % len(self.verdicts)), paid=paid)
+            verdict = self.verdicts.pop(choice % len(self.verdicts)).brought(paid=paid)
             stored = self.stored_near(verdict.page, verdict.key, verdict.kind)
             counts = [not told and other_paid for *_, told, other_paid in stored]
             late.append(verdict.status == "unique" and any(counts))

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from detecting import ONES, RECIPE, A, B, C, accept, bits, page, saying
+from detecting import ONES, RECIPE, A, B, C, accept, bits, flat, page, saying, verdict_on
 from sketches import differing
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.model.values import Verdict
 
 # ------------------------------------------------------------------------------- the promises
 
@@ -39,7 +38,7 @@ def test_promise_1_nothing_is_lost_and_every_drop_is_explained(detector):
     verdict = detector.reserve(probe, B)
     assert verdict.similarity is not None and 0.95 <= verdict.similarity < 0.96
     expected = ("near_duplicate", "", B, A, 2, verdict.similarity, "same", probe, None)
-    assert verdict == Verdict(*expected, "example.com")
+    assert flat(verdict) == (*expected, "example.com")
 
 
 def test_promise_1_nothing_is_lost_by_a_near_duplicate(detector):
@@ -167,7 +166,7 @@ UNIQUE = ("unique", "", A, None, None, None, None)
 def test_a_token_that_nobody_knows_is_inserted_all_the_same(detector):
     """A verdict of a process that has ended stores its page; releasing one is False."""
     old, other = (
-        Verdict(*UNIQUE, page(), f"0123456789abcdef-{n}", "example.com") for n in range(2)
+        verdict_on(*UNIQUE, page(), f"0123456789abcdef-{n}", "example.com") for n in range(2)
     )
     assert detector.release(other) is False
     assert detector.insert(old) is False
@@ -178,7 +177,7 @@ def test_a_token_that_nobody_knows_is_inserted_all_the_same(detector):
 def test_a_token_does_not_carry_another_page(detector):
     """A verdict put together from two is refused."""
     token = detector.reserve(page(), A).token
-    forged = Verdict("unique", "", B, None, None, None, None, page(ONES), token)
+    forged = verdict_on("unique", "", B, None, None, None, None, page(ONES), token)
     with pytest.raises(UsageError, match="belongs to"):
         detector.insert(forged)
     assert len(detector) == 0

@@ -9,8 +9,8 @@ from sizes import sized
 
 from dedup.core.fingerprint import fingerprint
 from dedup.detector import open_embedded
+from dedup.model.page import PageFingerprint
 from dedup.model.policy import Options
-from dedup.model.values import PageFingerprint
 
 ENTRIES = sized(quick=1_000, full=2_000)
 

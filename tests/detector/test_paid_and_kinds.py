@@ -2,10 +2,9 @@
 
 import pytest
 from detecting import A, B, C, accept, bits, page, saying
-from msgspec.structs import replace
 
 import dedup
-from dedup.model.values import TRIES
+from dedup.model.page import TRIES
 
 KEYS = [f"http://example.com/{n}" for n in range(TRIES + 2)]
 
@@ -13,7 +12,7 @@ KEYS = [f"http://example.com/{n}" for n in range(TRIES + 2)]
 def accept_unpaid(detector, fingerprint, key, **options):
     """Reserve and insert a page that brought nothing."""
     verdict = detector.reserve(fingerprint, key, **options)
-    detector.insert(replace(verdict, paid=False))
+    detector.insert(verdict.brought(paid=False))
     return verdict
 
 

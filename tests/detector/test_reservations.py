@@ -15,8 +15,8 @@ from dedup.core.table import Table
 from dedup.detector import reservations as module
 from dedup.detector.reservations import MemoryBudget, Reservations, TooManyReserved
 from dedup.model.errors import UsageError
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import PageFingerprint
 
 CLIENT_TOKEN = "[A-Za-z0-9-]{16,64}"
 
@@ -26,22 +26,22 @@ def page(value: int) -> PageFingerprint:
 
 
 def reserve(held: Reservations, key: str, value: int, now: float, seconds: float = 10) -> str:
-    return held.reserve(key, page(value), "example.com", now=now, seconds=seconds)
+    return held.reserve(Document(key, page(value), "example.com"), now=now, seconds=seconds)
 
 
 def keys_near(held: Reservations, value: int, k: int, now: float) -> list[str]:
-    return [reservation.key for reservation, _ in held.near(value, k, now)]
+    return [reservation.document.key for reservation, _ in held.near(value, k, now)]
 
 
 def test_a_reservation_is_found_by_value_key_and_token():
     """What was reserved is found within k, by its key, and by its token."""
     held = Reservations(3)
     token = reserve(held, "a", 0b1111, now=0)
-    assert [(r.key, d) for r, d in held.near(0b1000, 3, 1)] == [("a", 3)]
+    assert [(r.document.key, d) for r, d in held.near(0b1000, 3, 1)] == [("a", 3)]
     assert held.near(0, 3, 1) == []
     assert held.holds("a", 1)
     assert not held.holds("b", 1)
-    assert held.get(token).key == "a"
+    assert held.get(token).document.key == "a"
     assert len(held) == 1
 
 
@@ -49,7 +49,7 @@ def test_ending_takes_a_reservation_out_once():
     """end() returns the reservation, then nothing; the first ending is remembered."""
     held = Reservations(3)
     token = reserve(held, "a", 1, now=0)
-    assert held.end(token, "released").key == "a"
+    assert held.end(token, "released").document.key == "a"
     assert held.end(token, "inserted") is None
     assert held.ending(token) == "released"
     assert (len(held), held.holds("a", 1), held.near(1, 3, 1)) == (0, False, [])
@@ -101,11 +101,11 @@ def test_tokens_cannot_be_guessed():
 def test_a_token_is_taken_once(used):
     """A token that is held or has ended is refused, and everything else stays as it was."""
     held = Reservations(3)
-    held.reserve("a", page(1), "", now=0, seconds=10, token="a" * 20)
+    held.reserve(Document("a", page(1)), now=0, seconds=10, token="a" * 20)
     if used == "ended":
         held.end("a" * 20, "released")
     with pytest.raises(UsageError, match="token"):
-        held.reserve("b", page(2), "", now=0, seconds=10, token="a" * 20)
+        held.reserve(Document("b", page(2)), now=0, seconds=10, token="a" * 20)
     assert not held.holds("b", 0)
     assert held.holds("a", 0) == (used == "held")
     held.end("a" * 20, "released")
@@ -263,7 +263,7 @@ def follow(k, steps):
             for key, v, expires, made in model.values()
             if expires > now and (v ^ value).bit_count() <= k
         )
-        assert [(d, r.number, r.key) for r, d in held.near(value, k, now)] == expected
+        assert [(d, r.number, r.document.key) for r, d in held.near(value, k, now)] == expected
         alive = {key for key, _, expires, _ in model.values() if expires > now}
         assert {str(n) for n in range(8) if held.holds(str(n), now)} == alive
 
@@ -288,7 +288,7 @@ def test_a_limit_keeps_the_nearest_of_a_plain_list(compared, steps, limit, witho
                 assert {r.token for r, _ in every} == {
                     token
                     for token in tokens
-                    if (held.get(token).page.value ^ value).bit_count() <= 2
+                    if (held.get(token).document.page.value ^ value).bit_count() <= 2
                 }
 
 
@@ -305,5 +305,5 @@ def test_what_ended_is_not_found_and_all_else_is(monkeypatch):
     for value in values:
         near = sorted(v for v in alive if (v ^ value).bit_count() <= 3)
         every = held.near(value, 3, 0.0)
-        assert sorted(r.page.value for r, _ in every) == near
+        assert sorted(r.document.page.value for r, _ in every) == near
         assert [held.near(value, 3, 0.0, limit) for limit in (1, 2)] == [every[:1], every[:2]]

@@ -14,10 +14,10 @@ from logs import RECIPE
 from sketches import sketch
 
 from dedup.model.events import decode, encode, record_key
-from dedup.model.values import Document, PageFingerprint, Verdict
+from dedup.model.page import Document, PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.log.log_inserts import LogInserts
+from dedup.service.replica.inserts import LogInserts
 from dedup.wire.shards import Share, merged, partition_of
 
 NS, COUNT = "news", 4
@@ -66,7 +66,11 @@ class Shards:
 
     def reserve(self, shard: int, key: str, token: str) -> Verdict:
         return self.commands[shard].reserve(
-            NS, key, page(len(key)), "", Asked(), token=token, home=shard == homes(key)
+            NS,
+            key,
+            page(len(key)),
+            Asked(),
+            ReserveOptions(token=token, home=shard == homes(key)),
         )
 
     def asked(self, key: str, token: str) -> Verdict | None:

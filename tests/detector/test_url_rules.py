@@ -20,8 +20,8 @@ from dedup.detector.url_rules.learner import MOST_PAGES, MOST_SITES
 from dedup.detector.url_rules.rule_set import RuleSet
 from dedup.detector.url_rules.site_rules import FOR, LIKELY, MOST_RULES, ORIGINALS
 from dedup.model.names import document_key
+from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.recipes import NEWEST, recipe_of
-from dedup.model.values import SKETCH_BYTES, PageFingerprint
 
 RECIPE = recipe_of()
 A = "http://a.com"

@@ -39,7 +39,7 @@ def test_ports_are_open_on_this_machine_only():
 
 def test_kafka_is_the_version_of_the_tests():
     """And KRaft: broker and controller in one, no other service beside it."""
-    pom = (ROOT / "dedup" / "lab" / "demo" / "broker_pom.xml").read_text()
+    pom = (ROOT / "tests" / "support" / "broker_pom.xml").read_text()
     version = re.search(r"<artifactId>kafka_2.13</artifactId>\s*<version>(.*?)<", pom)[1]
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{version}"
     environment = SERVICES["kafka"]["environment"]

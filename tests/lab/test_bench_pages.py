@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import page_extractors
 import pytest
 from click.testing import CliRunner, Result
+from comparisons import bench as comparisons
 
 from dedup.cli import main
-from dedup.lab.bench import pages as bench
-from dedup.lab.bench.measured_pages import load_pages
+from dedup.lab.bench.pages import load_pages
+from dedup.lab.bench.runner import installed
 
 PAGES = [f"<p>page {number} has some words of its own" for number in range(10)]
 OURS = ["dedup", "dedup, its native core alone"]
@@ -23,6 +25,10 @@ def measured(*arguments: str) -> dict:
     result = run("--json", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def compared(*arguments: str) -> Result:
+    return CliRunner().invoke(comparisons, ["pages", "--rounds", "1", *arguments])
 
 
 @pytest.fixture
@@ -41,14 +47,14 @@ def lines(tmp_path: Path) -> Path:
 
 def test_generated_pages_have_about_53_kb() -> None:
     """Without --pages both of ours are timed on generated pages of the size of real ones."""
-    found = measured("--no-peers", "--count", "3")
-    assert [contender["name"] for contender in found["contenders"]] == OURS
-    assert found["pages"] == 3
-    assert 45_000 < found["page_bytes"] < 62_000
-    for contender in found["contenders"]:
-        assert contender["page_us"]["median"] > 0
-        speed = contender["megabytes_per_second"] / contender["pages_per_second"] * 1e6
-        assert speed == pytest.approx(found["page_bytes"])
+    found = measured("--count", "3")
+    assert [*found["rows"]] == OURS
+    assert found["facts"]["pages"] == 3
+    assert 45_000 < found["facts"]["page_bytes"] < 62_000
+    for row in found["rows"].values():
+        assert row["us a page"]["median"] > 0
+        speed = row["MB/s"]["median"] / row["pages/s"]["median"] * 1e6
+        assert speed == pytest.approx(found["facts"]["page_bytes"], abs=1)
 
 
 @pytest.mark.parametrize("source", ["folder", "lines"])
@@ -57,9 +63,9 @@ def test_given_pages_are_taken_at_even_distances(
 ) -> None:
     """A folder or a JSONL file is read, and of more pages than asked for every so-manieth."""
     seen: set[bytes] = set()
-    monkeypatch.setattr(bench, "_core", lambda: seen.add)
+    monkeypatch.setattr("dedup.lab.bench.pages.native_core", lambda: seen.add)
     path: Path = request.getfixturevalue(source)
-    assert measured("--no-peers", "--pages", str(path), "--count", "5")["pages"] == 5
+    assert measured("--pages", str(path), "--count", "5")["facts"]["pages"] == 5
     assert seen == {page.encode() for page in PAGES[::2]}
 
 
@@ -71,22 +77,21 @@ def test_what_is_not_installed_is_left_out_and_named(
     def absent() -> Callable[[bytes], object]:
         raise AssertionError("made, though not installed")
 
-    monkeypatch.setattr(bench, "_PEERS", (("nobody", ("no-such-package",), absent),))
-    found = measured("--pages", str(folder))
-    assert found["missing"] == ["nobody"]
-    assert len(found["contenders"]) == 2
-    assert "left out: nobody" in run("--pages", str(folder)).stdout
+    monkeypatch.setattr(page_extractors, "PEERS", (("nobody", ("no-such-package",), absent),))
+    found = json.loads(compared("--pages", str(folder), "--json").stdout)
+    assert len(found["rows"]) == 2
+    assert "left out, not installed: nobody" in compared("--pages", str(folder)).stdout
 
 
 @pytest.mark.parametrize(
-    ("name", "packages", "make"), bench._PEERS, ids=[p[0] for p in bench._PEERS]
+    ("name", "packages", "make"), page_extractors.PEERS, ids=[p[0] for p in page_extractors.PEERS]
 )
 def test_an_installed_peer_fingerprints_a_page(
     name: str, packages: tuple[str, ...], make: Callable[[], Callable[[bytes], object]]
 ) -> None:
     """Every peer that is installed takes a page's bytes to a simhash."""
     for package in packages:
-        if not bench._installed(package):
+        if not installed(package):
             pytest.skip(f"{name}: {package} is not installed")
     (page,) = load_pages(None, 1)
     assert make()(page).value > 0

@@ -1,23 +1,22 @@
-"""`dedup bench tables`: what it compares, on which fingerprints, and what it says of mistakes."""
+"""Tables beside their peers: what it compares, on which fingerprints, and what it says of mistakes."""
 
 import json
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
+import contenders as tables_contenders
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from comparisons import bench
+from contender_process import Build, Check, Died, start, write_data
+from contenders import CONTENDERS, Entry, find
+from tables_comparison import _Running
 
-from dedup.cli import main
 from dedup.core.pairs import find_all
 from dedup.core.table import PRESETS
-from dedup.lab.bench.tables import contenders as tables_contenders
-from dedup.lab.bench.tables.contender_process import Build, Check, Died, start, write_data
-from dedup.lab.bench.tables.contenders import CONTENDERS, Entry, find
-from dedup.lab.bench.tables.data import brute_force, make_data
-from dedup.lab.bench.tables.page import BEGIN, END
-from dedup.lab.bench.tables.tables_comparison import _Running
+from dedup.lab.bench.tables import brute_force, make_data
 from dedup.model.errors import UsageError
 
 OURS = [f"dedup {preset}" for preset in PRESETS]
@@ -25,7 +24,7 @@ PEERS = [entry for entry in CONTENDERS if entry.name not in OURS]
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["bench", "tables", "--rounds", "2", *arguments])
+    return CliRunner().invoke(bench, ["tables", "--rounds", "2", *arguments])
 
 
 def measured(*arguments: str) -> dict:
@@ -91,7 +90,7 @@ def test_mistakes_are_counted() -> None:
 def test_wrong_answers_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table says how many answers were wrong."""
     monkeypatch.setattr(
-        "dedup.lab.bench.tables.tables_comparison.brute_force",
+        "tables_comparison.brute_force",
         lambda _s, queries, _k: [[10**6]] * len(queries),
     )
     result = run("--sizes", "300", "--distances", "3", "--data", "uniform", "--no-peers")
@@ -123,13 +122,6 @@ def test_clusters_are_small_flips_of_a_centre() -> None:
     assert 0.3 < len(near) / len(stored) < 0.95
     assert len(np.unique(stored)) > 0.9 * len(stored)
     assert np.array_equal(stored, make_data("clustered", 5_000, 1, 6).stored)
-
-
-def test_demo_pages_have_clusters() -> None:
-    """The demo's data are fingerprints of its pages, near-duplicates among them."""
-    data = make_data("demo", 200, 1, 3)
-    assert (len(data.stored), data.later.shape) == (200, (1, 2))
-    assert len(find_all(data.stored, 3)) > 0
 
 
 def test_a_file_is_stored_but_for_what_is_probed(tmp_path: Path) -> None:
@@ -233,14 +225,14 @@ def test_json_and_plot_are_written(tmp_path: Path) -> None:
 def test_a_page_takes_the_figures_between_its_marks(tmp_path: Path) -> None:
     """--page replaces what stands between the marks, again and again, and nothing else."""
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    page.write_text("before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nafter\n")
     arguments = ["--sizes", "300", "--distances", "3", "--data", "uniform", "--no-peers"]
     for _ in range(2):
         result = run(*arguments, "--page", str(page))
         assert result.exit_code == 0, result.output
     text = page.read_text()
-    assert text.startswith(f"before\n{BEGIN}\n")
-    assert text.endswith(f"\n{END}\nafter\n")
+    assert text.startswith("before\n<!-- figures: begin -->\n")
+    assert text.endswith("\n<!-- figures: end -->\nafter\n")
     assert "old" not in text
     assert text.count("### 300 uniform, k = 3") == 1
     assert text.count("| 0 of 200 |") == len(OURS)
@@ -252,7 +244,7 @@ def test_a_page_without_marks_is_refused_at_once(tmp_path: Path) -> None:
     page.write_text("words")
     result = run("--page", str(page))
     assert result.exit_code != 0
-    assert "no place for figures" in result.output + str(result.exception)
+    assert "no place for these figures" in result.output + str(result.exception)
     assert page.read_text() == "words"
 
 

@@ -7,29 +7,42 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from click.testing import CliRunner
-
-from dedup.cli import main
-from dedup.core.bulk.segments.segmented_table import MERGED_MOST, SegmentedTable
-from dedup.core.bulk.segments.value_pairs import NONE
-from dedup.lab.bench.capacity.capacity_comparison import (
+from capacity_comparison import (
     CapacityBench,
     checks,
     page,
     read_results,
     stores_page,
 )
-from dedup.lab.bench.capacity.fanout_page import CASES, LOADS, SHARDS
-from dedup.lab.bench.capacity.part_process import Limit, lines_of
-from dedup.lab.bench.capacity.service_commands import SHARES as COMMAND_SHARES
-from dedup.lab.bench.capacity.store_figures import measure_stores
-from dedup.lab.bench.figures import between
-from dedup.lab.capacity.capacity_model import Crawl, Machine, capacity
-from dedup.lab.capacity.costs import ANSWER_SHARES, ANSWER_US, MEASURED, SOURCES, Costs, read_costs
-from dedup.lab.capacity.shard_size import index_bytes, probe_us, segments_of, shard_of, work
+from click.testing import CliRunner
+from comparisons import bench
+from fanout_page import CASES, LOADS, SHARDS
+from page_figures import between
+from service_commands import SHARES as COMMAND_SHARES
+from stores import verified
+
+from dedup.cli import main
+from dedup.lab.bench.store import Limit, lines_of, measure_stores
+from dedup.lab.capacity import (
+    ANSWER_SHARES,
+    ANSWER_US,
+    MEASURED,
+    SOURCES,
+    Costs,
+    Crawl,
+    Machine,
+    capacity,
+    index_bytes,
+    probe_us,
+    read_costs,
+    segments_of,
+    shard_of,
+    work,
+)
 from dedup.model.errors import UsageError
 from dedup.store import Store
 from dedup.store.index import MOST
+from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCALE = DOCS / "scale.md"
@@ -61,7 +74,7 @@ def test_a_store_takes_what_the_model_says(tmp_path):
         assert {call.documents for call in measured.calls[:3]} == {measured.documents}
         assert {call.documents for call in measured.calls[3:]} < set(range(measured.documents))
     with Store.open(tmp_path, "bench", create=False) as store:
-        assert store.verify().problems == []
+        assert verified(store).problems == []
         assert len(store) == large.documents + 200, "those that were judged"
 
 
@@ -71,7 +84,7 @@ def test_segments_are_those_that_merging_leaves():
     for written in range(MOST, 4 * MERGED_MOST, MOST):
         left.append(range(MOST))
         while span := SegmentedTable._worth_merging(
-            SimpleNamespace(_folder=SimpleNamespace(segments=left, removed=NONE)), MERGED_MOST
+            SimpleNamespace(_folder=SimpleNamespace(segments=left, removed=((), ()))), MERGED_MOST
         ):
             left[slice(*span)] = [range(sum(map(len, left[slice(*span)])))]
         most = max(most, len(left))
@@ -104,11 +117,11 @@ def test_memory_is_limited(tmp_path):
 
 @pytest.mark.long
 def test_the_benchmark_measures_and_checks(tmp_path):
-    """`dedup bench capacity` asks a real service, and what it writes can be read and planned with."""
+    """The benchmark asks a real service, and what it writes can be read and planned with."""
     figures, costs = tmp_path / "figures.json", tmp_path / "costs.json"
     size = ("--sizes", "5000", "--distances", "3", "--requests", "200")
     files = ("--json", str(figures), "--costs", str(costs))
-    done = CliRunner().invoke(main, ["bench", "capacity", "--part", "commands", *size, *files])
+    done = CliRunner().invoke(bench, ["capacity", "--part", "commands", *size, *files])
     assert done.exit_code == 0, done.output
     result = read_results([figures.read_bytes()])
     assert {check.what for check in checks(result)} >= {
@@ -118,7 +131,7 @@ def test_the_benchmark_measures_and_checks(tmp_path):
     (command,) = result.commands
     assert command.reserve_wall_us == sorted(command.reserve_wall_us)
     assert command.reserve_bytes > command.key_bytes + 3 * 16
-    again = CliRunner().invoke(main, ["bench", "capacity", "--read", str(figures), "--json", "-"])
+    again = CliRunner().invoke(bench, ["capacity", "--read", str(figures), "--json", "-"])
     assert json.loads(again.stdout) == json.loads(figures.read_bytes())
     asked = ["plan", "--cluster", "--documents", "1000000", "--rate", "10", "--memory", "8G"]
     planned = CliRunner().invoke(main, [*asked, "--costs", str(costs), "--json"])
@@ -333,8 +346,9 @@ def test_every_constant_says_where_it_was_measured():
     assert {field.name for field in msgspec.structs.fields(Costs)} == SOURCES.keys()
     text = SCALE.read_text(encoding="utf-8")
     for name, source in SOURCES.items():
-        command = source.command.removeprefix("chrt -r 5 ").removeprefix("dedup ").split()
-        done = CliRunner().invoke(main, [*command, "--help"])
+        words = source.command.removeprefix("chrt -r 5 ").split()
+        group, words = (main, words[1:]) if words[0] == "dedup" else (bench, words[2:])
+        done = CliRunner().invoke(group, [*words, "--help"])
         assert done.exit_code == 0, f"{name}: {source.command}"
         row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {source.unit} |"
         assert row in text, row
@@ -383,11 +397,11 @@ def test_plans_on_the_page_are_the_models():
 
 
 def test_fan_out_is_drawn_and_written(tmp_path):
-    """`dedup bench fanout` puts its figures between the marks of a page, draws them, and prints them."""
+    """tests/bench fanout puts its figures between the marks of a page, draws them, and prints them."""
     page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"
     page_file.write_text("before\n<!-- fan-out: begin -->\nold\n<!-- fan-out: end -->\nafter\n")
     files = ("--page", str(page_file), "--plot", str(plot_file))
-    done = CliRunner().invoke(main, ["bench", "fanout", "--pages", "1000", *files])
+    done = CliRunner().invoke(bench, ["fanout", "--pages", "1000", *files])
     assert done.exit_code == 0, done.output
     text = page_file.read_text()
     assert text.startswith("before\n")
@@ -401,9 +415,9 @@ def test_a_page_without_a_place_is_refused(tmp_path):
     page_file = tmp_path / "page.md"
     page_file.write_text("no marks")
     for name in ("fanout", "capacity"):
-        done = CliRunner().invoke(main, ["bench", name, "--page", str(page_file)])
-        assert done.exit_code == 2
-        assert "begin -->" in done.stderr
+        done = CliRunner().invoke(bench, [name, "--page", str(page_file)])
+        assert isinstance(done.exception, UsageError)
+        assert "begin -->" in str(done.exception)
 
 
 def test_fan_out_on_the_page_is_of_every_case():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sizes import examples
 from dedup.core.numbers import bit_counts
 from dedup.core.table import Table
 
+BENCH = Path(__file__).parents[1] / "bench"
 COUNT = 9_000  # enough for buckets that are searched by an index of their own
 
 
@@ -108,10 +110,10 @@ def test_a_limit_gives_the_first_documents_of_a_fingerprint_with_very_many(order
 
 
 def test_bench_crowds_compares_table_and_segment(tmp_path):
-    """`bench crowds` reports every crowd with its probes, and writes its tables into a page."""
+    """tests/bench crowds reports every crowd with its probes, and writes its tables into a page."""
     page = tmp_path / "page.md"
     page.write_text("<!-- figures: begin -->\n<!-- figures: end -->\n")
-    command = [sys.executable, "-m", "dedup", "bench", "crowds", "--size", "3000", "--rounds", "1"]
+    command = [sys.executable, BENCH, "crowds", "--size", "3000", "--rounds", "1"]
     done = subprocess.run(
         [*command, "--json", "--page", str(page)],
         capture_output=True,

@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
+import brokers
+import fetch
 import pytest
-
-from dedup.lab.demo import broker, fetch
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def bare_machine(tmp_path, monkeypatch):
         commands.append(command)
         return subprocess.CompletedProcess(command, 1, "", "no network")
 
-    monkeypatch.setattr(broker, "fetched", fetched)
+    monkeypatch.setattr(brokers, "fetched", fetched)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -59,16 +59,20 @@ def bare_machine(tmp_path, monkeypatch):
 
 def test_without_install_nothing_is_downloaded(bare_machine):
     """Neither pip, Maven nor apt-get is run; the error names the one command that would."""
-    with pytest.raises(broker.NoBroker, match=r"no Java.*`dedup demo --kafka --install`"):
-        broker.find_java()
-    with pytest.raises(broker.NoBroker, match=r"Kafka is not.*`dedup demo --kafka --install`"):
-        broker.find_jars("java")
+    with pytest.raises(
+        brokers.NoBroker, match=r"no Java.*`python tests/support demo_kafka --install`"
+    ):
+        brokers.find_java()
+    with pytest.raises(
+        brokers.NoBroker, match=r"Kafka is not.*`python tests/support demo_kafka --install`"
+    ):
+        brokers.find_jars("java")
     assert bare_machine == []
 
 
 def test_with_install_java_is_fetched(bare_machine):
     """By pip, as there is no apt-get here; that this fails is said."""
-    with pytest.raises(broker.NoBroker, match="none could be fetched"):
-        broker.find_java(install=True)
+    with pytest.raises(brokers.NoBroker, match="none could be fetched"):
+        brokers.find_java(install=True)
     (command,) = bare_machine
     assert command[1:4] == ["-m", "pip", "install"]

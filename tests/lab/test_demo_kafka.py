@@ -1,4 +1,4 @@
-"""`dedup demo --kafka`: processes that are killed, and what it says about them."""
+"""The demo with Kafka: processes that are killed, and what it says about them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.long
 
 PAGES = 120
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(scope="module")
 def done(kafka):
-    command = [sys.executable, "-m", "dedup", "demo", "--kafka", f"--pages={PAGES}", "--json"]
+    command = [sys.executable, SUPPORT, "demo_kafka", f"--pages={PAGES}", "--json"]
     return subprocess.run(
         command,
         env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": kafka},

@@ -2,9 +2,8 @@
 
 import socket
 
+import ports
 import pytest
-
-from dedup.lab.demo import ports
 
 
 def test_ports_are_free_and_different():

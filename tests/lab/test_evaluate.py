@@ -21,7 +21,7 @@ from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.fingerprint import similarity
 from dedup.core.numbers import bit_counts
-from dedup.lab.demo.site.demo_site import Site
+from dedup.lab.demo.site.site import Site
 from dedup.lab.evaluate import counted_pairs as pairs_module
 from dedup.lab.evaluate.bootstrap import bootstrap
 from dedup.lab.evaluate.contents import contents_of, twins
@@ -34,8 +34,8 @@ from dedup.lab.evaluate.page_files import measure
 from dedup.lab.evaluate.score import called, shares
 from dedup.lab.evaluate.sets import FileSet, FolderSet, count_words
 from dedup.model.errors import DedupError
+from dedup.model.page import identity_of
 from dedup.model.policy import Options
-from dedup.model.values import identity_of
 
 PAGES = 48
 RECIPE = recipe_of()

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dedup.lab.capacity.fanout import Stalls, of_quantiles, simulate, waits
+from dedup.lab.capacity import Stalls, of_quantiles, simulate, waits
 from dedup.model.errors import UsageError
 
 MEAN = 100e-6

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from permuted import CODECS, PermutedTables
 from sizes import examples
 
 from dedup.core.table import Table
-from dedup.lab.permuted import CODECS, PermutedTables
 from dedup.model.errors import UsageError
 
 ALL = 2**64 - 1

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.events import RECORD_BYTES, Event, EventNewer, decode, encode, record_key
+from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 
 PAGE = PageFingerprint(0x0123456789ABCDEF, bytes(range(37)), 0xFEDCBA9876543210, 321, NEWEST)
 DOCUMENT = Document("http://example.com/ü?a=1", PAGE, "example.com", 1700000000.123, "parse", False)
@@ -21,7 +21,7 @@ GOLDEN_VALUE = (
     '{"v":1,"ns":"news","key":"http://example.com/ü?a=1","value":"0123456789abcdef",'
     '"sketch":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f2021222324",'
     '"identity":"fedcba9876543210","features":321,'
-    '"recipe":"words-0-4","domain":"example.com","ts":1700000000123,'
+    '"recipe":"words-0-5","domain":"example.com","ts":1700000000123,'
     '"kind":"parse","paid":false}'
 ).encode()
 

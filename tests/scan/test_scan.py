@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import (
+    FIELDS,
     Page,
     judged,
     mixed,
@@ -33,11 +34,12 @@ from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.pool import read_all
-from dedup.scan.scan_report import COUNTED, _Most
-from dedup.scan.scan_values import Reading, Task, Unit
+from dedup.scan.report import COUNTED, EXAMPLES, EXEMPLIFIED, Example, _Most
+from dedup.scan.values import Reading, Task, Unit
 from dedup.store import Store
 
 PAGES = mixed(150)
+STATUS = FIELDS.index("status")
 
 _MIXES = "mix_stderr" in inspect.signature(CliRunner).parameters
 RUNNER = CliRunner(**{"mix_stderr": False} if _MIXES else {})
@@ -368,7 +370,10 @@ def test_the_report_names_the_greatest_clusters(tmp_path):
     assert call(file, "--report", tmp_path / "r.json").exit_code == 0
     report = json.loads((tmp_path / "r.json").read_text())
     name = judged(pages)[0][0]
-    assert report["clusters"] == [{"name": name, "near_duplicates": 5}]
+    ((key, examples),) = [(each["name"], each.pop("examples")) for each in report["clusters"]]
+    assert (key, report["clusters"]) == (name, [{"name": name, "near_duplicates": 5}])
+    assert [each["key"] for each in examples] == [f"http://b.example.com/{i}" for i in range(5)]
+    assert all(each["similarity"] == 1 for each in examples)
     assert report["hosts"] == [{"name": "b.example.com", "near_duplicates": 5}]
     assert report["summary"]["pages"] == 6
     assert call(file, "--report", tmp_path / "r.html").exit_code == 0
@@ -396,13 +401,30 @@ def test_the_sums_of_the_report_add_up(tmp_path):
     assert re.findall(r'class="number">([^<]+)', last)[1] == f"{parts[1]}"
 
 
+def test_pairs_are_printed(tmp_path):
+    """--pairs prints each near-duplicate with its original; -q leaves out the summary."""
+    file = write_lines(tmp_path / "p.jsonl", PAGES)
+    expected = [(row[0], row[4]) for row in judged(PAGES) if row[2] == "near_duplicate"]
+    assert expected
+    result = call(file, "--pairs", "-q", "-j", 2)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[::2] == [key for key, _ in expected]
+    assert [line.split()[1] for line in lines[1::2]] == [of for _, of in expected]
+    for options in (["--json"], ["-o", "-"], ["--engine", "spark"]):
+        assert call(file, "--pairs", *options).exit_code == 2
+    assert call(file, "-q").output == ""
+
+
 def test_a_report_counts_in_bounded_memory():
     """Beyond its limit it forgets what is rare, keeps what is common, and says so."""
     most = _Most()
     for i in range(3 * COUNTED):
-        most.add("often")
-        most.add(str(i))
+        most.add("often", Example(f"copy {i}", 0.9))
+        most.add(str(i), Example("copy", 0.9))
     assert most.most()[0].name == "often"
+    assert len(most.most()[0].examples) == EXAMPLES
+    assert len(most._examples) <= EXEMPLIFIED
     assert len(most._counts) <= 2 * COUNTED + 1
     assert not most.exact
 
@@ -412,7 +434,8 @@ def test_a_report_counts_in_bounded_memory():
 
 def test_what_waits_for_its_turn_is_bounded(tmp_path, monkeypatch):
     """With no room ahead, workers wait; the order and the results stay."""
-    monkeypatch.setattr("dedup.scan.pool.AHEAD_BYTES", 1)
+    monkeypatch.setattr("dedup.scan.pool.AHEAD_BATCHES", 1)
+    monkeypatch.setattr("dedup.scan.pool.UNIT_BATCHES", 1)
     monkeypatch.setattr("dedup.scan.pool.AHEAD_UNITS", 3)
     units = []
     for i in range(8):
@@ -430,7 +453,7 @@ def test_a_worker_that_dies_is_an_error(tmp_path, monkeypatch):
     file = write_lines(tmp_path / "p.jsonl", PAGES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys, os\nif 'dedup.scan.process' in sys.orig_argv[-1]: os._exit(9)\n"
+        "import sys, os\nif 'dedup.scan.pool' in sys.orig_argv[-1]: os._exit(9)\n"
     )
     with pytest.raises(DedupError, match=r"p\.jsonl.*ended \(code 9\)"):
         scan(Job(inputs=(str(file),), processes=2))
@@ -492,14 +515,17 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
     terminal.status.clear()
 
 
-@pytest.mark.long
-def test_the_benchmark_measures_every_way():
-    """`dedup bench scan` reports pages a second for one process and for one a core."""
-    done = RUNNER.invoke(main, ["bench", "scan", "--pages", "20", "--rounds", "1", "--json"])
-    found = json.loads(done.stdout)
-    assert (found["pages"], found["near_duplicates"]) == (20, 4)
-    assert found["ways"][0]["processes"] == 1
-    assert all(way["pages_per_cpu_second"]["median"] > 0 for way in found["ways"])
-    assert RUNNER.invoke(
-        main, ["bench", "scan", "--pages", "6", "--rounds", "1"]
-    ).stdout.startswith("6 pages of ")
+def test_files_are_of_one_site(tmp_path):
+    """So what their structured data and, if asked, their titles say of them counts."""
+    text = " ".join(f"word{i}" for i in range(100))
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    for name, title, sku in (("a", "One", 1), ("b", "One", 1), ("c", "One", 2), ("d", "Two", 1)):
+        linked = f'<script type="application/ld+json">{{"sku": {sku}}}</script>'
+        (folder / f"{name}.html").write_text(f"<title>{title}</title>{linked}<p>{text} {name}")
+    assert [row[STATUS] for row in scanned(tmp_path, folder)] == [
+        "unique", "near_duplicate", "unique", "near_duplicate",
+    ]  # fmt: skip
+    assert [row[STATUS] for row in scanned(tmp_path, folder, identity=True)] == [
+        "unique", "near_duplicate", "unique", "exempt",
+    ]  # fmt: skip

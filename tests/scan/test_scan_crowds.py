@@ -5,9 +5,9 @@ from detecting import page
 
 from dedup.core.matches import Nearest
 from dedup.detector import EmbeddedDetector
+from dedup.model.page import Document
 from dedup.model.policy import Options
 from dedup.model.recipes import recipe_of
-from dedup.model.values import Document
 from dedup.scan.accepted import Memory
 from dedup.store import Store
 

@@ -27,7 +27,7 @@ from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.formats.json_lines import read_lines
 from dedup.scan.formats.warc import read_warc
-from dedup.scan.scan_values import Broken, RawPage, Reading
+from dedup.scan.values import Broken, RawPage, Reading
 
 PAGES = mixed(30, 3)
 LIMIT_MB = 256  # a bare scan takes about 60; what the bombs below hold is 400 MB and more
@@ -188,7 +188,7 @@ def test_broken_parquet_is_named(tmp_path):
 def test_a_file_that_cannot_be_read_does_not_end_the_scan(tmp_path):
     """A file that is gone when its turn comes is named; the others are read."""
     from dedup.scan.reading import read_task
-    from dedup.scan.scan_values import Task, Unit
+    from dedup.scan.values import Task, Unit
 
     reading = Reading("url", "html", 1 << 20, recipe_of())
     for kind in ("warc", "jsonl", "parquet", "html"):

@@ -35,7 +35,8 @@ CHILD = """
 import os, signal, sys
 import dedup.scan.scanner as run
 from dedup.cli import main
-from dedup.scan import accepted, kept, verdicts, work_folder
+from dedup.scan import accepted, kept, work_folder
+from dedup.scan import judging as verdicts
 
 run.COMMIT_ROWS = 40
 where, count = sys.argv.pop(1), 0

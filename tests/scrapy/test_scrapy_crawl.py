@@ -172,6 +172,7 @@ def test_stats(drop):
         "dedup/unique": 2,
         "dedup/inserted": 3,
         "dedup/near_duplicate": 2,
+        "dedup/items/by_text": 2,  # items with nothing but the page's own address
         **{
             f"dedup/near_duplicate/distance/{v['distance']}": 1 + (len(distances) == 1)
             for distances in [{d["distance"] for d in drop.dropped.values()}]

@@ -92,8 +92,9 @@ def breaks(method, named):
         return real(self, *args, **kwargs)
     setattr(dedup.detector.EmbeddedDetector, method, broken)
 
-for method in ("reserve", "release", "forget", "close"):
+for method in ("release", "forget", "close"):
     breaks(method, method)
+breaks("judge", "reserve")
 breaks("insert_many", "insert")
 
 real_read, real_forget = dedup.scrapy.crawl_session.read_page, dedup.scrapy.middlewares.forget_copied
@@ -180,8 +181,8 @@ def test_fault_is_counted_for_each_page(broken, name, faults):
 def test_fault_is_logged_once(broken):
     """Of the faults of a kind the first one is logged, with its traceback, and only that."""
     log = broken["reserve"].log
-    assert log.count("dedup failed (broken reserve); ") == 1
-    assert "ZeroDivisionError: broken reserve\n" in log
+    assert log.count("dedup failed (broken judge); ") == 1
+    assert "ZeroDivisionError: broken judge\n" in log
 
 
 def test_fault_at_insert_says_what_it_costs(broken):

@@ -27,8 +27,8 @@ from crawling import (
 from services import Serving
 
 from dedup.model.events import Event, decode
+from dedup.scrapy.outbox import Outbox
 from dedup.wire.kafka import describe_topic, kafka_config
-from dedup.wire.outbox import Outbox
 
 PAGES = {
     "/": hub("/a", "/b", "/c", "/raises"),

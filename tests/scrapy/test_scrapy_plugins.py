@@ -29,11 +29,11 @@ from crawling import (
     wait_for,
 )
 from needing import lacking, program
+from ports import free_ports
 from services import Serving
 from stand_ins import stand_in
 
 import dedup
-from dedup.lab.demo.ports import free_ports
 
 pytestmark = pytest.mark.long
 

@@ -1,15 +1,17 @@
 """The reference pages name what the source has: every setting, meta key and stat, and no other."""
 
+import json
 import re
 from pathlib import Path
 
 from scrapy.settings import Settings
 
+from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint, Verdict
+from dedup.model.reasons import EXEMPTIONS
 from dedup.model.recipes import NEWEST
-from dedup.model.values import SKETCH_BYTES, PageFingerprint, Verdict
+from dedup.model.settings import SETTINGS
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy import settings as config
-from dedup.scrapy.settings import EXEMPTIONS
 
 PAGE = PageFingerprint(0, bytes(SKETCH_BYTES), 0, 0, NEWEST)
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,27 @@ def test_settings():
     assert set(re.findall(r"DEDUP_[A-Z_]+", page("settings.md"))) == Reads.asked
 
 
+def test_settings_say_their_defaults_and_ranges():
+    """docs/settings.md has the default, choices and bounds of the table of settings."""
+    rows = re.findall(
+        r"^\| `DEDUP_(\w+)` \| ([^|]*) \| ([^|]*) \|", page("settings.md"), re.MULTILINE
+    )
+    assert {name.lower() for name, _, _ in rows} == set(SETTINGS)
+    for name, default, allowed in rows:
+        setting = SETTINGS[name.lower()]
+        given, form = setting.default, setting.form
+        if isinstance(given, Path):
+            given = str(given)
+        if given not in {None, ()}:
+            assert default == f"`{json.dumps(given)}`".replace("true", "True"), name
+        for choice in setting.choices:
+            assert f"`{choice}`" in allowed, name
+        if (low := getattr(form, "ge", None)) is not None:
+            found = re.match(r"(\S+) to (\S+)", allowed)
+            assert found, name
+            assert (float(found[1]), float(found[2])) == (low, form.le), name
+
+
 def test_readme_names_settings_that_there_are():
     """The settings are listed on one page; the README names some of them, and says which page."""
     text = (ROOT / "README.md").read_text()
@@ -59,7 +82,7 @@ def test_exempt_reasons():
 def test_meta_keys():
     """docs/meta-keys.md has the keys that the source reads, and those of the verdict."""
     read = set(re.findall(r'meta\.get\("((?:dont_)?dedup\w*)"', SOURCE)) - {"dedup"}
-    written = set(to_plain(Verdict("unique", "", "", None, None, None, None, PAGE, None)))
+    written = set(to_plain(Verdict("unique", "", Document("", PAGE))))
     written |= set(re.findall(r'meta\["dedup"\]\["(\w+)"\]', SOURCE))
     assert first_column(page("meta-keys.md")) == read | written
 
@@ -67,6 +90,7 @@ def test_meta_keys():
 def test_stats():
     """docs/stats.md has the stats that the source counts."""
     counted = set(re.findall(r'counts\.add\(f?"([\w/]+)(?:"|\{)', SOURCE))
+    counted |= set(re.findall(r'inc_value\("dedup/(requests/\w+)"', SOURCE))
     counted |= {
         "unique",
         "refetch",

@@ -1,5 +1,6 @@
 """DEDUP_REPORT in real crawls: the page says what happened, with numbers that are those of the stats."""
 
+import json
 import re
 from html import unescape
 from types import SimpleNamespace
@@ -7,17 +8,17 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, words
+from detecting import verdict_on
 from scrapy.settings import Settings
 
 from dedup.core.fingerprint import fingerprint
 from dedup.model.recipes import recipe_of
-from dedup.model.report.html import link
-from dedup.model.values import Verdict
+from dedup.report.html import html_page
+from dedup.report.parts import Entry, Link, Report, Table
 from dedup.scrapy import journal as journals
-from dedup.scrapy.crawl_report import _funnel
+from dedup.scrapy.crawl_report import _funnel, _groups, what_if
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
-from dedup.scrapy.what_if import what_if
 
 EVIL = "<script>alert(1)</script>"
 COPIES = 30
@@ -54,6 +55,10 @@ def crawl(tmp_path_factory):
     crawl = run_case(folder, Case(PAGES, SLOW, settings))
     assert not crawl.faults
     return crawl, (folder / "made" / "report.html").read_text()
+
+
+def shown(*parts) -> str:
+    return html_page(Report("", parts))
 
 
 def fact(page: str, name: str) -> str:
@@ -102,13 +107,25 @@ def test_nothing_of_a_page_is_markup(crawl):
 
 
 def test_only_addresses_of_the_web_become_links():
-    """Whatever else a document key is, it is text."""
-    assert link("https://a.test/?b=1&c='\"") == (
-        '<a href="https://a.test/?b=1&amp;c=&#x27;&quot;" rel="noreferrer noopener">'
-        "https://a.test/?b=1&amp;c=&#x27;&quot;</a>"
-    )
-    assert link("javascript:alert(1)") == "javascript:alert(1)"
-    assert link(EVIL) == "&lt;script&gt;alert(1)&lt;/script&gt;"
+    """Whatever else a document key is, it is text: as a heading, as a line, and in a table."""
+    escaped = "https://a.test/?b=1&amp;c=&#39;&#34;"
+    for address, shown in (
+        (
+            "https://a.test/?b=1&c='\"",
+            f'<a href="{escaped}" rel="noreferrer noopener">{escaped}</a>',
+        ),
+        ("javascript:alert(1)", "javascript:alert(1)"),
+        (EVIL, "&lt;script&gt;alert(1)&lt;/script&gt;"),
+    ):
+        parts = [
+            Entry(address, "", is_heading=True),
+            Entry(address, ""),
+            Table(("a", "b"), [(Link(address), "text")]),
+        ]
+        page = html_page(Report(address, parts))
+        for begin, end in (("<h3>", "</h3>"), ('<p class="pair">', "</p>"), ("<td>", "</td>")):
+            assert f"{begin}{shown}{end}" in page
+        assert "<script" not in page
 
 
 def rows(html: str) -> list[tuple[bool, int]]:
@@ -130,7 +147,7 @@ def test_the_sums_add_up(crawl):
     counts = {"probed": 100, "unique": 60, "near_duplicate": 20, "refetch": 5, "inserted": 70}
     counts |= {"exempt/other_title": 7, "exempt/short": 3, "exempt/data_page": 1}
     counts |= {"exempt/non_html": 9, "exempt/status": 2, "exempt/no_callback": 1}
-    funnels.append(_funnel({"downloader/response_count": 130}, counts))
+    funnels.append(shown(_funnel({"downloader/response_count": 130}, counts)))
     for html in funnels:
         of, sums = [], []
         for part, number in rows(html):
@@ -142,7 +159,7 @@ def test_the_sums_add_up(crawl):
         added = [(whole, sum(parts)) for whole, parts in zip(of, sums, strict=True) if parts]
         assert added
         assert all(whole == parts for whole, parts in added), added
-    assert fact(crawl[1], "kept all the same") == "2"  # the start request, and the short page
+    assert fact(crawl[1], "judged and exempt") == "2"  # the start request, and the short page
 
 
 def test_what_if_the_distance_were_another(crawl):
@@ -153,14 +170,14 @@ def test_what_if_the_distance_were_another(crawl):
     page = fingerprint(f"<p>{words(1)}".encode())
     values = (0, 0x3FF, 0xFFFFF00000000000)  # ten bits apart, and far away
     kept = [
-        Verdict(
+        verdict_on(
             "unique", "", f"http://a/{i}", None, None, None, None,
             msgspec.structs.replace(page, value=value), "token", "a",
         )
         for i, value in enumerate(values)
     ]  # fmt: skip
     counts = {"probed": 50, "near_duplicate/distance/0": 10, "near_duplicate/distance/3": 5}
-    table = what_if(counts, kept, policy, guard=False, whole=True).partition("<tbody>")[2]
+    table = shown(*what_if(counts, kept, policy, guard=False, whole=True)).partition("<tbody>")[2]
     found = [
         tuple(map(unescape, re.findall(r"<td[^>]*>([^<]*)</td>", row)))
         for row in table.partition("</tbody>")[0].splitlines()
@@ -172,9 +189,9 @@ def test_what_if_the_distance_were_another(crawl):
     assert found[8] == ("8 bits, in force", "0", "15", "30.0 %", "0")
     assert found[10] == ("10 bits", "1", "16", "32.0 %", "+1")
     assert found[12][2] == "16"
-    alone = what_if({"probed": 3}, kept, policy, guard=False, whole=False)
-    assert "10 bits: 1 near-duplicate" in alone and "the first 3 are looked at" in alone
-    assert not what_if({"probed": 3}, kept[:1], policy, guard=False, whole=True)
+    alone = shown(*what_if({"probed": 3}, kept, policy, guard=False, whole=False))
+    assert "10 bits: 1 near-duplicate" in alone and "the first 3 are compared" in alone
+    assert not list(what_if({"probed": 3}, kept[:1], policy, guard=False, whole=True))
 
 
 def test_a_host_of_copies_is_warned_about(crawl):
@@ -197,8 +214,39 @@ def test_callback_time(crawl):
     assert float(fact(crawl[1], "seconds of callbacks saved")) > 0
 
 
+def test_a_report_for_programs(tmp_path):
+    """A report whose name ends in .json holds the stats, the groups with differences, and the settings."""
+    report = tmp_path / "r.json"
+    crawl = run_case(
+        tmp_path, Case(PAGES, settings={"DEDUP_REPORT": str(report), "DEDUP_SECRET": "hush hush"})
+    )
+    found = json.loads(report.read_text())
+    assert found["stats"]["dedup/near_duplicate"] == crawl.stat("near_duplicate") == COPIES
+    (group,) = found["near_duplicates"]
+    assert (group["of"], group["pages"]) == (f"{crawl.url}/first", COPIES)
+    for example in group["examples"]:
+        assert example["similarity"] >= group["least_similarity"]
+        assert example["distance"] <= 8
+    assert group["examples"][0]["differences"][0]["of"] == "one"
+    assert found["hosts"][0]["near_duplicates"] == COPIES
+    assert found["settings"]["DEDUP_MODE"] == "drop"
+    assert "hush" not in report.read_text()
+
+
+def test_the_riskiest_groups_come_first():
+    """Groups are ordered by the least similarity of their near-duplicates, not by their size."""
+    journal = Journal()
+    for key, similarities in (("a", (0.99, 0.98, 1.0)), ("b", (1.0, 0.89)), ("c", (0.95,))):
+        judge(journal, f"http://a.test/{key}", None, b"<p>word")
+        for number, similarity in enumerate(similarities):
+            of = f"http://a.test/{key}"
+            judge(journal, f"{of}/{number}", of, b"<p>word", similarity)
+    page = shown(_groups(journal))
+    assert re.findall(r"<h3><a [^>]*>http://a.test/(.)<", page) == ["b", "c", "a"]
+
+
 def test_modes_faults_and_asynchronous_callbacks(tmp_path):
-    """Tagged pages save nothing; an asynchronous callback is timed; a report that cannot be
+    """Of tagged pages it says what dropping them would save; an asynchronous callback is timed; a report that cannot be
     written is a fault that is counted, and nothing else.
     """
     (tmp_path / "file").touch()
@@ -211,7 +259,8 @@ def test_modes_faults_and_asynchronous_callbacks(tmp_path):
     }
     crawls = run_cases(tmp_path, cases)
     tagged = (tmp_path / "t.html").read_text()
-    assert fact(tagged, "pages not parsed") == "0"
+    assert fact(tagged, "pages not parsed") == f"{COPIES}"
+    assert "would have saved</h2>" in tagged and "What it saved" not in tagged
     assert fact(tagged, "near-duplicates") == f"{COPIES}"
     assert float(fact((tmp_path / "s.html").read_text(), "seconds of callbacks saved")) > 0
     assert crawls["nowhere"].faults == {"file_exists_error": 1}
@@ -222,12 +271,12 @@ def test_modes_faults_and_asynchronous_callbacks(tmp_path):
 # ---------------------------------------------------------------------------------- the journal
 
 
-def judge(journal: Journal, key: str, of: str | None, body: bytes) -> None:
+def judge(journal: Journal, key: str, of: str | None, body: bytes, similarity: float = 1.0) -> None:
     page = fingerprint(body)
     status = "unique" if of is None else "near_duplicate"
-    alike = (None, None, None) if of is None else (0, 1.0, "same")
+    alike = (None, None, None) if of is None else (0, similarity, "same")
     token = "token" if of is None else None
-    verdict = Verdict(status, "", key, of, *alike, page, token)
+    verdict = verdict_on(status, "", key, of, *alike, page, token)
     journal.judged(verdict, SimpleNamespace(url=key, body=body, encoding="utf-8"), recipe_of(None))
 
 

@@ -23,8 +23,8 @@ from services import Serving
 from sketches import sketch
 
 import dedup
+from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import PageFingerprint
 
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
 

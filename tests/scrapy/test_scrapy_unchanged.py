@@ -96,3 +96,72 @@ def test_in_the_mode_tag_every_item_comes(tmp_path):
             last = crawl(tmp_path, site, FIRST, DEDUP_MODE="tag")
     assert last.stat("unchanged") == 8
     assert items(last) == len(FIRST)
+
+
+CODES = """
+custom_settings = dict(custom_settings, ITEM_PIPELINES={"spiders.Complete": 300})
+
+def parse(self, response):
+    for code in response.css("main i::attr(lang)").getall():
+        yield {"url": response.url, "code": code}
+    yield from self.links(response)
+"""
+NOTES = """
+class Complete:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.crawler = crawler
+        return self
+
+    def process_item(self, item):
+        self.crawler.spider.note("item", None, code=item["code"])
+        return item
+"""
+
+
+def coded(number: int, *codes: str) -> Page:
+    """Return a page with values in an attribute that neither its text nor its parts have."""
+    marks = "".join(f"<i lang='{code}'></i>" for code in codes)
+    return article(number, text=f"{words(number)}{marks}")
+
+
+def test_an_unchanged_page_brings_the_items_that_it_did_not_bring_before(tmp_path):
+    """The items decide, one by one; of more than are told apart, all together."""
+    many = [f"m{n}" for n in range(60)]
+    first = {
+        "/one": coded(1, "a"),
+        "/other": coded(2, "b"),
+        "/two": coded(3, "c", "d"),
+        "/many": coded(4, *many),
+        "/most": coded(5, *(f"x{n}" for n in range(60))),
+    }
+    second = first | {
+        "/other": coded(2, "B"),
+        "/two": coded(3, "c", "D"),
+        "/most": coded(5, *(f"x{n}" for n in range(1, 61))),
+    }
+    found = []
+    with serve({}) as site:
+        for pages in (first, second):
+            pages = {"/": hub(*pages)} | pages
+            site.pages = {path: [page] for path, page in pages.items()}
+            case = Case(pages, CODES, ONLY_NEW)
+            done = Crawling(tmp_path, {"only": (site, case)}, setup=NOTES).end()["only"]
+            assert not done.faults
+            found.append(sorted(e["code"] for e in done.of("item")))
+    assert len(found[0]) == 1 + 1 + 2 + 60 + 60
+    assert found[1] == sorted(["B", "D", *(f"x{n}" for n in range(1, 61))])
+    assert done.stat("unchanged") == 5
+    assert done.stat("unchanged_items") == 1 + 1 + 60
+
+
+def test_by_text_alone_an_unchanged_page_brings_nothing(tmp_path):
+    """DEDUP_PROOF = "text" is what it was."""
+    with serve({}) as site:
+        for code in "ab":
+            pages = {"/": hub("/one"), "/one": coded(1, code)}
+            site.pages = {path: [page] for path, page in pages.items()}
+            case = Case(pages, CODES, ONLY_NEW | {"DEDUP_PROOF": "text"})
+            done = Crawling(tmp_path, {"only": (site, case)}, setup=NOTES).end()["only"]
+    assert not done.of("item")

@@ -71,7 +71,7 @@ def test_copies_are_not_fetched(tmp_path):
     assert "requests could be saved (DEDUP_URLS = 'skip') by 5 rules: " in crawls["learn"].log
     assert f"{saved} requests not sent by 5 rules: " in crawls["skip"].log
     report = (tmp_path / "report.html").read_text()
-    assert "What this site does with its URLs" in report
+    assert "Learned URL rules of this site" in report
     assert "the parameter sid: it may be absent" in report
     assert "/print in the path" in report
     skipped = [e for e in crawls["skip"].of("failed") if e["error"] == "KnownUrl"]

@@ -309,7 +309,7 @@ def test_health_is_answered_at_the_file_limit(tmp_path):
 
 def _limited(path, files):
     """A service that may open only so many files."""
-    service = Serving(path)
+    service = Serving(path, "--max-namespaces", 16)
     code = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))\n"
     service.program = ["-c", code + "from dedup.cli import main; main()"]
     return service

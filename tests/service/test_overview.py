@@ -1,9 +1,10 @@
 """What the dashboard's figures are counted from: bounded, and true."""
 
 import pytest
+from detecting import verdict_on
 from services import RECIPE
 
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.model.page import PageFingerprint
 from dedup.service.core import near_duplicates_seen, overview
 from dedup.service.core.near_duplicates_seen import NearDuplicatesSeen
 from dedup.service.core.overview import Tally
@@ -13,7 +14,7 @@ def verdict(key, of=None, *, reason="", value=7):
     page = PageFingerprint(value, bytes(37), 0, 100, RECIPE)
     status = "near_duplicate" if of else "exempt" if reason else "unique"
     token = None if of else "token"
-    return Verdict(status, reason, key, of, of and 3, of and 0.9, None, page, token, "a.example")
+    return verdict_on(status, reason, key, of, of and 3, of and 0.9, None, page, token, "a.example")
 
 
 def test_near_duplicates_are_remembered_by_key_original_and_value():

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from browsing import chromium, dashboard, faults, kept, opened
 from demo_pages import REPORTS, demo_pages
+from detecting import verdict_on
 from playwright.sync_api import expect
 from scrapy.settings import Settings
 
 import dedup
 from dedup.lab.evaluate.mistakes import Mistake, MistakenPage, mistakes_page
-from dedup.model.values import Verdict
 from dedup.scrapy.crawl_report import write_report
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
@@ -43,7 +43,7 @@ def long_report(folder):
         body = f"<p>{said} and {'unbroken' * 12}{n}</p>".encode()
         of = f"{host}/first" if n else None
         status, token = ("near_duplicate", None) if n else ("unique", "token")
-        verdict = Verdict(
+        verdict = verdict_on(
             status, "", key, of, n % 8, 0.97, "unknown", dedup.fingerprint(body), token
         )
         response = SimpleNamespace(url=key, body=body, encoding="utf-8")
@@ -83,7 +83,7 @@ MORE = {"long-report": long_report, "empty-report": empty_report, "mistakes": mi
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    with demo_pages(folder, 120, DOWNLOAD_DELAY=0.02) as shown:
+    with demo_pages(folder, 120, DOWNLOAD_DELAY=0.02, DEDUP_PROOF="text") as shown:
         shown.reports.update({name: make(folder) for name, make in MORE.items()})
         yield shown
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
 
+import dedup
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Commands
@@ -17,6 +18,7 @@ from dedup.service.core.roles import Tokens
 from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.resp.port import Port
 from dedup.service.resp.resp_connection import Connection
+from dedup.store.store import Store
 
 FAR = [0, 0xFFFFF << 40, 0xFFFFF << 16]  # values that are not near each other
 AWAY = ("HOME", "off")
@@ -32,8 +34,8 @@ def reserve(
 MADE = reserve("first", 0xFFFF << 48, "a-token-of-its-own-")  # makes the namespace
 
 
-def ended(what: str, key: object, token: object) -> bytes:
-    return command(f"DEDUP.{what}", "d", key, token)
+def ended(what: str, key: object, token: object, *some: object) -> bytes:
+    return command(f"DEDUP.{what}", "d", key, token, *some)
 
 
 def answered(folder: Path, reads: list[bytes]) -> tuple[bytes, int]:
@@ -67,7 +69,13 @@ options = st.sampled_from(
 pages = st.builds(
     lambda key, value, token, some: reserve(key, value, token, *some), keys, values, tokens, options
 )
-endings = st.builds(ended, st.sampled_from(["RELEASE", "RELEASE", "INSERT"]), keys, tokens)
+brought = st.sampled_from(
+    [(), ("UNPAID",), ("PAID", 1), ("ITEMS", "ab"), ("items", "cd"), ("ITEMS", "x")]
+)
+endings = st.one_of(
+    st.builds(lambda key, token: ended("RELEASE", key, token), keys, tokens),
+    st.builds(lambda key, token, some: ended("INSERT", key, token, *some), keys, tokens, brought),
+)
 wrong = st.sampled_from(
     [
         reserve("", 1, "a-token-of-00000001"),
@@ -104,3 +112,34 @@ def test_what_was_inserted_since_is_found(tmp_path, inserted):
     said, _ = answered(tmp_path, [MADE, b"".join(read)])
     assert said.count(b"refetch") == said.count(b"near_duplicate") == inserted
     assert said.count(b"unique") == 5 + 2 * (not inserted)
+
+
+def test_inserts_of_one_read_are_one_commit(tmp_path, monkeypatch):
+    """Whatever each of them says of its page: items, paid, nothing. One that fails has its error."""
+    batches = []
+    insert_many = Store.insert_many
+    monkeypatch.setattr(
+        Store,
+        "insert_many",
+        lambda store, documents: batches.append(len(documents)) or insert_many(store, documents),
+    )
+    spread = [(n + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1 for n in range(16)]
+    reads = [
+        MADE,
+        b"".join(reserve(f"k{n}", value, f"a-token-of-{n:08d}") for n, value in enumerate(spread)),
+        b"".join(
+            ended("INSERT", f"k{n}", f"a-token-of-{n:08d}", *said)
+            for n, said in enumerate(
+                [("ITEMS", f"{n:02x}") for n in range(8)]
+                + [(), ("UNPAID",), ("PAID", 0, "ITEMS", "ff"), ("paid", 1)] * 2
+            )
+        ),
+    ]
+    said, _ = answered(tmp_path, reads)
+    assert said.endswith(b"+OK\r\n" * 16)
+    assert batches == [16]
+    with dedup.open(tmp_path, namespace="d") as detector:
+        assert detector.get("k3").items == b"\x03"
+        assert detector.get("k8").paid
+        assert not detector.get("k9").paid
+        assert (detector.get("k10").paid, detector.get("k10").items) == (False, b"\xff")

@@ -93,12 +93,12 @@ def test_every_example_of_the_protocol_is_answered_as_it_says(tmp_path, protocol
 
 def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
+    from dedup.service.core.command_table import COMMANDS
     from dedup.service.http.server import STATUS
-    from dedup.service.log.follow import Follower
-    from dedup.service.resp.resp_commands import _COMMANDS
+    from dedup.service.replica.follower import Follower
 
     text = PAGE.read_text(encoding="utf-8")
-    for name in _COMMANDS:
+    for name in COMMANDS:
         assert re.search(rf"\b{re.escape(name.decode())}\b", text), name
     for code in STATUS:
         assert f"`{code}`" in text, code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from hashlib import blake2b
 
 import pytest
 from logs import (
@@ -28,9 +29,8 @@ import dedup
 from dedup.model.errors import StoreDamaged
 from dedup.model.events import EventNewer, encode
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log.lifecycle import SERVING, Phase
-from dedup.service.log.manifest import MANIFEST, read_manifest
-from dedup.service.log.replica import Replica
+from dedup.service.replica.manifest import MANIFEST, read_manifest
+from dedup.service.replica.replica import SERVING, Phase, Replica
 from dedup.wire.kafka import LogLost, TopicUnfit, Writer, describe_topic, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 
@@ -89,7 +89,7 @@ def test_records_of_an_old_manifest_are_not_applied_again(kafka, tmp_path):
         counts = await drained(config, tmp_path)
         assert (counts["repeated"], counts.get("inserted", 0)) == (30, 0)
         manifest.write_bytes(
-            old.replace(old[old.index(b'"offsets"') : old.index(b'"checksum"')], b'"offsets":{},')
+            old.replace(old[old.index(b'"offsets"') : old.index(b'"caught_up"')], b'"offsets":{},')
         )
         with pytest.raises(StoreDamaged, match="log.json"):
             await drained(config, tmp_path)
@@ -193,7 +193,7 @@ def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka
         await drained(config, tmp_path)
         await remade(config, inserts(range(100, 140)))
         before = held(tmp_path)
-        with pytest.raises(LogLost, match=r"deleted and made again.*--rebuild"):
+        with pytest.raises(LogLost, match=r"deleted and created again.*--rebuild"):
             await drained(config, tmp_path)
         assert held(tmp_path) == before
         counts = await drained(config, tmp_path, rebuild=True)
@@ -205,7 +205,7 @@ def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka
 
 
 def test_a_topic_that_is_made_again_under_a_running_replica_is_seen(kafka, tmp_path, monkeypatch):
-    from dedup.wire.kafka import partition_reader
+    from dedup.wire.kafka import reader as partition_reader
 
     monkeypatch.setattr(partition_reader, "IDENTITY_SECONDS", 0.5)
     config = log_config(kafka)
@@ -323,7 +323,7 @@ def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, monkeyp
         await drained(config, tmp_path)
         shutil.rmtree(tmp_path / "other")
         with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
-            patched.setattr("dedup.service.log.replica.CATCHING_UP_RECORDS", 10)
+            patched.setattr("dedup.service.replica.replica.CATCHING_UP_RECORDS", 10)
             patched.setattr(Replica, "_apply", one_batch)
             patched.setattr(Replica, "checkpoint", nothing)
             await drained(config, tmp_path)
@@ -380,7 +380,7 @@ def test_an_empty_log_is_caught_up_with_at_once(kafka, tmp_path):
 
     async def main():
         assert await drained(config, tmp_path) == {}
-        manifest = json.loads((tmp_path / MANIFEST).read_bytes())
+        manifest = json.loads((tmp_path / MANIFEST).read_bytes().splitlines()[0])
         topic = await describe_topic(config)
         assert manifest["topic_id"] == topic.topic_id
         assert manifest["partitions"] == topic.partitions == 8
@@ -440,5 +440,25 @@ def test_a_transactions_marks_do_not_keep_it_from_catching_up(kafka, tmp_path):
             await until(lambda: replica.ready and not replica.state().lag_records, replica)
             assert replica.state().offsets == {0: 11}
         assert held(tmp_path) == {"news": {document(i).key: document(i) for i in range(5)}}
+
+    asyncio.run(main())
+
+
+def test_a_manifest_of_an_earlier_release_is_read(kafka, tmp_path):
+    """log.json of format 1 is one line, its checksum the last field; the next checkpoint replaces it."""
+    config = log_config(kafka)
+
+    async def main():
+        await write(config, inserts(range(40)))
+        await drained(config, tmp_path)
+        fields = json.loads((tmp_path / MANIFEST).read_bytes().splitlines()[0])
+        fields = {"format": 1} | {k: v for k, v in fields.items() if k not in {"last", "format"}}
+        body = json.dumps(fields | {"checksum": ""}, separators=(",", ":")).encode()
+        checksum = blake2b(body, digest_size=8).hexdigest().encode()
+        body = body.replace(b'"checksum":""', b'"checksum":"%s"' % checksum)
+        (tmp_path / MANIFEST).write_bytes(body + b"\n")
+        await write(config, inserts(range(40, 50)))
+        assert (await drained(config, tmp_path))["inserted"] == 10
+        assert read_manifest(tmp_path).last[0].offset == read_manifest(tmp_path).offsets[0] - 1
 
     asyncio.run(main())

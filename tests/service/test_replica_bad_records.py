@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 
 import pytest
 from logs import (
@@ -18,8 +20,9 @@ from logs import (
     write,
 )
 
-from dedup.service.log.lifecycle import Phase
-from dedup.wire.kafka import LogLost, Writer, ensure_topic, partition_reader
+from dedup.service.replica.replica import Phase
+from dedup.wire.kafka import LogLost, Writer, ensure_topic
+from dedup.wire.kafka import reader as partition_reader
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.writer import Outgoing
 
@@ -60,7 +63,7 @@ def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kaf
     async def main():
         await ensure_topic(config, partitions=1)
         bad = [(b"bad %d" % i, b"no event", []) for i in range(20)]
-        large = b"x" * 1_048_200  # with the headers of a letter it is over a writer's limit
+        large = os.urandom(1_048_200)  # with the headers of a letter it is over the topic's limit
         await raw(config, [*bad[:10], (b"large", large, [("own", b"h" * 200)]), *bad[10:]])
         await write(config, inserts(range(30)))
         counts = await drained(config, tmp_path)
@@ -182,3 +185,95 @@ def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
         assert len(held(tmp_path)["news"]) == 3
 
     asyncio.run(main())
+
+
+def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):
+    """The letter of a tombstone with a key near the topic's limit has neither key nor value."""
+    config = log_config(kafka)
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        await raw(config, [(os.urandom(1_048_300), None, [])])
+        await write(config, inserts(range(30)))
+        counts = await drained(config, tmp_path)
+        assert (counts["dead_letters"], counts["inserted"]) == (1, 30)
+        (letter,) = await read(config, config.dead_letters)
+        headers = dict(letter.headers)
+        assert (letter.key, letter.value) == (None, b"")
+        assert (headers["dedup.error.partition"], headers["dedup.error.offset"]) == (b"0", b"0")
+
+    asyncio.run(main())
+
+
+def test_a_letter_that_no_topic_takes_is_named_and_passed(kafka, tmp_path, caplog):
+    """A letter that Kafka refuses at any size is counted, named with its place, and holds nothing up."""
+    config = log_config(kafka)
+
+    async def main():
+        settings = {"max.message.bytes": "100"}
+        await ensure_topic(config, partitions=1)
+        await ensure_topic(
+            config, config.dead_letters, partitions=1, compact=False, settings=settings
+        )
+        await write(config, inserts(range(7)))
+        await raw(config, [(b"bad", b"no event", [])])
+        await write(config, inserts(range(7, 30)))
+        counts = await drained(config, tmp_path)
+        assert (counts["dead_letters_lost"], counts["inserted"]) == (1, 30)
+        assert await read(config, config.dead_letters) == []
+
+    asyncio.run(main())
+    assert (
+        "partition 0, offset 7 is not an insert event, and its dead letter cannot be" in caplog.text
+    )
+
+
+def test_stores_are_not_emptied_where_partitions_were_added(kafka, tmp_path):
+    """A rebuild would find the events of the former partitions misplaced, and lose their documents."""
+    config = log_config(kafka)
+
+    async def main():
+        await ensure_topic(config, partitions=2)
+        await write(config, inserts(range(40)))
+        await drained(config, tmp_path)
+        before = held(tmp_path)
+        await add_partitions(config, 5)
+        for rebuild in (False, True):
+            with pytest.raises(LogLost, match=r"5 partitions now.*--rebuild would lose.*new topic"):
+                await drained(config, tmp_path, rebuild=rebuild)
+            assert held(tmp_path) == before
+
+    asyncio.run(main())
+
+
+def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_broker, tmp_path):
+    """Though its log has grown past what was applied: other records are at the offsets that were read."""
+    config = log_config(one_broker.bootstrap)
+    data, copy = one_broker.nodes[1].folder / "data", tmp_path / "copy"
+    path = tmp_path / "stores"
+
+    async def before():
+        await ensure_topic(config, partitions=1)
+        await write(config, inserts(range(20)))
+
+    async def main():
+        await write(config, inserts(range(20, 30)))
+        await drained(config, path)
+
+    async def after():
+        await write(config, inserts(range(100, 150)))
+        with pytest.raises(LogLost, match="another record at offset 29"):
+            await drained(config, path)
+        counts = await drained(config, path, rebuild=True)
+        assert counts["inserted"] == 70
+
+    asyncio.run(before())
+    one_broker.kill()
+    shutil.copytree(data, copy)
+    one_broker.start()
+    asyncio.run(main())
+    one_broker.kill()
+    shutil.rmtree(data)
+    shutil.copytree(copy, data)
+    one_broker.start()
+    asyncio.run(after())

@@ -26,7 +26,7 @@ from logs import (
 from dedup.model.errors import UsageError
 from dedup.model.events import decode, encode, record_key
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log.manifest import read_manifest, write_manifest
+from dedup.service.replica.manifest import read_manifest, write_manifest
 from dedup.wire.kafka.writer import Outgoing
 
 PARTITIONS = 3  # of logs.write
@@ -128,13 +128,14 @@ KILLED = """
     import asyncio, os, signal, sys
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
-    from dedup.service.log import checkpoint, replica
+    from dedup.service.replica import replica
+    from dedup.service.replica import manifest as checkpoint
     from dedup.service.core.namespaces import Namespaces
-    from dedup.store import changes
+    from dedup.store import store
     from dedup.store.database.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    changes.BATCH = changes.SMALL_BATCH = 40
+    store.BATCH = store.SMALL_BATCH = 40
     checkpoint.MANIFEST_SECONDS = 1e9
 
     def fatal(step):

@@ -139,6 +139,26 @@ def test_a_page_goes_its_way(call, ns):
     assert status == 404
 
 
+def test_inserts_of_one_request_are_one_commit_and_errors_their_own(call, ns):
+    """Each with its own items; where one of them fails, the others are stored, in their places."""
+    spread = [f"{(n + 1) * 0x9E3779B97F4A7C15 % (1 << 64):016x}" for n in range(12)]
+    pages = [a_page(f"http://a/{n}", value) for n, value in enumerate(spread)]
+    tokens = [judged["token"] for judged in reserve(call, ns, *pages)]
+    items = [
+        {"key": f"http://a/{n}", "token": token, "items": f"{n:02x}", "paid": bool(n % 2)}
+        for n, token in enumerate(tokens)
+    ]
+    body = {"ns": ns, "items": [*items[:6], {"key": "http://a/x", "token": "unknown"}]}
+    results = call("POST", "/v1/insert", body)[1]["results"]
+    assert [each["done"] for each in results] == [True] * 6 + [False]
+    assert results[6]["error"]["code"] == "NOTOKEN"
+    body = {"ns": ns, "items": items[6:]}
+    assert call("POST", "/v1/insert", body)[1]["results"] == [{"done": True}] * 6
+    for n in (3, 9, 10):
+        found = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F{n}")[1]
+        assert (found["items"], found["paid"]) == (f"{n:02x}", bool(n % 2))
+
+
 def test_release_gives_back(call, ns):
     """A released reservation is gone; a second release says there was none."""
     (verdict,) = reserve(call, ns, a_page())

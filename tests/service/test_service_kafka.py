@@ -128,6 +128,28 @@ def test_while_kafka_is_away_it_serves_stale_and_says_so(one_broker, tmp_path):
         until(lambda: probe(at, "d", spread(9)) == [["http://b/1", 0, "1.0000"]])
 
 
+def test_an_insert_is_refused_at_once_while_kafka_hangs(one_broker, tmp_path):
+    """A stale service knows that Kafka does not answer: no client waits for its timeout."""
+    config = log_config(one_broker.bootstrap)
+    with serving(tmp_path, config) as service, client(service) as at:
+        insert(at, "d", "http://a/1")
+        token = reserve(at, "d", "http://b/1", value=spread(9))[1]
+        one_broker.pause(1)
+        until(lambda: ready(service)["status"] == "stale", "it never said stale")
+        for command in (
+            ("DEDUP.INSERT", "d", "http://b/1", token),
+            ("DEDUP.FORGET", "d", "http://a/1"),
+        ):
+            began = time.monotonic()
+            with pytest.raises(redis.ResponseError, match="^STORE .*Kafka does not answer"):
+                at.execute_command(*command)
+            assert time.monotonic() - began < 2
+        assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token, "PIN") == "OK"
+        one_broker.resume(1)
+        until(lambda: ready(service)["status"] == "ok", "it never came back")
+        assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"
+
+
 def test_what_was_acknowledged_is_found_after_kill_9(kafka, tmp_path):
     """Two services under load, one killed at random moments: no acknowledged insert is missing."""
     config = log_config(kafka)

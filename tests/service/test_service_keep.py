@@ -93,13 +93,13 @@ def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
     fill(tmp_path, "a", ("old", MANY, OLD))
     looked_at: list[int] = []
     turns: list[int] = []
-    remove_next = Store.remove_next
+    remove_next = Store._remove_next
 
     def watched(self, first, most, of):
         looked_at.append(most)
         return remove_next(self, first, most, of)
 
-    monkeypatch.setattr(Store, "remove_next", watched)
+    monkeypatch.setattr(Store, "_remove_next", watched)
 
     async def round_beside_others() -> None:
         async def others() -> None:
@@ -123,14 +123,14 @@ def test_a_store_that_fails_costs_the_others_nothing(tmp_path, monkeypatch, capl
     """It is named, and the next namespace is pruned."""
     fill(tmp_path, "a", ("old", 5, OLD))
     fill(tmp_path, "b", ("old", 5, OLD))
-    remove_next = Store.remove_next
+    remove_next = Store._remove_next
 
     def full(self, *arguments):
         if self.namespace == "a":
             raise OSError(28, "No space left on device")
         return remove_next(self, *arguments)
 
-    monkeypatch.setattr(Store, "remove_next", full)
+    monkeypatch.setattr(Store, "_remove_next", full)
     assert pruned(tmp_path, 100, Moved()) == {"pruned": 5}
     assert "a is not pruned, until the next round: [Errno 28]" in caplog.text
 

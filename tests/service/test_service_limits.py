@@ -5,6 +5,7 @@ Where the bounds on time are tested the service has them lowered, so that no tes
 
 import contextlib
 import random
+import re
 import resource
 import socket
 import subprocess
@@ -175,7 +176,7 @@ def test_namespaces_are_bounded(tmp_path):
             reserve(client, ns, "k")
         with pytest.raises(redis.ResponseError, match="^LIMIT "):
             reserve(client, "c", "k")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+    assert sorted(p.name for p in tmp_path.glob("[!.]*")) == ["a", "b"]
 
 
 def test_policies_are_bounded_and_come_back(client):
@@ -407,3 +408,92 @@ def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
         insert(client, "d", "http://c/1", value=spread(99_999))
         assert probe(client, "d", spread(99_999)) == [["http://c/1", 0, "1.0000"]]
     assert any("documents.mdb" in line for line in service.log)
+
+
+def resident(serving: Serving) -> int:
+    assert serving.process is not None
+    status = Path(f"/proc/{serving.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) << 10
+
+
+def many_words(name: str, count: int, word: bytes = b"") -> bytes:
+    one = b"$%d\r\n%s\r\n" % (len(word), word)
+    return b"*%d\r\n$%d\r\n%s\r\n" % (count + 1, len(name), name.encode()) + one * count
+
+
+@linux_only
+def test_what_multi_queues_is_counted(tmp_path):
+    """Elements without bytes: bounded for a connection, where they are queued; and in sum, by --memory."""
+    queued = b"*1\r\n$5\r\nMULTI\r\n" + many_words("ECHO", 1) * 9_900
+    with Serving(tmp_path, "--memory", "32M") as serving, contextlib.ExitStack() as open_now:
+        with socket.create_connection(("127.0.0.1", serving.port)) as plain:
+            plain.settimeout(60)
+            plain.sendall(b"*1\r\n$5\r\nMULTI\r\n" + many_words("ECHO", 3))
+            assert b"wrong number of arguments" in read_lines(plain, 2)[1]
+            plain.sendall(b"*1\r\n$4\r\nEXEC\r\n")
+            assert read_lines(plain, 1)[0].startswith(b"-EXECABORT")
+            plain.sendall(b"*1\r\n$5\r\nMULTI\r\n")
+            assert read_lines(plain, 1) == [b"+OK"]
+            before = resident(serving)
+            for n in range(20):
+                plain.sendall(many_words("DEDUP.MPROBE", 99_000))
+                answer = read_lines(plain, 1)[0]
+                assert answer == b"+QUEUED" if n == 0 else answer.startswith(b"-LIMIT"), (n, answer)
+            assert resident(serving) - before < 16 << 20
+        before = resident(serving)
+        for _ in range(40):
+            plain = open_now.enter_context(socket.create_connection(("127.0.0.1", serving.port)))
+            with contextlib.suppress(OSError):
+                plain.sendall(queued)
+        with redis.Redis(port=serving.port) as client:
+            assert client.ping()
+        ended = serving.get("/metrics")[1].decode()
+        assert resident(serving) - before < 48 << 20
+        assert re.search(r'reason="memory"[^\n]* [1-9]', ended)
+
+
+def read_lines(plain: socket.socket, count: int) -> list[bytes]:
+    """Return some lines of answers, no more of which are under way."""
+    got = b""
+    while got.count(b"\r\n") < count:
+        part = plain.recv(65536)
+        assert part, got
+        got += part
+    return got.split(b"\r\n")[:count]
+
+
+@linux_only
+def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
+    """The message says how many can be served."""
+    program = textwrap.dedent("""
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+        from dedup.cli import main
+        main()
+    """)
+    given = ["serve", "--path", str(tmp_path), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *given, "--max-namespaces", "100000"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "--max-namespaces 100000 needs 300128 open files" in done.stderr
+    assert "give --max-namespaces 298" in done.stderr
+
+
+def test_a_folder_belongs_to_one_service(tmp_path):
+    """A second one ends with an error that names the first; after kill -9 the folder is free."""
+    with Serving(tmp_path) as serving:
+        given = ["serve", "--path", str(tmp_path), "--listen", "127.0.0.1:0", "--http", "none"]
+        done = subprocess.run(
+            [sys.executable, "-m", "dedup", *given],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1, done.stderr
+        assert serving.process is not None
+        assert f"{tmp_path} is held by process {serving.process.pid}" in done.stderr
+        assert "one service at a time" in done.stderr
+        assert "Traceback" not in done.stderr
+        serving.kill()
+        serving.start()
+        assert serving.get("/readyz")[0] == 200

@@ -10,8 +10,8 @@ from services import Serving
 
 import dedup
 from dedup.detector.url_rules import Record, rule_of
-from dedup.detector.url_rules.learner import Records
-from dedup.detector.url_rules.merged_rules import RULES_BYTES
+from dedup.detector.url_rules.learner import MOST_SITES, Records
+from dedup.detector.url_rules.merged_rules import RULES_BYTES, TOLD_PAIRS
 from dedup.detector.url_rules.rule_file import (
     FILE,
     decode_rules,
@@ -19,15 +19,19 @@ from dedup.detector.url_rules.rule_file import (
     load_rules,
     save_rules,
 )
+from dedup.detector.url_rules.site_rules import FOR, MOST_RULES
 
-SID, REF = rule_of("drop:sid a.com"), rule_of("drop:ref a.com")
+SID, REF, PAGE = (rule_of(f"drop:{name} a.com") for name in ("sid", "ref", "page"))
+CRAWL, ADMIN = "a-crawl-token-of-this-test", "an-admin-token-of-this-test"
 
 
 class Asking:
     """A client of a service, in one namespace."""
 
-    def __init__(self, serving: Serving, namespace: str = "shop") -> None:
-        self.client = redis.Redis(port=serving.port)
+    def __init__(
+        self, serving: Serving, namespace: str = "shop", password: str | None = None
+    ) -> None:
+        self.client = redis.Redis(port=serving.port, password=password)
         self.namespace = namespace
 
     def rules(self, records: Records | None = None) -> Records | None:
@@ -43,8 +47,8 @@ class Asking:
         raise AssertionError("it was taken")
 
 
-def make(serving: Serving, namespace: str = "shop") -> None:
-    where = f"redis://127.0.0.1:{serving.port}"
+def make(serving: Serving, namespace: str = "shop", password: str = "") -> None:
+    where = f"redis://{password and f':{password}@'}127.0.0.1:{serving.port}"
     with dedup.open(where, namespace=namespace, timeout_seconds=60) as detector:
         accept(detector, page(1), "http://a.com/1")
 
@@ -152,5 +156,45 @@ def test_what_many_send_is_bounded(tmp_path):
         assert (tmp_path / "shop" / FILE).stat().st_size <= RULES_BYTES
         answer = shop.rules()
         assert answer is not None
-        assert len(answer["a.com"]) == 2401
+        assert len(answer["a.com"]) == MOST_RULES
         assert answer["a.com"][SID].against == (url, url)
+        sites = {f"{n}.com": {REF: Record(10, [1, 2, 3], holds=True)} for n in range(MOST_SITES)}
+        answer = shop.rules(sites)
+        assert answer is not None
+        assert len(answer) <= MOST_SITES
+        assert answer["a.com"][SID].against == (url, url)
+
+
+def test_what_a_crawl_claims_is_weighed(tmp_path):
+    """Pairs without end, what a person says, a rule that holds by no evidence: only an admin's word counts."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"crawl {CRAWL}\nadmin {ADMIN}\n")
+    tokens.chmod(0o600)
+    poison = {
+        "a.com": {
+            SID: Record(pairs=1_000_000, originals=[1, 2, 3], said="pin", holds=True),
+            REF: Record(pairs=FOR - 1, originals=[1, 2, 3], holds=True),
+            PAGE: Record(said="forbid"),
+        }
+    }
+    with Serving(tmp_path / "store", "--tokens", tokens, token=ADMIN) as serving:
+        make(serving, password=CRAWL)
+        crawl, admin = Asking(serving, password=CRAWL), Asking(serving, password=ADMIN)
+        answer = crawl.rules(poison)
+        assert answer is not None
+        known = answer["a.com"]
+        assert {record.said for record in known.values()} == {""}
+        assert not any(record.holds for record in known.values())
+        assert known[SID].pairs == TOLD_PAIRS
+        crawl.rules(one(pairs=1_000_000, originals=[1, 2, 3], holds=True))
+        fell = ("http://a.com/1", "http://a.com/2")
+        answer = crawl.rules(one(pairs=TOLD_PAIRS, against=fell))
+        assert answer is not None
+        assert not answer["a.com"][SID].holds  # a rule that its checks refute ends everywhere
+        answer = admin.rules(poison)
+        assert answer is not None
+        assert (answer["a.com"][SID].said, answer["a.com"][SID].holds) == ("pin", True)
+        assert answer["a.com"][PAGE].said == "forbid"
+        answer = crawl.rules(one(pairs=1))
+        assert answer is not None
+        assert answer["a.com"][SID].said == "pin"

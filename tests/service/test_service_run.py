@@ -64,17 +64,6 @@ def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
     assert any("stopped" in line for line in service.log)
 
 
-def test_a_second_service_on_the_same_path_says_so(tmp_path):
-    """The folder is locked: the second one ends with status 1 and names the store."""
-    with Serving(tmp_path) as service:
-        with redis.Redis(port=service.port) as client:
-            insert(client, "d", "http://a/1")
-        second = Serving(tmp_path, wait=False)
-        second.start()
-        assert second.ended() == 1
-        assert any("StoreLocked" in line or "in use" in line for line in second.log), second.log
-
-
 def test_tls_on_both_ports(tmp_path):
     """With a certificate both ports speak TLS, and only that."""
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -16,10 +16,9 @@ from logs import until as until_async
 from network import Proxy
 
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log import replica
-from dedup.service.log.lifecycle import Phase
-from dedup.service.log.manifest import read_manifest, write_manifest
-from dedup.service.log.replica import Replica
+from dedup.service.replica import replica
+from dedup.service.replica.manifest import read_manifest, write_manifest
+from dedup.service.replica.replica import Phase, Replica
 from dedup.wire.kafka import KafkaConfig
 
 

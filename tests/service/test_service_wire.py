@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dedup.model.errors import UsageError
 from dedup.service.resp import protocol
 
 WORDS = (
-    b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"EXEMPT", b"start", b"DISTANCE",
+    b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"LINKS", b"links", b"00000000000000ab", b"EXEMPT", b"start", b"DISTANCE",
     b"3", b"SCOPE", b"site", b"SECONDS", b"1.5", b"a-token-of-sixteen-and-more", b"another-token-of-sixteen", b"",
 )  # fmt: skip
 
 
-def plainly(arguments: list[bytes]) -> tuple[protocol.Options, str | None] | str:
+def plainly(arguments: list[bytes]) -> tuple[protocol.Options, dict[str, Any], str | None] | str:
     try:
         given = protocol.options("RESERVE", arguments)
     except UsageError as error:
         return str(error)
-    others = {name: getattr(given, name) for name in protocol.Options.__struct_fields__}
-    return protocol.Options(**others | {"token": None}), given.token
+    shared = replace(given, page={}, reserve=replace(given.reserve, token=None))
+    return shared, given.page, given.reserve.token
 
 
-def quickly(arguments: list[bytes]) -> tuple[protocol.Options, str | None] | str:
+def quickly(arguments: list[bytes]) -> tuple[protocol.Options, dict[str, Any], str | None] | str:
     try:
         return protocol.reserve_options(arguments)
     except UsageError as error:
@@ -42,8 +45,8 @@ def test_options_read_once_are_those_read_each_time(commands):
 def test_a_token_is_never_what_another_command_had(number):
     """Options that are known are known without it."""
     for token in (f"token-of-its-own-{n}-{number}" for n in range(3)):
-        given, found = protocol.reserve_options([b"DISTANCE", b"3", b"TOKEN", token.encode()])
-        assert (found, given.token, given.asked.distance) == (token, None, 3)
+        given, _, found = protocol.reserve_options([b"DISTANCE", b"3", b"TOKEN", token.encode()])
+        assert (found, given.reserve.token, given.asked.distance) == (token, None, 3)
 
 
 def test_known_options_are_bounded(monkeypatch):

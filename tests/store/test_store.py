@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
-from stores import RECIPE, document, fill, spread
+from stores import RECIPE, document, fill, spread, verified
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.store import Store
-from dedup.store.database import documents, file
+from dedup.store.database import documents
 from dedup.store.verify import verify_store
 
 # ------------------------------------------------------------------------ documents in and out
@@ -68,7 +68,7 @@ def test_a_store_equals_a_dictionary(tmp_path_factory, steps):
             found = s.near(value)
             assert [d for _, d in found] == sorted(d for _, d in found)
             assert sorted((d, found.key) for found, d in found) == expected
-        assert s.verify().problems == []
+        assert verified(s).problems == []
     finally:
         s.close()
 
@@ -117,7 +117,7 @@ def test_forget_says_whether_there_was_something(tmp_path):
 
 def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):
     """Of more matches than the limit the nearest are returned."""
-    monkeypatch.setattr("dedup.store.search.NEAR_LIMIT", 3)
+    monkeypatch.setattr("dedup.store.store.NEAR_LIMIT", 3)
     with Store.open(tmp_path, k=3) as s:
         for i in range(4):
             s.insert(document(f"far {i}", 0b111))
@@ -162,7 +162,7 @@ def test_a_closed_store_says_so(tmp_path):
 
 def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
     """A full map is enlarged and the insert that met it is stored."""
-    monkeypatch.setattr(file, "MAP_BYTES", 128 * 1024)
+    monkeypatch.setattr(documents, "MAP_BYTES", 128 * 1024)
     fill(tmp_path, 3000)
     assert (tmp_path / "default" / "documents.mdb").stat().st_size > 256 * 1024
     report = verify_store(tmp_path)
@@ -184,7 +184,7 @@ def test_many_threads_at_once(tmp_path):
         for t in threads:
             t.join()
         assert len(s) == 600
-        assert s.verify().problems == []
+        assert verified(s).problems == []
 
 
 # ---------------------------------------------------------------------- recipes and namespaces

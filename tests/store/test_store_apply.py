@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
-from stores import document, replace, run, spread
+from stores import document, replace, run, spread, verified
 
 import dedup
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import PageFingerprint
 from dedup.store import Applied, Store
 from dedup.store.verify import verify_store
 
@@ -64,7 +64,7 @@ def test_a_store_that_applies_a_log_is_a_dictionary_that_does(tmp_path_factory, 
             for value in {v for _, v in changes if v is not None}:
                 found = {d.key for d, distance in store.near(value) if distance == 0}
                 assert found == {k for k, v in model.items() if v == value}
-        assert store.verify().problems == []
+        assert verified(store).problems == []
     finally:
         store.close()
 
@@ -95,7 +95,7 @@ APPLIER = """
     import sys
     from dedup.store import Store
     from dedup.model.recipes import NEWEST
-    from dedup.model.values import Document, PageFingerprint
+    from dedup.model.page import Document, PageFingerprint
     store = Store.open(sys.argv[1])
     at = store.offsets().get(0, 0)
     while True:
@@ -141,7 +141,7 @@ def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
         import resource, signal, sys
         from dedup.store import Store
         from dedup.model.recipes import NEWEST
-        from dedup.model.values import Document, PageFingerprint
+        from dedup.model.page import Document, PageFingerprint
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         with Store.open(sys.argv[1]) as store:
@@ -183,7 +183,7 @@ def replaced(page: PageFingerprint, **fields: object) -> PageFingerprint:
 
 
 def applied(page: PageFingerprint, key: str, domain: str = "example.com"):
-    return key, dedup.model.values.Document(key, page, domain, 1.5)
+    return key, dedup.model.page.Document(key, page, domain, 1.5)
 
 
 @pytest.mark.parametrize(

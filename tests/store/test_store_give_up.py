@@ -9,7 +9,8 @@ import pytest
 from stores import document, spread
 
 from dedup.model.errors import StoreDamaged, UsageError
-from dedup.store import Store, changes, give_up, give_up_more
+from dedup.store import Store
+from dedup.store import store as store_file
 from dedup.store.verify import verify_store
 
 COUNT = 4
@@ -31,8 +32,8 @@ class Ended(BaseException):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A store that has all partitions applied, and removes few documents at a time."""
-    monkeypatch.setattr(changes, "BATCH", 40)
-    monkeypatch.setattr(changes, "SMALL_BATCH", 40)
+    monkeypatch.setattr(store_file, "BATCH", 40)
+    monkeypatch.setattr(store_file, "SMALL_BATCH", 40)
     with Store.open(tmp_path / "store") as store:
         documents = [document(key, value) for key, value in DOCUMENTS.items()]
         store.apply([(d.key, d) for d in documents], dict.fromkeys(range(COUNT), 25))
@@ -49,18 +50,18 @@ def found_by_value(store: Store) -> set[str]:
 
 def cleared(store: Store) -> list[int]:
     """Remove what was given up; return how many went with each step."""
-    return list(iter(lambda: give_up_more(store), None))
+    return list(iter(lambda: store.give_up_more(), None))
 
 
 def given_up(store: Store, held) -> None:
-    give_up(store, held, partition_of)
+    store.give_up(held, partition_of)
     cleared(store)
 
 
 def test_only_documents_of_held_partitions_stay(folder):
     """In the file and in the table, and the next opening finds it so."""
     with Store.open(folder) as store:
-        assert give_up(store, {0, 2}, partition_of) == 0
+        assert store.give_up({0, 2}, partition_of) == 0
         assert store.offsets() == {0: 25, 1: 0, 2: 25, 3: 0}
         steps = cleared(store)
         assert len(steps) == 3
@@ -77,7 +78,7 @@ def test_what_is_given_up_is_not_answered_for_at_once(folder):
     """Before anything was removed, by key and by value, one or many; and so it stays on the way."""
     everything = np.array([*DOCUMENTS.values()], np.uint64)
     with Store.open(folder) as store:
-        give_up(store, {0, 2}, partition_of)
+        store.give_up({0, 2}, partition_of)
         while True:
             assert found_by_value(store) == of({0, 2}).keys()
             many = store.near_many(everything, 0)
@@ -85,7 +86,7 @@ def test_what_is_given_up_is_not_answered_for_at_once(folder):
             assert all(many.values())
             assert {key for key in DOCUMENTS if key in store} == of({0, 2}).keys()
             assert {key for key in DOCUMENTS if store.get(key)} == of({0, 2}).keys()
-            if give_up_more(store) is None:
+            if store.give_up_more() is None:
                 break
         assert len(store) == len(of({0, 2}))
 
@@ -94,7 +95,7 @@ def test_a_document_that_comes_meanwhile_does_not_leave(folder):
     """Under a key that is leaving, too: who wrote it there means it."""
     key = next(key for key in DOCUMENTS if partition_of(key) == 1)
     with Store.open(folder) as store:
-        give_up(store, {0, 2}, partition_of)
+        store.give_up({0, 2}, partition_of)
         store.apply([(key, document(key, DOCUMENTS[key]))], {0: 26})
         assert key in store
         cleared(store)
@@ -106,11 +107,11 @@ def test_what_is_held_again_is_removed_at_once(folder):
     """Its documents are to be read from the log's beginning: none is left when that starts."""
     seen = []
     with Store.open(folder) as store:
-        give_up(store, {0, 2}, partition_of)
+        store.give_up({0, 2}, partition_of)
     with Store.open(folder) as store:
-        removed = give_up(store, {0, 1}, partition_of, lambda *progress: seen.append(progress))
+        removed = store.give_up({0, 1}, partition_of, lambda *progress: seen.append(progress))
         assert removed == len(DOCUMENTS) - len(of({0}))
-        assert give_up_more(store) is None
+        assert store.give_up_more() is None
         assert held_by(store) == of({0})
         assert store.offsets() == {0: 25}
     assert seen == [(40, 90), (80, 90), (90, 90)]
@@ -120,8 +121,8 @@ def test_what_is_held_is_not_looked_at(folder):
     """Nothing to give up: no document is read, and nothing written."""
     with Store.open(folder) as store:
         transaction = store._documents._state.transaction
-        assert give_up(store, range(COUNT), partition_of, lambda *_: pytest.fail("looked")) == 0
-        assert give_up_more(store) is None
+        assert store.give_up(range(COUNT), partition_of, lambda *_: pytest.fail("looked")) == 0
+        assert store.give_up_more() is None
         assert store._documents._state.transaction == transaction
 
 
@@ -177,10 +178,10 @@ def test_a_batch_that_cannot_be_removed_whole_stays(folder):
 def test_closed_in_the_middle_the_next_start_goes_on(folder):
     """As a service does that is told to stop: what was removed is, the rest is there still."""
     with Store.open(folder) as store:
-        give_up(store, {0, 2}, partition_of)
-        give_up_more(store)
+        store.give_up({0, 2}, partition_of)
+        store.give_up_more()
     with pytest.raises(UsageError, match="is closed"):
-        give_up_more(store)
+        store.give_up_more()
     with Store.open(folder) as store:
         assert store.offsets() == {0: 25, 1: 0, 2: 25, 3: 0}
         assert len(of({0, 2})) < len(store) < len(DOCUMENTS)

@@ -5,11 +5,9 @@ import shutil
 import threading
 
 import pytest
-from stores import RECIPE, document, fill, held_up, index_files, run, spread
+from stores import RECIPE, document, fill, held_up, index_files, run, spread, verified
 
-from dedup.core.bulk.segments import folder as segment_folder
-from dedup.core.bulk.segments import segmented_table
-from dedup.store import Store, index, store
+from dedup.store import Store, index, segmented_table, store
 from dedup.store.verify import verify_store
 
 # ---------------------------------------------------------------------------------- the index
@@ -52,7 +50,7 @@ def test_an_index_beyond_memory_is_written_and_merged_behind_the_store(tmp_path,
         answers = [(s.get(key), key in s, s.near(spread(i))) for i, key in enumerate(keys)]
         info = s.info()
         assert info["index_file_bytes"] > 0
-        assert s.verify().problems == []
+        assert verified(s).problems == []
     assert verify_store(tmp_path).problems == []
     assert len(list((tmp_path / "default" / "values").glob("segment-*"))) < 8
     monkeypatch.undo()
@@ -75,7 +73,7 @@ def test_two_keys_of_one_digest_are_two_documents(tmp_path, monkeypatch):
         for i, key in enumerate(keys):
             assert key not in s
             s.insert(document(key, spread(i)))
-            s.snapshot(0)
+            s.write_index()
         assert s.insert_many([document(key, spread(100 + i)) for i, key in enumerate(keys)]) == 20
         assert s.forget(keys[3])
         assert [key in s for key in keys] == [i != 3 for i in range(20)]
@@ -106,7 +104,7 @@ def test_a_store_is_used_while_its_index_is_written(tmp_path, monkeypatch):
         s.insert(document("http://example.com/1000", spread(1000)))
         for i in range(100):
             s.forget(f"http://example.com/{i}")
-        thread = threading.Thread(target=s.snapshot, args=(0,))
+        thread = threading.Thread(target=s.write_index)
         thread.start()
         try:
             assert writing.wait(60)
@@ -159,7 +157,7 @@ def test_promise_6_a_damaged_index_is_named_and_made_again(tmp_path, caplog, har
     with Store.open(tmp_path) as s:
         s.forget("http://example.com/3")
         s.insert(document("http://example.com/4", spread(5000)))
-        s.snapshot(0)
+        s.write_index()
     files = index_files(tmp_path)
     assert len(files) >= 6
     harm(files[which])
@@ -188,19 +186,19 @@ def test_an_old_index_put_back_is_noticed(tmp_path, caplog):
     shutil.copytree(tmp_path / "old", tmp_path / "default" / "values")
     assert verify_store(tmp_path).problem_count > 0
     with Store.open(tmp_path) as s:
-        assert "of another time" in caplog.text
+        assert "does not match documents.mdb" in caplog.text
         assert s.near(spread(3)) == []
         assert s.near(spread(2003))
 
 
 STEPS = [
     "store.database.documents.Documents.sync",
-    "core.bulk.segments.folder.write_pairs",
-    "core.bulk.segments.segment.replace_file",
-    "core.bulk.segments.folder.replace_file",
-    "core.bulk.segments.folder.write_manifest",
-    "core.bulk.segments.segment_manifest.replace_file",
-    "core.bulk.segments.folder.Folder.delete",
+    "store.segmented_table.write_pairs",
+    "store.segment.replace_file",
+    "store.segmented_table.replace_file",
+    "store.segmented_table.write_checked",
+    "core.files.replace_file",
+    "store.segmented_table.Folder.delete",
     "store.database.documents.Documents.index_written",
 ]
 
@@ -224,7 +222,7 @@ def test_promise_6_a_kill_between_the_steps_of_writing_the_index(
         import importlib, os, sys
         from dedup.store import Store
         from dedup.model.recipes import NEWEST
-        from dedup.model.values import Document, PageFingerprint
+        from dedup.model.page import Document, PageFingerprint
         s = Store.open(sys.argv[1])
         for i in range(600):
             s.forget(f"http://example.com/{i}")
@@ -276,7 +274,7 @@ def test_an_index_that_cannot_be_written_is_only_a_warning(tmp_path, monkeypatch
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(segment_folder, "write_pairs", refuse)
+    monkeypatch.setattr(segmented_table, "write_pairs", refuse)
     fill(tmp_path, 1000)
     assert "the index was not written" in caplog.text
     assert verify_store(tmp_path).documents == 1000
@@ -285,25 +283,25 @@ def test_an_index_that_cannot_be_written_is_only_a_warning(tmp_path, monkeypatch
 def test_what_a_full_disk_refused_is_written_later(tmp_path, monkeypatch, caplog):
     """Tables wait in memory, every document is found, removals are not forgotten, and the next try has all."""
     monkeypatch.setattr(index, "FIRST", 50)
-    real = segment_folder.write_pairs
+    real = segmented_table.write_pairs
     with Store.open(tmp_path) as s:
         with monkeypatch.context() as full:
 
             def refuse(*_):
                 raise OSError(28, "No space left on device")
 
-            full.setattr(segment_folder, "write_pairs", refuse)
+            full.setattr(segmented_table, "write_pairs", refuse)
             for i in range(400):
                 s.insert(document(f"http://example.com/{i}", spread(i)))
                 if i % 4 == 3:
                     s.forget(f"http://example.com/{i - 3}")
-            s.snapshot(0)
+            s.write_index()
         assert "not written" in caplog.text
         assert [bool(s.near(spread(i))) for i in range(400)] == [i % 4 > 0 for i in range(400)]
-        assert segment_folder.write_pairs is real
-        s.snapshot(0)
+        assert segmented_table.write_pairs is real
+        s.write_index()
         assert s.info()["tail_documents"] == 0
-        assert s.verify().problems == []
+        assert verified(s).problems == []
         s._fits = False
     caplog.clear()
     with Store.open(tmp_path) as s:
@@ -318,19 +316,19 @@ def test_a_segment_of_removed_documents_is_written_again(tmp_path, monkeypatch):
     with Store.open(tmp_path) as s:
         for i in range(300):
             s.forget(f"http://example.com/{i}")
-        s.snapshot(0)
+        s.write_index()
         assert s._index.values.stats().removed == 0
         before = index_files(tmp_path)
         for i in range(300, 400):
             s.forget(f"http://example.com/{i}")
-        s.snapshot(0)
+        s.write_index()
         assert s._index.values.stats().removed == 100
         assert [f for f in index_files(tmp_path) if "segment" in f.name] == [
             f for f in before if "segment" in f.name
         ]
         for i in range(400, 1000):
             s.forget(f"http://example.com/{i}")
-        s.snapshot(0)
+        s.write_index()
         assert s._index.values.stats().segments == 0
     assert verify_store(tmp_path).problems == []
 

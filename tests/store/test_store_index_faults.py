@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import document, fill, held_up, index_files, run, spread
+from stores import document, fill, held_up, index_files, run, spread, verified
 
-from dedup.core.bulk.segments import SegmentedTable, segmented_table
-from dedup.core.bulk.segments import folder as segment_folder
-from dedup.core.bulk.segments.segment import Segments
 from dedup.core.table import Table
-from dedup.store import Store, index, store
+from dedup.store import Store, index, segmented_table, store
+from dedup.store.segment import Segments
+from dedup.store.segmented_table import SegmentedTable
 from dedup.store.verify import verify_store
 
 
@@ -31,16 +30,16 @@ def test_a_kill_while_the_first_index_is_written_is_no_damage(tmp_path, caplog):
     """A segment that no manifest lists yet is a left-over; nothing is damaged, nothing is said to be."""
     code = """
         import os, sys
-        from dedup.core.bulk.segments import folder
+        from dedup.store import segmented_table as folder
         from dedup.model.recipes import NEWEST
-        from dedup.model.values import Document, PageFingerprint
+        from dedup.model.page import Document, PageFingerprint
         from dedup.store import Store
-        kept = folder.write_manifest
+        kept = folder.write_checked
         def killed(path, manifest):
             if manifest.segments:
                 os._exit(9)
             kept(path, manifest)
-        folder.write_manifest = killed
+        folder.write_checked = killed
         s = Store.open(sys.argv[1])
         for i in range(1000):
             page = PageFingerprint(i << 32, bytes(37), 9, 300, NEWEST)
@@ -56,21 +55,56 @@ def test_a_kill_while_the_first_index_is_written_is_no_damage(tmp_path, caplog):
     assert caplog.text == ""
 
 
+def test_a_sound_index_is_kept_where_there_are_no_file_descriptors(tmp_path):
+    """EMFILE is no damage: the opening fails with the system's error, and the index stays as it is."""
+    fill(tmp_path, 1000)
+
+    def stamps() -> list[tuple[Path, int, int]]:
+        found = [(file, file.stat()) for file in index_files(tmp_path)]
+        return [(file, stat.st_ino, stat.st_mtime_ns) for file, stat in found]
+
+    before = stamps()
+    assert before
+    code = """
+        import os, resource, sys
+        from dedup.store import Store
+        Store.open(sys.argv[1]).close()
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        used = len(os.listdir("/proc/self/fd")) - 1
+        refused = 0
+        for free in range(40):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used + free, most))
+            try:
+                Store.open(sys.argv[1]).close()
+            except OSError as error:
+                assert error.errno == 24, error
+                refused += 1
+            else:
+                break
+        print(refused)
+    """
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 2
+    assert "rebuilding" not in done.stderr
+    assert stamps() == before
+
+
 def test_a_manifest_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch, caplog):
     """On a disk that has room for a segment, but not for its listing, no left-overs pile up."""
     fill(tmp_path, 1000)
     before = index_files(tmp_path)
     with Store.open(tmp_path) as s:
         with monkeypatch.context() as full:
-            full.setattr(segment_folder, "write_manifest", refuse)
+            full.setattr(segmented_table, "write_checked", refuse)
             for i in range(1000, 1010):
                 s.insert(document(key(i), spread(i)))
                 s.forget(key(i - 1000))
-                s.snapshot(0)
+                s.write_index()
             assert caplog.text.count("not written") == 10
             assert index_files(tmp_path) == before
-        s.snapshot(0)
-        assert s.verify().problems == []
+        s.write_index()
+        assert verified(s).problems == []
 
 
 def test_a_merge_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch):
@@ -83,7 +117,7 @@ def test_a_merge_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch)
         table.write(start + 100)
     before = sorted(tmp_path.iterdir())
     with monkeypatch.context() as full:
-        full.setattr(segment_folder, "write_manifest", refuse)
+        full.setattr(segmented_table, "write_checked", refuse)
         for _ in range(3):
             with pytest.raises(OSError, match="No space"):
                 table.merge()
@@ -99,12 +133,12 @@ def test_a_store_opens_on_a_full_disk_whatever_its_tail(tmp_path, monkeypatch, c
     monkeypatch.setattr(index, "AGAIN", 500)
     monkeypatch.setattr(index, "BATCH", 100)
     with monkeypatch.context() as full:
-        full.setattr(segment_folder, "write_pairs", refuse)
+        full.setattr(segmented_table, "write_pairs", refuse)
         with Store.open(tmp_path) as s:
             assert "not written" in caplog.text
             assert all(s.near(spread(i)) and key(i) in s for i in range(2000))
     with Store.open(tmp_path) as s:
-        assert s.verify().problems == []
+        assert verified(s).problems == []
 
 
 def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
@@ -118,7 +152,7 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
         assert (
             2 <= len(index_files(tmp_path)) <= 62
         )  # 300 million documents: 302, where 1024 may be
-        assert s.verify().problems == []
+        assert verified(s).problems == []
 
 
 def test_removals_that_could_not_be_cleared_are_cleared_the_next_time(tmp_path, monkeypatch):
@@ -129,9 +163,9 @@ def test_removals_that_could_not_be_cleared_are_cleared_the_next_time(tmp_path, 
             s.forget(key(i))
         with monkeypatch.context() as full:
             full.setattr(s._documents, "index_written", refuse)
-            s.snapshot(0)
+            s.write_index()
         assert s.info()["tail_documents"] == 10
-        s.snapshot(0)
+        s.write_index()
         assert s.info()["tail_documents"] == 0
     assert verify_store(tmp_path).problems == []
 
@@ -171,7 +205,7 @@ def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
             for i in range(100, 110):
                 s.forget(key(i))
         if later != "merged":
-            s.snapshot(0)
+            s.write_index()
         else:
             while s._index.values.merge() or s._index.keys.merge():
                 pass
@@ -180,7 +214,7 @@ def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
         assert len(s) == 2690
         assert [bool(s.near(spread(i))) for i in range(3010)] == [9 < i < 2700 for i in range(3010)]
         assert [key(i) in s for i in range(3010)] == [9 < i < 2700 for i in range(3010)]
-        assert s.verify().problems == []
+        assert verified(s).problems == []
 
 
 # ------------------------------------------------------------------------------------- threads
@@ -201,7 +235,7 @@ def test_two_threads_that_make_the_index_again_make_one(tmp_path, monkeypatch):
         made.clear()
         s.insert(document(key(1000), spread(1000)))
         writing, go_on = held_up(monkeypatch)
-        threads = [threading.Thread(target=s.snapshot, args=(0,))]
+        threads = [threading.Thread(target=s.write_index)]
         threads[0].start()
         assert writing.wait(60)
         s._fits = False
@@ -225,7 +259,7 @@ def test_removals_alone_are_written_too(tmp_path, monkeypatch):
     fill(tmp_path, 3000)
     monkeypatch.setattr(index, "MOST", 200)
     with Store.open(tmp_path) as s:
-        s.snapshot(0)
+        s.write_index()
         for i in range(2500):
             s.forget(key(i))
             assert len(s._index._removals) <= 200

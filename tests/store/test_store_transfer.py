@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
+from stores import verified
 
 from dedup.cli import main
 from dedup.model.errors import EventInvalid
+from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
 from dedup.store import Store
 from dedup.store.transfer import decode_line, encode_line
 from dedup.store.verify import verify_store
@@ -84,7 +85,7 @@ def test_many_at_once_equal_one_by_one(tmp_path_factory, pairs):
         for key, value in [("0", 5), *pairs]:
             found = {d.key for d, _ in store.near(value)}
             assert found == {k for k, v in model.items() if v == value}, key
-        assert store.verify().problems == []
+        assert verified(store).problems == []
 
 
 def test_export_and_import_round_trip(tmp_path):
@@ -226,7 +227,7 @@ def test_prune_by_age(tmp_path, age, pruned):
     with Store.open(tmp_path, "spider", create=False) as store:
         assert [str(i) in store for i in range(3)] == [i >= pruned for i in range(3)]
         assert store.near(0, k=0) == []
-        assert store.verify().problems == []
+        assert verified(store).problems == []
 
 
 def test_prune_by_date(tmp_path):

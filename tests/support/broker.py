@@ -12,19 +12,18 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import brokers
+from brokers import NoBroker, Node, brokers_answering
+from fetch import fetched
 from needing import lacking, program
-
-import dedup.lab.demo.broker
-from dedup.lab.demo.broker import NoBroker, Node, brokers_answering
-from dedup.lab.demo.fetch import fetched
-from dedup.lab.demo.ports import free_ports
+from ports import free_ports
 
 __all__ = ["Cluster", "NoBroker", "any_broker", "brokers_answering", "own_brokers", "shared_broker"]
 
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
 
 
-class Cluster(dedup.lab.demo.broker.Cluster):
+class Cluster(brokers.Cluster):
     """Brokers of our own, each with a second listener, for TLS and SASL/PLAIN.
 
     There the user "crawler" (password "secret") may do anything, "stranger" (the same) nothing.

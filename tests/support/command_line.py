@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from sketches import sketch
 
 from dedup.cli import main
-from dedup.model.values import Document, PageFingerprint
+from dedup.model.page import Document, PageFingerprint
 from dedup.store import Store
 
 WORDS = [f"word{i}" for i in range(200)]

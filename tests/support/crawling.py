@@ -28,12 +28,13 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 import scrapy
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Request, Response
 from twisted.python.failure import Failure
+
+from dedup.model.verdict_forms import to_plain
 
 # Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
 PATIENT = """
@@ -239,7 +240,7 @@ class Recorder(scrapy.Spider):
             failure.request,
             error=type(failure.value).__name__,
             message=str(failure.value),
-            verdict=msgspec.to_builtins(verdict),
+            verdict=None if verdict is None else to_plain(verdict),
         )
 
     def dropped(self, request: Request, response: Response, verdict: Any, spider: Any) -> None:
@@ -247,7 +248,7 @@ class Recorder(scrapy.Spider):
         self.note(
             "signal",
             request,
-            verdict=msgspec.to_builtins(verdict),
+            verdict=to_plain(verdict),
             flags=response.flags,
             same=[spider is self, response.url == request.url, len(response.body) > 0],
         )

@@ -22,8 +22,8 @@ from unittest.mock import patch
 from sketches import sketch
 
 from dedup.model.errors import StoreDamaged
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store, store
 from dedup.store.database.documents import Documents
 from dedup.store.verify import verify_store

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from services import Serving
 
-from dedup.lab.demo.site.demo_site import Site
-from dedup.lab.demo.site.site_server import serve
+from dedup.lab.demo.site.server import serve
+from dedup.lab.demo.site.site import Site
 
 __all__ = ["NAMESPACE", "TOKEN", "DemoPages", "demo_pages"]
 
 TOKEN = "a token of these tests"
 NAMESPACE = "news"
-REPORTS = ("crawl-report", "store-report", "scan-report", "comparison")
+REPORTS = ("crawl-report", "scan-report", "comparison")
 
 _CRAWL = """
 import json, sys
@@ -79,7 +79,6 @@ def demo_pages(folder: Path, pages: int = 200, **settings: object) -> Iterator[D
         at = f"redis://:{TOKEN.replace(' ', '%20')}@127.0.0.1:{service.port}"
         crawl(url, DEDUP_SERVICE=at, DEDUP_REPORT=str(made["crawl-report"]), **settings)
         dedup = ("-m", "dedup")
-        _run(*dedup, "store", "report", store, "--html", made["store-report"])
         _run(*dedup, "scan", asked, "--report", made["scan-report"])
         _run(*dedup, "compare", one, other, "--html", made["comparison"])
         yield DemoPages(made, service)

@@ -7,8 +7,8 @@ from typing import Any, Self
 from sketches import sketch
 
 import dedup
+from dedup.model.page import Document, Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import NEWEST
-from dedup.model.values import PageFingerprint, Verdict
 
 RECIPE = NEWEST
 A, B, C = (f"http://example.com/{name}" for name in "abc")
@@ -39,6 +39,37 @@ def saying(title: int = 0, canonical: int = 0) -> int:
 def bits(n: int) -> int:
     """A number with n bits set."""
     return 2**n - 1
+
+
+def verdict_on(
+    status: Any,
+    reason: str,
+    key: str,
+    of: str | None,
+    distance: int | None,
+    similarity: float | None,
+    identity: Any,
+    fingerprint: PageFingerprint,
+    token: str | None,
+    domain: str = "",
+) -> Verdict:
+    """A verdict, given by its flat attributes; only the key of its match is known."""
+    match = None
+    if of is not None:
+        unknown = Document(of, PageFingerprint(0, b"", 0, 0, fingerprint.recipe))
+        match = Neighbour(unknown, distance or 0, similarity or 0.0, identity or "unknown")
+    return Verdict(status, reason, Document(key, fingerprint, domain), token, match)
+
+
+def flat(verdict: Verdict) -> tuple[Any, ...]:
+    """The flat attributes of a verdict."""
+    names = "status reason key of distance similarity identity page token domain".split()
+    return tuple(getattr(verdict, name) for name in names)
+
+
+def flat_neighbours(found: list[Neighbour]) -> list[tuple[Any, ...]]:
+    """Key, distance, similarity, identity and domain of neighbours."""
+    return [(n.key, n.distance, n.similarity, n.identity, n.domain) for n in found]
 
 
 def accept(detector: Any, fingerprint: PageFingerprint, key: str, **options: Any) -> Verdict:

@@ -22,8 +22,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from markdown_it import MarkdownIt
-
-from dedup.lab.demo.ports import free_ports
+from ports import free_ports
 
 PORTS = ("8000", "7700", "7780")
 WITHIN_SECONDS = 600

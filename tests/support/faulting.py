@@ -50,9 +50,10 @@ FUNCTIONS = {
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.database.documents": (
-        "encode_records decode_record decode_removal sum_of_records pack_number unpack_number"
+        "encode_records decode_record decode_removal sum_of_records pack_number unpack_number "
+        "encode_state decode_state wrote"
     ),
-    "dedup.store.database.file": "read_structure encode_state decode_state wrote",
+    "dedup.store.database.structure": "read_structure",
     "dedup.store.index": "key_digest",
     "dedup.store.open_folder": "agreed_recipe",
     "dedup.store.store": "same_recipe check_namespace key_digest",
@@ -61,11 +62,10 @@ CLASSES = {
     "dedup.detector.detector": "EmbeddedDetector",
     "dedup.detector.reservations": "Reservations",
     "dedup.store.database.documents": "Documents",
-    "dedup.store.database.file": "DocumentsFile",
     "dedup.core.files": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.store.index": "Index",
-    "dedup.core.bulk.segments.segmented_table": "SegmentedTable",
+    "dedup.store.segmented_table": "SegmentedTable",
     "dedup.core.table": "Table",
 }
 SPECIAL = {"__init__", "__len__", "__contains__"}

@@ -12,7 +12,7 @@ The rule kept here: nothing is measured, and the same file gives the same tables
 from collections.abc import Callable
 from typing import Any
 
-from dedup.lab.bench.figures import rows
+from page_figures import rows
 
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
 SIMILARITIES = (0.5, 0.7, 0.8, 0.875, 0.91, 0.95)

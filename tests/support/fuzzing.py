@@ -33,8 +33,8 @@ from sketches import sketch
 from dedup.core.fingerprint import PageReading, fingerprint, main_words, read_page
 from dedup.model import events
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store, transfer, verify
 from dedup.store.database import record_format as records
 from dedup.store.database.documents import Documents
@@ -69,7 +69,7 @@ class Base:
                     store.forget(each.key)
             if number % 2:
                 with Store.open(name) as store:  # an index, and changes after it
-                    store.snapshot(0)
+                    store.write_index()
                     store.insert_many([document(i) for i in range(1000, 1020)])
                     store.forget(document(1).key)
             index = (path for name in ("keys", "values") for path in (folder / name).glob("*"))
@@ -345,6 +345,8 @@ def page(data: bytes) -> None:
             expected.features,
             RECIPE,
             expected.unread,
+            thing=expected.thing,
+            parts=expected.parts,
         )
         sizes = (expected.text_bytes, expected.data_bytes, expected.words, expected.words_read)
         assert read_page(html, encoding="utf-8") == PageReading(made, *sizes)

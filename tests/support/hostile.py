@@ -34,6 +34,28 @@ REPEATED: dict[str, _Many] = {
     "depth and end tags of others": _repeated("<b>" * 700 + "<nav>", "<i></b>x "),
     "opened and closed": _repeated("", "<div><nav></div></nav>"),
     "hidden in hidden": _repeated("", "<p hidden><div style=display:none>"),
+    # structured data
+    "nested JSON": _repeated("<script type=application/ld+json>", '{"mainEntity":[', "</script>"),
+    "nested arrays of JSON": _repeated(
+        '<script type=application/ld+json>{"sku":', "[", "</script>"
+    ),
+    "things of JSON": _repeated(
+        "<script type=application/ld+json>[", '{"@id":"urn:a:b","x":"sku"},', "]</script>"
+    ),
+    "backslashes of JSON": _repeated(
+        '<script type=application/ld+json>{"a":"', "\\\\\\", "</script>"
+    ),
+    "quotes of JSON": _repeated('<script type=application/ld+json>{"a":', '"\\"', "</script>"),
+    "one long value of JSON": _repeated(
+        '<script type=application/ld+json>{"sku":"', "\\u0041", '"}</script>'
+    ),
+    "scripts of JSON": _repeated("", '<script type=application/ld+json>{"gtin":"-"}</script>'),
+    "microdata": _repeated("", "<b itemscope><i itemprop=sku> </i>"),
+    "one long itemprop": _repeated("<b itemprop='", "gtin ", "'>" + "-" * 300),
+    "data attributes": _repeated("", "<b data-a=1 data-bc>"),
+    "sources": _repeated("", "<img src=/a>"),
+    "numbers": _repeated("", "1&"),
+    "headings of numbers": _repeated("", "<h1>1<b>2"),
     # one tag, one attribute, one reference
     "attributes on one tag": _repeated("<p ", "a=1 ", ">text"),
     "distinct attributes on one tag": _repeated("<p ", "class='reply' href=/x id=y "),

@@ -1,61 +1,49 @@
-"""The house in numbers, each beside its reach: `make house` prints them, tests/house asserts them.
+"""The package in numbers: `make house` prints them beside the last release's.
 
-    measures() -> name, number, limit, and what is over it
+    circles, string imports, stale pointers   must be none; tests/house asserts it
+    totals()                                  a trend: lines, modules, calls of a page, imports of a crawl
 
-Read from the sources with the standard library alone. The C core's circles come from house_native.py
-and the add-on's closure and page trace from house_trace.py, which runs a page; `dedup --help` is timed
-for the print only: no test depends on the clock.
-
-The rule on names: no two modules in different folders of dedup/ have the same file name, other than
-__init__.py and __main__.py: an editor's tab, a traceback and a search show the file name first.
+A total may grow by 2 % against tests/house/last-release.json. More is allowed where CHANGELOG.md says so:
+a line of [Unreleased] that names the total and gives the reason (CONTRIBUTING.md, "The package in numbers").
 """
 
 import ast
 import importlib.util
+import json
+import re
 import resource
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-__all__ = ["Measure", "circles", "help_seconds", "imports", "measures"]
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dedup"
-HELP_SECONDS = 0.12
+LAST_RELEASE = ROOT / "tests" / "house" / "last-release.json"
+GROWTH = 1.02
 RUNS = 5
 
 
-class Measure(NamedTuple):
-    """A number, what it is to reach, and what to look at when it is more.
-
-    held  where the reach is not met yet: the most that the number may be meanwhile. It only goes down.
-    """
+class Total(NamedTuple):
+    """A number of the package now and in the last release."""
 
     name: str
     number: int
-    limit: int
-    found: tuple[str, ...] = ()
-    held: int = 0
+    before: int
 
     @property
-    def reached(self) -> bool:
-        """Whether the number is within its reach."""
-        return self.number <= self.limit
-
-    @property
-    def holds(self) -> bool:
-        """Whether the number is no more than it may be."""
-        return self.number <= max(self.limit, self.held)
+    def grew(self) -> bool:
+        """Whether it grew by more than is allowed without a reason."""
+        return self.number > self.before * GROWTH
 
 
 # ------------------------------------------------------------------------------------ the modules
 
 
-def _modules() -> dict[str, Path]:
+def modules() -> dict[str, Path]:
     """Return every module of the package, by its name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -64,18 +52,14 @@ def _modules() -> dict[str, Path]:
     return found
 
 
-def _lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
 def imports() -> dict[str, set[str]]:
-    """Return which modules of the package each one imports, wherever the statement stands.
+    """Return the modules of the package that each module imports, wherever the statement is.
 
-    What is imported for type checkers only does not count.
+    Imports for type checkers only do not count.
     """
-    modules = _modules()
+    known = modules()
     graph: dict[str, set[str]] = {}
-    for name, path in modules.items():
+    for name, path in known.items():
         named: set[str] = set()
         for node in _executed(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -83,13 +67,43 @@ def imports() -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     submodule = f"{node.module}.{alias.name}"
-                    named.add(submodule if submodule in modules else node.module)
-        graph[name] = (named & modules.keys()) - {name}
+                    named.add(submodule if submodule in known else node.module)
+        graph[name] = (named & known.keys()) - {name}
     return graph
 
 
+def string_imports() -> list[str]:
+    """Return the places where a text names a module of a higher layer: an import that no tool sees."""
+    known, layer = modules(), _layers()
+    found = []
+    for name, path in known.items():
+        here = layer.get(_room(name))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                here is None
+                or not isinstance(node, ast.Constant)
+                or not isinstance(node.value, str)
+            ):
+                continue
+            target = node.value.partition(":")[0]
+            if target in known and layer.get(_room(target), here) < here:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}")
+    return found
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def _layers() -> dict[str, int]:
+    """Return the layer of each room, 0 for the highest, as import-linter's first contract has them."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    return {room.strip(): i for i, layer in enumerate(layers) for room in layer.split("|")}
+
+
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a module that a run can reach: not those under `if TYPE_CHECKING:`."""
+    """Yield the nodes of a module that can run: not those under `if TYPE_CHECKING:`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             for other in child.orelse:
@@ -101,7 +115,7 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the groups of nodes that lead to each other, directly or by way of others."""
+    """Return the groups of nodes that lead to each other, directly or through others."""
     reach = {name: set(below) for name, below in graph.items()}
     for middle in graph:
         for below in reach.values():
@@ -115,110 +129,83 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-# ----------------------------------------------------------------------------------- the measures
+_POINTER = re.compile(r"""(?<![\w/.*<>{}%$-])((?:[\w-]+/)*[\w-]+\.(?:py|c|h))\b(?!["'\w])""")
+_ELSEWHERE = {"mdb.c"}  # LMDB's
 
 
-def measures() -> list[Measure]:
-    """Return every countable measure of the house."""
+def stale_pointers() -> list[str]:
+    """Return the places in dedup/ and native/ that name a source file which does not exist."""
+    there = {
+        "/".join(parts[i:])
+        for top in ("dedup", "native", "tests", "docs", "examples")
+        for path in (ROOT / top).rglob("*.*")
+        for parts in [path.relative_to(ROOT).parts]
+        for i in range(len(parts))
+    }
+    sources = [
+        path
+        for top in (PACKAGE, ROOT / "native")
+        for path in sorted(top.rglob("*"))
+        if path.suffix in {".py", ".c", ".h", ".txt"}
+    ]
     return [
-        _rooms(),
-        _floors(),
-        _python_circles(),
-        *_native_circles(),
-        _names_twice(),
-        _longest_module(),
-        _header(),
-        *_add_on(),
-        _size(),
+        f"{path.relative_to(ROOT)}:{number}: {name}"
+        for path in sources
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if not line.lstrip().startswith("#include")
+        for name in _POINTER.findall(line)
+        if name not in there and name not in _ELSEWHERE
     ]
 
 
-def _rooms() -> Measure:
-    rooms = {
-        path.stem
-        for path in PACKAGE.iterdir()
-        if (path.is_dir() and (path / "__init__.py").exists()) or path.suffix == ".py"
-    } - {"__init__", "__main__"}
-    return Measure("rooms at the top of dedup/", len(rooms), 12, tuple(sorted(rooms)))
+# ------------------------------------------------------------------------------------- the totals
 
 
-def _floors() -> Measure:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contract = settings["tool"]["importlinter"]["contracts"][0]
-    return Measure("floors (import-linter's layers)", len(contract["layers"]), 10)
+def totals() -> list[Total]:
+    """Return the totals of the package beside those of the last release."""
+    before = json.loads(LAST_RELEASE.read_text(encoding="utf-8"))
+    return [Total(name, number, before[name]) for name, number in _counted().items()]
 
 
-def _python_circles() -> Measure:
-    found = circles(imports())
-    return Measure("import circles, Python", len(found), 0, tuple(map(" <-> ".join, found)))
+def unexplained(changelog: str) -> list[Total]:
+    """Return the totals that grew too much and are not named in the changelog's [Unreleased]."""
+    unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## [")[0]
+    return [total for total in totals() if total.grew and total.name not in unreleased]
 
 
-def _native_circles() -> Iterator[Measure]:
-    native = _module("house_native")
-    if native is not None:
-        found = native.circles(native.modules())
-        yield Measure("include circles, C", len(found), 0, tuple(map(" <-> ".join, found)))
-
-
-def _names_twice() -> Measure:
-    places: dict[str, list[str]] = {}
-    for path in _modules().values():
-        if path.name not in {"__init__.py", "__main__.py"}:
-            places.setdefault(path.name, []).append(path.relative_to(ROOT).as_posix())
-    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
-    return Measure("file names twice", len(twice), 0, tuple(map(", ".join, twice.values())))
-
-
-def _longest_module() -> Measure:
-    lines = {path.relative_to(ROOT).as_posix(): _lines(path) for path in _modules().values()}
-    over = tuple(f"{path}: {count}" for path, count in lines.items() if count > 400)
-    return Measure("lines of the longest module", max(lines.values()), 400, over)
-
-
-def _header() -> Measure:
-    headers = {path.name: _lines(path) for path in (ROOT / "native" / "include").glob("*.h")}
-    found = tuple(f"{name}: {count}" for name, count in sorted(headers.items()))
-    return Measure("lines of the longest public C header", max(headers.values()), 349, found)
-
-
-def _add_on() -> Iterator[Measure]:
-    trace = _module("house_trace")
-    if trace is not None:
-        closure, page = trace.closure(), trace.page_trace()
-        # 16 and 17: what is kept for its links, unchanged pages, URLs; 18: a crowd hides nothing; 19: segments
-        yield Measure("modules that a crawl with the add-on loads", closure.modules, 45, held=65)
-        yield Measure("lines of these modules", closure.lines, 7_500, held=9_860)
-        yield Measure("calls of one page, request to insert", page.calls, 100, held=185)
-        yield Measure("files of these calls", page.files, 15, held=33)
-
-
-def _size() -> Measure:
-    lines = {name: _lines(path) for name, path in _modules().items()}
+def _counted() -> dict[str, int]:
+    lines = {name: _lines(path) for name, path in modules().items()}
     shipped = {name: count for name, count in lines.items() if not name.startswith("dedup.lab")}
-    rooms: dict[str, int] = {}
-    for name, count in shipped.items():
-        room = name.split(".")[1] if "." in name else "dedup"
-        rooms[room] = rooms.get(room, 0) + count
-    found = tuple(f"{room}: {count:,}" for room, count in sorted(rooms.items()))
-    # 17: rules about URLs; 18: bounds in bytes, clients as they come, bad records; 20: scan --kept;
-    # 17 again: rules that spiders share through a service; 18 again: roles, Unix sockets, client certificates
-    # 20: the report's what if, look-ups of copies
-    return Measure("lines of dedup/ without lab/", sum(shipped.values()), 26_999, found, 34_900)
+    sources = [*(ROOT / "native" / "src").rglob("*.[ch]"), *(ROOT / "native" / "include").glob("*")]
+    trace = load("house_trace")
+    closure, page = trace.closure(), trace.page_trace()
+    return {
+        "lines of dedup/ without lab/": sum(shipped.values()),
+        "modules of dedup/ without lab/": len(shipped),
+        "lines of dedup/lab/": sum(lines.values()) - sum(shipped.values()),
+        "lines of native/src and native/include": sum(
+            _lines(path) for path in sources if not path.stem.endswith("_table")
+        ),
+        "modules that a crawl loads": closure.modules,
+        "lines of the modules that a crawl loads": closure.lines,
+        "calls of one page, request to insert": page.calls,
+        "files of these calls": page.files,
+    }
 
 
-def _module(name: str) -> ModuleType | None:
-    """Return a module of tests/support or tests/, None if there is none."""
-    for folder in (ROOT / "tests" / "support", ROOT / "tests"):
-        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-        if (folder / f"{name}.py").exists() and spec is not None and spec.loader is not None:
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            spec.loader.exec_module(module)
-            return module
-    return None
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
 
 
-# ------------------------------------------------------------------------------------ the command
+def load(name: str) -> ModuleType:
+    """Return another module of this folder, imported by its path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def help_seconds() -> float:
@@ -237,19 +224,29 @@ def help_seconds() -> float:
     return min(run() for _ in range(RUNS))
 
 
-def _print(say: Callable[[str], None] = print) -> bool:
-    found = measures()
-    for measure in found:
-        end = "" if measure.reached else f"  <-- over (held at {measure.held:,})"
-        say(f"{measure.name:<45}{measure.number:>8,}   at most {measure.limit:,}{end}")
-        for line in () if measure.reached else measure.found:
-            say(f"    {line}")
-    seconds = help_seconds()
-    say(
-        f"{'CPU seconds of `dedup --help`, best of five':<45}{seconds:>8.3f}   at most {HELP_SECONDS}"
-    )
-    return all(measure.holds for measure in found)
+def main() -> int:
+    """Print the numbers; return 1 if something must be none and is not. --release keeps them."""
+    if sys.argv[1:] == ["--release"]:
+        LAST_RELEASE.write_text(json.dumps(_counted(), indent=1) + "\n", encoding="utf-8")
+    native = load("house_native")
+    faults = {
+        "import circles": [" <-> ".join(circle) for circle in circles(imports())],
+        "imports written as text": string_imports(),
+        "pointers to files that do not exist": stale_pointers(),
+        "include circles, C": [" <-> ".join(c) for c in native.circles(native.modules())],
+        "includes that go up, C": native.upward(native.modules()),
+    }
+    for name, found in faults.items():
+        print(f"{name:<45}{len(found):>8,}")
+        for place in found:
+            print(f"    {place}")
+    print(f"\n{'':<45}{'now':>8}{'last release':>14}")
+    for total in totals():
+        mark = "  +" if total.grew else ""
+        print(f"{total.name:<45}{total.number:>8,}{total.before:>14,}{mark}")
+    print(f"{'CPU seconds of `dedup --help`, best of five':<45}{help_seconds():>8.3f}")
+    return int(any(faults.values()))
 
 
 if __name__ == "__main__":
-    sys.exit(0 if _print() else 1)
+    sys.exit(main())

@@ -1,15 +1,12 @@
-"""The house of native/: its floors, include circles and lines per file, as `make house` prints them.
+"""The includes of native/src: its folders have an order, and every include goes down.
 
-A module is a .c file with the .h file of its name. The rules: a folder of native/src includes only
-from folders of lower floors, or itself; no circle of modules; no hand-written file over 400 lines,
-no public header over 350. Python's standard library is all this needs; run alone, it prints the rooms
-and whatever breaks a rule.
+A module is a .c file with the .h file of its name. `make house` prints what breaks the order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 NATIVE = Path(__file__).parents[2] / "native"
@@ -22,9 +19,6 @@ FLOORS = (
     ("table",),
     ("segment", "bulk", "paper"),
 )
-LINES, HEADER_LINES = 400, 350
-GENERATED = "/* Written by "
-CODE = {".c", ".h", ".py", ".sh"}
 
 Modules = Mapping[str, set[str]]
 
@@ -73,42 +67,3 @@ def upward(graph: Modules) -> list[str]:
             if here != there and floor.get(there, len(FLOORS)) >= floor.get(here, -1):
                 found.append(f"{name} includes {other}")
     return found
-
-
-def files() -> Iterator[tuple[str, int]]:
-    """Yield every hand-written file of native/, as a path below it, with its number of lines."""
-    for path in sorted(NATIVE.rglob("*")):
-        if path.suffix in CODE or path.name == "CMakeLists.txt":
-            text = path.read_text(encoding="utf-8")
-            if not text.startswith(GENERATED):
-                yield path.relative_to(NATIVE).as_posix(), len(text.splitlines())
-
-
-def too_long() -> list[str]:
-    """Return the files over their number of lines, the longest first."""
-    found = sorted(((lines, name) for name, lines in files()), reverse=True)
-    limit = {True: HEADER_LINES, False: LINES}
-    return [
-        f"{name}: {lines} lines"
-        for lines, name in found
-        if lines > limit[name.startswith("include/")]
-    ]
-
-
-def report() -> str:
-    """Return the lines that `make house` prints of native/."""
-    graph = modules()
-    longest, name = max((lines, name) for name, lines in files())
-    counts = ", ".join(f"{folder} {count}" for folder, count in rooms(graph).items())
-    lines = [
-        f"native: {sum(count for _, count in files())} lines, the longest file {name} with {longest}",
-        f"native/src: {len(graph)} modules on {len(FLOORS)} floors ({counts})",
-        f"include circles: {len(circles(graph))}",
-    ]
-    lines += ["  " + " <-> ".join(circle) for circle in circles(graph)]
-    broken = upward(graph)
-    return "\n".join([*lines, f"includes that go up: {len(broken)}", *(f"  {b}" for b in broken)])
-
-
-if __name__ == "__main__":
-    print(report())

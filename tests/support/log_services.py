@@ -12,7 +12,7 @@ from services import Serving
 from sketches import sketch
 
 from dedup.model.events import encode
-from dedup.model.values import Document, PageFingerprint
+from dedup.model.page import Document, PageFingerprint
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.kafka.writer import Outgoing
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from sketches import sketch
 
 from dedup.model.events import decode, encode, record_key
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log.lifecycle import SERVING, Phase
-from dedup.service.log.replica import Replica
+from dedup.service.replica.replica import SERVING, Phase, Replica
 from dedup.store.transfer import decode_line, export_lines
 from dedup.wire.kafka import KafkaConfig, Reader, Writer, describe_topic, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing
@@ -161,7 +160,7 @@ async def drained(config: KafkaConfig, path: Path, **options: object) -> dict[st
     async with following(config, path, **options) as replica:
         await until_drained(replica)
         await reached(replica, *SERVING)
-        await until(lambda: replica.cleared, replica)
+        await until(lambda: replica._clearing is not None and replica._clearing.done(), replica)
     return dict(replica.counts)
 
 

@@ -49,10 +49,23 @@ def rows_of(title: str) -> dict[str, list[str]]:
     return {head: words_of(words) for head, words in rows}
 
 
+def rows_of_three(title: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """Yield a property of a thing, whose number it gives (0 seller, 1 maker), its rank, that in an offer."""
+    row = r"^\| `(\w+)`[^|]*\| (seller|maker) \| (\d*) \| ?(\d*) ?\|$"
+    for name, whose, rank, offered in re.findall(row, section(title), re.MULTILINE):
+        yield name.lower(), (whose == "maker", int(rank), int(offered or 0))
+
+
 TAGS = {group: set(names) for group, names in rows_of("Tags").items()}
 WORDS = rows_of("Attributes")
 EVERY = " ".join(TAGS)
 VOLATILE = words_of(section("Identity").split("ends in `*` here:")[1].split("A target may")[0])
+OTHER_TYPES = tuple(
+    word.encode()
+    for word in words_of(section("Thing").split("with one of these:")[1].split(". Things")[0])
+)
+PROPERTIES = dict(rows_of_three("Thing"))
+VOLATILE_DATA = words_of(section("Parts").split("Volatile names, behind `data-`")[1])
 SPACELESS = [
     range(int(first, 16), int(last, 16) + 1)
     for first, last in re.findall(r"`([0-9A-F]{4,5})-([0-9A-F]{4,5})`", section("Tokens"))
@@ -282,6 +295,214 @@ def target_of(href: bytes, directory: bytes = b"") -> bytes | None:
     return path + b"".join((b"&" if i else b"?") + part for i, part in enumerate(kept))
 
 
+# ------------------------------------------------------------------------------------------- things
+
+
+class Things:
+    """The numbers of one thing: for the seller and the maker the rank and 30 bits, or None."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.numbers: list[tuple[int, int] | None] = [None, None]
+        self.offers: list[Things] = []
+        self.other = False
+        self.id: tuple[int, bool] | None = None
+
+    def rank(self, whose: int) -> int:
+        found = self.numbers[whose]
+        return found[0] if found else 0
+
+    def add(self, name: str, value: bytes, *, offered: bool = False) -> None:
+        name = re.sub(r"\Agtin\d{0,2}\Z", "gtin", name)
+        whose, *ranks = PROPERTIES.get(name, (0, 0, 0))
+        if name in ("gtin", "isbn"):
+            value = re.sub(rb"[^0-9a-z]", b"", value.lower()).lstrip(b"0")
+        value = value.strip(bytes(range(33)))
+        if value and ranks[offered] > self.rank(whose):
+            self.numbers[whose] = ranks[offered], token_hash(value, self.key) >> 34
+
+    def whole(self) -> "Things":
+        """Return this thing with what its only offer says."""
+        if len(self.offers) == 1:
+            for whose in (0, 1):
+                if self.offers[0].rank(whose) > self.rank(whose):
+                    self.numbers[whose] = self.offers[0].numbers[whose]
+        return self
+
+    @property
+    def numbered(self) -> bool:
+        return self.rank(1) > 0 or self.rank(0) > 1
+
+    def thing(self) -> int:
+        seller, maker = (found[1] if found else None for found in self.numbers)
+        if maker is None or seller is None:
+            return 2**30 + seller if seller is not None else 2**31 + (maker or 0)
+        return 2**31 + 2**30 + (maker & 0x7FFF) * 2**15 + (seller & 0x7FFF)
+
+
+JSON_PIECE = re.compile(rb'"((?:[^"\\]|\\.)*\\?)(?:"|\Z)|[{}\[\],:]|[^"{}\[\],:]+', re.DOTALL)
+
+
+@dataclass
+class Json:
+    """An object, or an array: then its elements are the values of "" (all of one member)."""
+
+    is_object: bool
+    members: list[tuple[str, list["bytes | Json"]]] = field(default_factory=list)
+    named: bool = False
+
+    def add(self, value: "bytes | Json") -> None:
+        if self.is_object and not self.named:
+            return
+        if not self.members:
+            self.members.append(("", []))
+        self.members[-1][1].append(value)
+
+
+def parse(content: bytes) -> list[Json]:
+    """Return what stands at the top of JSON, or of what only looks like it."""
+    top: list[Json] = []
+    stack: list[Json] = []
+    scalar = b""
+    for piece in JSON_PIECE.finditer(content):
+        text = piece[0]
+        if text in b"}]," and stack:
+            scalar = scalar.strip(bytes(range(33)))
+            if scalar and scalar.lower() not in (b"null", b"true", b"false"):
+                stack[-1].add(b"\0" + scalar[:256])
+        if text in (b"{", b"["):
+            opened = Json(text == b"{")
+            (stack[-1].add if stack else top.append)(opened)
+            stack.append(opened)
+        elif text in (b"}", b"]"):
+            del stack[-1:]
+        elif text == b"," and stack:
+            stack[-1].named = False
+        elif text[:1] == b'"' and stack:
+            if stack[-1].is_object and not stack[-1].named:
+                stack[-1].named = True
+                stack[-1].members.append((piece[1].lower().decode("latin-1"), []))
+            else:
+                stack[-1].add(piece[1])
+        scalar = (
+            text if piece.end() - piece.start() and not re.match(rb'["{}\[\],:]', text) else b""
+        )
+    return top
+
+
+def decoded(value: bytes) -> bytes:
+    """Return the bytes of a string of JSON (a scalar has a 0 before it)."""
+    if value[:1] == b"\0":
+        return value[1:]
+    data, at = b"", 0
+    while at < len(value) and len(data) <= 248:
+        escape = re.compile(rb"\\(.)", re.DOTALL).match(value, at)
+        if not escape:
+            data, at = data + value[at : at + 1], at + 1
+            continue
+        at = escape.end()
+        four = re.compile(rb"[0-9a-fA-F]{4}")
+        if escape[1] == b"u" and (first := four.match(value, at)):
+            code, at = int(first[0], 16), first.end()
+            if 0xD800 <= code < 0xE000:
+                second = four.match(value, at + 2) if value[at : at + 2] == b"\\u" else None
+                low = int(second[0], 16) if second else 0
+                if code < 0xDC00 and 0xDC00 <= low < 0xE000:
+                    code, at = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00, at + 6
+                else:
+                    code = 0xFFFD
+            data += chr(code).encode()
+        else:
+            data += b" " if escape[1] in b"bfnrt" else escape[1]
+    return data
+
+
+def elements(values: "Iterable[bytes | Json]", depth: int) -> "Iterator[tuple[bytes | Json, int]]":
+    """Yield values, the elements of arrays for these, with the depth that each stands at."""
+    for value in values:
+        if isinstance(value, Json) and not value.is_object:
+            if depth < 16:
+                yield from elements((one for _, some in value.members for one in some), depth + 1)
+        else:
+            yield value, depth
+
+
+def path_of(href: bytes) -> bytes | None:
+    target = target_of(href)
+    return None if target is None else target.split(b"?")[0]
+
+
+def id_of(value: bytes, key: Key) -> tuple[int, bool] | None:
+    """Return the hash of an @id, and whether it is a URL."""
+    value = value.strip(bytes(range(33)))
+    if value.startswith(b"_:"):
+        return None
+    has_scheme = b":" in value.split(b"/")[0]
+    if b"/" in value and (not has_scheme or value[:4].lower() == b"http"):
+        path = path_of(value)
+        return None if path is None else (token_hash(path, key), True)
+    value = re.split(rb"[?#]", value)[0]
+    return (token_hash(value, key), False) if value else None
+
+
+def things_of(content: bytes, key: Key) -> Iterator[Things]:
+    """Yield the things of JSON-LD in the order in which they end."""
+    for value, depth in elements(parse(content), 0):
+        if isinstance(value, Json) and depth < 16:
+            yield from things_in(value, depth + 1, key)
+
+
+def things_in(found: Json, depth: int, key: Key) -> Iterator[Things]:
+    thing = Things(key)
+    for name, values in found.members:
+        for value, at in elements(values, depth):
+            if isinstance(value, bytes):
+                value = decoded(value)
+                thing.other |= name == "@type" and value.lower().endswith(OTHER_TYPES)
+                if name == "@id" and thing.id is None:
+                    thing.id = id_of(value, key)
+                thing.add(name, value)
+            elif at == 16:
+                continue
+            elif name in ("@graph", "mainentity"):
+                yield from things_in(value, at + 1, key)
+            elif name in ("offers", "identifier"):
+                inside = Things(key)
+                thing.offers += [inside] if name == "offers" else []
+                for other, more in value.members:
+                    for one, _ in elements(more, at + 1):
+                        if not isinstance(one, bytes):
+                            continue
+                        if name == "offers":
+                            inside.add(other, decoded(one), offered=True)
+                        elif other == "value":
+                            thing.add("identifier", decoded(one))
+    yield thing.whole()
+
+
+def text_of(markup: bytes, in_attribute: bool) -> bytes:
+    """Return the value that microdata give."""
+    text, data, at = markup.decode("latin-1"), b"", 0
+    while at < len(text) and len(data) <= 248:
+        stands_for, end = reference(text, at, in_attribute) if text[at] == "&" else ("", at)
+        data += stands_for.encode() if stands_for else markup[at : at + 1]
+        at = end if stands_for else at + 1
+    return data
+
+
+def number_of_sequence(hashes: Iterable[int]) -> int:
+    """Return the number of a sequence (specification, "Parts")."""
+    s = 0
+    for hash_ in hashes:
+        s = (s * C0 + hash_) & ALL
+    return upper_half(mix(s)) if s else 0
+
+
+def has_digit(token: bytes) -> bool:
+    zeros = (0x30, 0x660, 0x6F0, 0x966, 0x9E6, 0xFF10)
+    return any(ord(one) - zero in range(10) for one in token.decode() for zero in zeros)
+
+
 # ------------------------------------------------------------------------------------------- links
 # Not in the specification: native/src/reader/links.c says what a link's hash stands for.
 
@@ -413,6 +634,7 @@ class StartTag:
 
     name: str
     attributes: list[tuple[str, str]]
+    written: list[tuple[str, str]]
     closed: bool
     end: int
 
@@ -444,6 +666,17 @@ class StartTag:
     def next(self) -> bool:
         return any("next" in re.split(f"[{SPACE}]", lower(rel)) for rel in self.values("rel"))
 
+    def linked(self) -> bool:
+        return "application/ld+json" in map(lower, self.values("type"))
+
+    def first(self, name: str) -> bytes | None:
+        return next((raw(value) for value in self.values(name)), None)
+
+    def properties(self) -> list[str] | None:
+        """Return the words of the first itemprop."""
+        found = self.first("itemprop")
+        return None if found is None else lower(found.decode("latin-1")).split()
+
     def json(self) -> bool:
         return any(
             kind == "application/json"
@@ -456,21 +689,25 @@ def start_tag(text: str, at: int) -> StartTag:
     """Read the start tag at a "<"."""
     name = here(f"[^{SPACE}/>]*", text, at + 1)
     attributes: list[tuple[str, str]] = []
+    written_names: list[tuple[str, str]] = []
     at = name.end()
     while True:
         at = here(f"[{SPACE}/]*", text, at).end()
         if here(".", text, at)[0] == ">":
-            return StartTag(lower(name[0]), attributes, text[at - 1] == "/", at + 1)
+            return StartTag(lower(name[0]), attributes, written_names, text[at - 1] == "/", at + 1)
         attribute = here(f".[^{SPACE}=>/]*", text, at)
-        value = ""
+        value = quote = ""
         at = here(f"[{SPACE}]*", text, attribute.end()).end()
         if text.startswith("=", at):
             at = here(f"=[{SPACE}]*", text, at).end()
             written = here(f"\"[^\"]*\"|'[^']*'|(?![\"'])[^{SPACE}>]*", text, at)
             value, at = written[0], written.end()
+            quote = value[:1] if value.startswith(("'", '"')) else ""
             if value.startswith(("'", '"')):
                 value = value[1:-1]
         attributes.append((lower(attribute[0]), value))
+        whole = text[attribute.start() : at].removesuffix(quote) if value else ""
+        written_names.append((attribute[0], whole))
 
 
 def in_any(name: str, groups: str) -> bool:
@@ -518,8 +755,16 @@ class Page:
     directory: bytes = b""
     key: Key = (0, 0)
     title: int = 0
+    title_tokens: list[str] = field(default_factory=list)
     canonical: int = 0
     data_bytes: int = 0
+    open_graph: tuple[int, bytes] | None = None
+    canonical_path: bytes | None = None
+    linked: list[Things] = field(default_factory=list)
+    marked: list[Things] = field(default_factory=list)
+    data: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    data_attributes: list[int] = field(default_factory=list)
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
@@ -583,6 +828,7 @@ class Page:
 
     def start(self, tag: StartTag) -> int:
         self.ends(tag.name)
+        self.parts_of(tag)
         if tag.has("RAW"):
             self.pieces.append(END_WORD)
             try:
@@ -590,16 +836,24 @@ class Page:
             except Cut:
                 close = None
             end = len(self.text) if close is None else close.start()
+            content = raw(self.text[tag.end : end])
             if tag.has("SCRIPT") and tag.json():
-                self.data_bytes += len(raw(self.text[tag.end : end]))
+                self.data_bytes += len(content)
+            if tag.has("SCRIPT") and tag.linked():
+                self.linked += things_of(content, self.key)
+            state = content.lstrip(SPACE.encode()).startswith((b"window.__", b"self.__"))
+            if tag.has("SCRIPT") and (tag.json() or tag.linked() or state):
+                self.data.append(token_hash(content, self.key))
             if tag.has("TITLE") and not self.title and "skipped" not in self.context:
                 self.title = title_of(raw(self.text[tag.end : end]), self.key)
+                self.title_tokens = title_tokens(raw(self.text[tag.end : end]))
             return end if close is None else find(">", self.text, close.end()).end()
         href = tag.values("href")
         if tag.has("REL") and tag.canonical() and href and not self.canonical:
             target = target_of(raw(href[0]), self.directory)
             if target is not None and "skipped" not in self.context:
                 self.canonical = upper_half(token_hash(target, self.key))
+                self.canonical_path = path_of(raw(href[0]))
         if tag.has("REL") and href and tag.next() and "skipped" not in self.context:
             self.links.append((href[0], frozenset({"paging"})))
         if tag.has("VOID") or (tag.closed and ("skipped" in self.context or tag.has("SKIP"))):
@@ -625,6 +879,65 @@ class Page:
             self.stack.append(Element(tag.name, context))
         return tag.end
 
+    def parts_of(self, tag: StartTag) -> None:
+        """Take what a tag says beside what steers the scan."""
+        skipped, dropped = "skipped" in self.context, "dropped" in self.context
+        source, content = tag.first("src"), tag.first("content")
+        if tag.has("SOURCE") and source and not dropped and source[:5].lower() != b"data:":
+            self.sources.append(token_hash(source, self.key))
+        void = tag.has("VOID") and not tag.has("SOURCE")
+        read = not skipped or tag.has("BLOCK") or tag.has("LINK")
+        if read and not dropped and not void and not tag.has("SCRIPT") and not tag.has("META"):
+            for name, value in tag.written:
+                behind = name[5:] if lower(name[:5]) == "data-" else ""
+                if behind and behind not in VOLATILE_DATA:
+                    self.data_attributes.append(token_hash(raw(value or name), self.key))
+        if skipped:
+            return
+        named = "og:url" in map(lower, tag.values("property"))
+        if tag.has("META") and named and content is not None and not self.open_graph:
+            target = target_of(content, self.directory)
+            if target is not None:
+                path = path_of(content)
+                assert path is not None
+                self.open_graph = upper_half(token_hash(target, self.key)), path
+        if not dropped and not tag.has("RAW") and not (void and not in_any(tag.name, "META REL")):
+            self.microdata(tag, content)
+
+    def microdata(self, tag: StartTag, content: bytes | None) -> None:
+        properties = tag.properties()
+        if tag.values("itemscope"):
+            if properties is None or "mainentity" in properties:
+                self.marked.append(Things(self.key))
+            return
+        if "property" in self.context or (tag.has("VOID") and content is None):
+            return
+        if content is None:
+            end = self.text.find("<", tag.end)
+            value = text_of(raw(self.text[tag.end : end if end >= 0 else len(self.text)]), False)
+        else:
+            value = text_of(content, True)
+        for name in properties or ():
+            if not self.marked:
+                self.marked.append(Things(self.key))
+            self.marked[-1].add(name, value)
+
+    def thing(self) -> int:
+        """Return the number of the thing that the page is about."""
+        linked = [thing for thing in self.linked if thing.numbered or not thing.other]
+        for numbered in (True, False):
+            for things in (linked, self.marked):
+                for thing in things:
+                    if thing.numbered if numbered else thing.rank(0) == 1 and not thing.numbered:
+                        return thing.thing()
+        first = next((thing.id for thing in self.linked if thing.id and not thing.other), None)
+        if first is None:
+            return 0
+        path = self.canonical_path
+        if first[1] and (path is None or token_hash(path, self.key) == first[0]):
+            return 0
+        return 2**30 + (first[0] >> 34)
+
     def leaves_no_mark(self, name: str, context: Context) -> bool:
         """Whether an element is not put on the stack."""
         if context != self.context or self.without_room or in_any(name, EVERY):
@@ -642,7 +955,12 @@ class Page:
     def marks(self, tag: StartTag) -> set[str]:
         groups = {"skipped": "SKIP", "dropped": "DROP"}
         groups |= {mark: mark.upper() for mark in "main header heading link form aside".split()}
+        groups["top"] = "TOP"
         marks = {mark for mark, group in groups.items() if tag.has(group)}
+        read = "skipped" not in self.context or tag.has("BLOCK") or tag.has("LINK")
+        properties = tag.properties()
+        if tag.values("itemscope") and read and properties is not None:
+            marks |= set() if {"offers", "mainentity"} & set(properties) else {"property"}
         if not tag.has("ROOT"):
             if tag.hidden() and tag.has("BLOCK"):
                 marks.add("hidden")
@@ -691,6 +1009,8 @@ class Reading(NamedTuple):
     text_bytes: int
     data_bytes: int
     blocks: list[Block]
+    thing: int
+    parts: bytes
 
     @property
     def unread(self) -> bool:
@@ -794,8 +1114,11 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
     kept = without_labels(blocks, texts & content)
     tokens = count(blocks[i] for i in kept)
     entries = sum(min(len(blocks[i]), 30) for i in content - kept)
-    if tokens < 20 or 100 * tokens < 30 * (tokens + entries):
+    main = {i for i in content if "main" in blocks[i][0].context}
+    if tokens < 20:
         kept = content
+    elif 100 * tokens < 30 * (tokens + entries) and count(blocks[i] for i in main) >= 20:
+        kept = main
     kept = without_notice(blocks, kept)
     judged: list[tuple[int, list[Token]]] = []
     said: set[tuple[bytes, ...]] = set()
@@ -813,25 +1136,29 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
     return judged
 
 
-def sketch_of(shingles: Iterable[int]) -> bytes:
+def sketch_of(shingles: Iterable[int], of_title: Iterable[int] = ()) -> bytes:
     """Return the sketch of shingle hashes (specification, "Sketch")."""
     least: dict[int, int] = {}
     sequence = 0
-    for shingle in shingles:
+    text = list(shingles)
+    for shingle in text:
         sequence = (sequence * C0 + shingle) & ALL
+    for shingle in (*text, *of_title):
         place, low = (shingle >> 32) * 255 >> 32, shingle & (2**32 - 1)
         if low != 2**32 - 1:
             least[place] = min(low, least.get(place, low))
     bits = 0
     for low in least.values():
         bits ^= 1 << low % 256
-    text = mix(sequence) & (2**32 - 1)
-    return bytes([len(least)]) + bits.to_bytes(32, "little") + text.to_bytes(4, "little")
+    whole = mix(sequence) & (2**32 - 1)
+    return bytes([len(least)]) + bits.to_bytes(32, "little") + whole.to_bytes(4, "little")
 
 
 def similarity(a: bytes, b: bytes) -> float:
     """Return the similarity that two sketches tell (specification, "Similarity")."""
-    return estimate(a, b) if a[33:] == b[33:] else min(estimate(a, b), 0.9999)
+    if a[33:] != b[33:]:
+        return min(estimate(a, b), 0.9999)
+    return 1.0 if min(a[0], b[0]) >= 27 else estimate(a, b)
 
 
 def estimate(a: bytes, b: bytes) -> float:
@@ -848,10 +1175,24 @@ def estimate(a: bytes, b: bytes) -> float:
     return math.floor(found * 10000 + 0.5) / 10000 if common > 0 else 0.0
 
 
+def title_tokens(content: bytes) -> list[str]:
+    """Return the tokens of a title's first 1024 bytes."""
+    text = Page(content[:1024].decode("utf-8", "surrogateescape").replace("<", " "))
+    text.scan()
+    return [token.data.decode() for block in blocks_of(text.pieces) for token in block]
+
+
+def runs_of_three(hashes: Sequence[int]) -> list[int]:
+    """Return the shingle hashes of a sequence of token hashes."""
+    if 0 < len(hashes) < 3:
+        hashes = [*hashes, 0, 0][:3]
+    return [shingle_hash(*three) for three in zip(hashes, hashes[1:], hashes[2:], strict=False)]
+
+
 def fingerprint_blocks(
-    blocks: Iterable[tuple[int, Sequence[str]]], key: Key = (0, 0)
+    blocks: Iterable[tuple[int, Sequence[str]]], key: Key = (0, 0), title: Sequence[str] = ()
 ) -> tuple[int, bytes, int]:
-    """Return value, sketch and features of blocks (weight, tokens)."""
+    """Return value, sketch and features of blocks (weight, tokens) and the tokens of the title."""
     weights: dict[int, int] = {}
     sequence = []
     for weight, tokens in blocks:
@@ -859,19 +1200,25 @@ def fingerprint_blocks(
             hash_ = token_hash(token.encode(), key)
             weights[hash_] = min(480, weights.get(hash_, 0) + weight)
             sequence.append(hash_)
-    if 0 < len(sequence) < 3:
-        sequence += [0] * (3 - len(sequence))
-    threes = zip(sequence, sequence[1:], sequence[2:], strict=False)
     value = simhash(list(weights), list(weights.values()))
-    return value, sketch_of(shingle_hash(*three) for three in threes), len(weights)
+    beside = [token_hash(token.encode(), key) for token in title] if 0 < len(sequence) < 80 else []
+    sketch = sketch_of(runs_of_three(sequence), runs_of_three(beside))
+    return value, sketch, len(weights)
 
 
 def finish(page: Page) -> Reading:
     blocks = visible(blocks_of(page.pieces))
-    kept = [
-        Block(weight, [token.data.decode() for token in block]) for weight, block in judge(blocks)
+    judged = judge(blocks)
+    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judged]
+    if not page.canonical and page.open_graph:
+        page.canonical, page.canonical_path = page.open_graph
+    headings = (token for block in blocks if "top" in block[0].context for token in block)
+    numbers = (token for _, block in judged for token in block if has_digit(token.data))
+    sequences = [
+        *(page.data, page.sources, page.data_attributes),
+        *([token_hash(token.data, page.key) for token in tokens] for tokens in (headings, numbers)),
     ]
-    value, sketch, features = fingerprint_blocks(kept, page.key)
+    value, sketch, features = fingerprint_blocks(kept, page.key, page.title_tokens)
     return Reading(
         value,
         sketch,
@@ -883,6 +1230,8 @@ def finish(page: Page) -> Reading:
         sum(len(token.data) for block in blocks for token in block),
         page.data_bytes,
         kept,
+        page.thing(),
+        b"".join(number_of_sequence(one).to_bytes(4, "little") for one in sequences),
     )
 
 

@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from fetch import fetched
 from needing import lacking
-
-from dedup.lab.demo.fetch import fetched
 
 LANGUAGES = ["en-US", "fr-FR", "es-ES", "ja-JP", "zh-CN", "de-DE", "it-IT", "ru-RU", "pt-BR"]
 MIRRORED = LANGUAGES[:5]

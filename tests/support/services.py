@@ -27,7 +27,8 @@ from queue import Empty, Queue
 from typing import Self
 from urllib.parse import urlsplit
 
-from dedup.lab.demo.ports import free_ports
+from ports import free_ports
+
 from dedup.model.recipes import NEWEST
 
 START_SECONDS = 180.0

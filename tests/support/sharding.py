@@ -22,7 +22,7 @@ from services import RECIPE, Serving
 from sketches import sketch
 
 from dedup.model.events import record_key
-from dedup.model.values import PageFingerprint
+from dedup.model.page import PageFingerprint
 from dedup.wire.kafka import KafkaConfig, ensure_topic
 from dedup.wire.shards import Share, partition_of
 

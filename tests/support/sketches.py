@@ -1,22 +1,23 @@
 """Sketches made by hand: how alike two of them are is decided by the bits in which they differ.
 
-All of them end in the same hash of the text, unless another is asked for: where no bit differs, two are the same word for
-word.
+Each ends in a hash of its bits for that of the text, unless another is given: where no bit differs, two are the same word
+for word.
 """
 
 from dedup.core.fingerprint import similarities
-from dedup.model.values import SKETCH_BYTES
+from dedup.model.page import SKETCH_BYTES
 
 __all__ = ["differing", "sketch"]
 
 PLACES = 255  # a text of many shingles, all places taken
 
 
-def sketch(bits: int = 0, text: int = 0) -> bytes:
+def sketch(bits: int = 0, text: int | None = None) -> bytes:
     """Return the sketch with these of its 256 bits set; sketch(a) and sketch(b) differ in a ^ b.
 
-    text  the hash of the whole text, 32 bits
+    text  the hash of the whole text, 32 bits; None: made of the bits
     """
+    text = bits % (2**32 - 5) if text is None else text
     made = bytes([PLACES]) + (bits % 2**256).to_bytes(32, "little") + text.to_bytes(4, "little")
     assert len(made) == SKETCH_BYTES
     return made

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sketches import sketch
 
-from dedup.core.bulk.segments import folder as segment_folder
 from dedup.model.errors import StoreDamaged
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
-from dedup.store import Store
+from dedup.store import Store, segmented_table
+from dedup.store.verify import Report, verify_documents
 
 RECIPE = NEWEST
 
@@ -37,14 +37,14 @@ def fill(path, count: int, first: int = 0) -> None:
 def held_up(monkeypatch) -> tuple[threading.Event, threading.Event]:
     """Have whoever writes a segment wait; return what tells that one does, and what lets it go on."""
     writing, go_on = threading.Event(), threading.Event()
-    real = segment_folder.write_pairs
+    real = segmented_table.write_pairs
 
     def slow(*arguments):
         writing.set()
         assert go_on.wait(60)
         return real(*arguments)
 
-    monkeypatch.setattr(segment_folder, "write_pairs", slow)
+    monkeypatch.setattr(segmented_table, "write_pairs", slow)
     return writing, go_on
 
 
@@ -82,3 +82,9 @@ def index_files(tmp_path) -> list[Path]:
     manifests = [folder / name / "manifest.json" for name in ("values", "keys")]
     parts = sorted(file for name in ("values", "keys") for file in (folder / name).glob("*.ndd"))
     return [file for file in manifests if file.exists()] + parts
+
+
+def verified(store: Store) -> Report:
+    """Verify an open store, by its own index."""
+    with store._lock:
+        return verify_documents(store._documents, store._ready(), store.path)

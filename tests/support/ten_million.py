@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from sketches import sketch
 
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
 
 NAMESPACE = "m"

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from dedup.detector.url_rules import Learner, Page
 from dedup.model.names import registrable_domain
+from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import SKETCH_BYTES, PageFingerprint
 
 PAGES = 20_000
 SITE = "http://www.example.com"

@@ -17,7 +17,7 @@ from services import Serving
 
 import dedup
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, UsageError
-from dedup.model.values import Verdict
+from dedup.model.page import Document, Verdict
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import error_of, verdict_of
 from dedup.wire.client.endpoint import (
@@ -150,7 +150,7 @@ def test_a_breaker_pauses_ever_longer_up_to_a_bound():
 def test_any_answer_gives_a_verdict_or_service_unavailable(reply):
     """What is not an answer of a table service is ServiceUnavailable, never another error."""
     try:
-        verdict = verdict_of(reply, page(), A, "")
+        verdict = verdict_of(reply, Document(A, page()))
     except ServiceUnavailable:
         return
     assert isinstance(verdict, Verdict)
@@ -172,6 +172,13 @@ def test_any_answer_gives_a_verdict_or_service_unavailable(reply):
 def test_errors_of_the_service(line, kind):
     """Each code of an error answer has its kind; what another service might answer is unavailable."""
     assert type(error_of(line)) is kind
+
+
+def test_an_option_that_a_service_does_not_know_is_explained():
+    """A release before an option refuses it; no fallback helps, since it knows no newer recipe either."""
+    error = error_of("ERR b'PARTS' is not an option here; each once: DISTANCE, EXEMPT")
+    assert type(error) is dedup.UsageError
+    assert "upgrade services before clients" in str(error)
 
 
 # ------------------------------------------------------------------------------- nobody, or stalled

@@ -10,8 +10,8 @@ from sketches import sketch
 
 from dedup.model.errors import ServiceUnavailable
 from dedup.model.events import record_key
+from dedup.model.page import Document, Neighbour, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Neighbour, PageFingerprint
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import NoToken, error_of
 from dedup.wire.client.request import Request, facts_of_all, neighbours_of_all, verdict_of_all
@@ -136,10 +136,15 @@ def test_a_service_that_is_not_ready_holds_nothing_yet():
 def test_all_but_the_home_are_told_that_they_are_not():
     """HOME off goes to them; the home gets the command as it stands, an older service no token."""
     route = routed(shard("0-7"), shard("8-15"))
-    request = Request((b"X", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t")
+    request = Request(
+        (b"X", b"FIELDS", b"on", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t"
+    )
     assert tuple(request.targets(route)) == (0, 1)
     home, other = request.home, 1 - request.home
-    assert request.data_for(home, shard("0-7")).split() == b"*3 $1 X $5 TOKEN $1 t".split()
+    assert (
+        request.data_for(home, shard("0-7")).split()
+        == b"*5 $1 X $6 FIELDS $2 on $5 TOKEN $1 t".split()
+    )
     assert request.data_for(other, shard("0-7")).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
     assert request.data_for(home, OLDER).split() == b"*1 $1 X".split()
 
@@ -161,10 +166,10 @@ def test_who_answered_as_another_is_no_home(spare):
         route.add(1, shares[1])
         assert not request.targets(route)
         assert request.home == 1
-        assert verdict_of_all(request, page, "example.com") is None
+        assert verdict_of_all(request, Document(key, page, "example.com")) is None
     else:
         request.replies[0] = [b"unique", b"t", None, None, None, None, None]
-        verdict = verdict_of_all(request, page, "example.com")
+        verdict = verdict_of_all(request, Document(key, page, "example.com"))
         assert (verdict.status, verdict.distance) == ("near_duplicate", 1)
         assert (verdict.similarity, verdict.identity) == (0.9, "same")
 
@@ -187,7 +192,8 @@ def test_who_may_hold_a_page():
 
 
 def near(key: str, distance: int, similarity: float = 1.0) -> Neighbour:
-    return Neighbour(key, distance, similarity, "unknown", "")
+    document = Document(key, PageFingerprint(1, sketch(2), 3, 300, NEWEST))
+    return Neighbour(document, distance, similarity, "unknown")
 
 
 def test_neighbours_of_several_are_in_order_and_each_once():

@@ -28,7 +28,7 @@ from sharding import (
 
 import dedup
 from dedup.model.errors import ServiceUnavailable
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 
 LOW, HIGH = "0-3", "4-7"
 
@@ -253,9 +253,11 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
 # --------------------------------------------------------------------------- an older service
 
 OLDER = """
+from dedup.service.core import command_table
 from dedup.service.resp import protocol, resp_commands
-del resp_commands._COMMANDS[b"DEDUP.PARTITIONS"]
-protocol._ALLOWED["RESERVE"] -= {b"TOKEN", b"HOME"}
+del command_table.COMMANDS[b"DEDUP.PARTITIONS"]
+for word in (b"TOKEN", b"HOME", b"FIELDS"):
+    del protocol._ALLOWED["RESERVE"][word]
 from dedup.cli import main
 main()
 """

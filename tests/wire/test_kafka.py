@@ -20,7 +20,7 @@ from logs import inserts, log_config, murmur2, read, write
 from dedup.model.errors import UsageError
 from dedup.scrapy.publisher import Publisher
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log.replica import Replica
+from dedup.service.replica.replica import Replica
 from dedup.wire.kafka import (
     KafkaUnavailable,
     Reader,
@@ -403,7 +403,7 @@ def test_a_stop_takes_no_longer_than_it_is_given():
 
 def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
     """A consumer that returns nothing although there is something is replaced; nothing is missed."""
-    from dedup.wire.kafka import partition_reader as module
+    from dedup.wire.kafka import reader as module
 
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 1.5)  # time enough for the one that is not dead
@@ -469,7 +469,7 @@ def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
     from aiokafka.consumer import fetcher
     from aiokafka.record.memory_records import MemoryRecords
 
-    from dedup.wire.kafka import partition_reader as module
+    from dedup.wire.kafka import reader as module
 
     monkeypatch.setattr(module, "read_leniently", lambda: None)
     monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)

@@ -7,14 +7,15 @@ import itertools
 import msgspec
 import pytest
 from aiokafka.partitioner import DefaultPartitioner
+from detecting import verdict_on
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import murmur2
 from sketches import sketch
 
 from dedup.model.errors import UsageError
+from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import PageFingerprint, Verdict
 from dedup.wire.shards import Share, check_partitions, merged, partition_of
 
 PAGE = PageFingerprint(1, sketch(2), 3, 300, NEWEST)
@@ -80,7 +81,9 @@ def test_partitions_beyond_the_topic_are_refused_with_its_count():
 def verdict(status, reason="", of=None, similarity=None, distance=1):
     reserved = status in {"unique", "refetch", "exempt"} and reason not in {"short", "unread"}
     near = (None, None, None) if of is None else (distance, similarity, "same")
-    return Verdict(status, reason, "key", of, *near, PAGE, "t" if reserved else None, "example.com")
+    return verdict_on(
+        status, reason, "key", of, *near, PAGE, "t" if reserved else None, "example.com"
+    )
 
 
 UNIQUE, REFETCH = verdict("unique"), verdict("refetch")

@@ -181,7 +181,7 @@ def test_a_second_signal_ends_it_at_once(one_broker, tmp_path):
         worker.wait_for(lambda: worker.metrics().get(COMMITS))
         one_broker.pause()
         worker.process.send_signal(signal.SIGTERM)
-        worker.wait_for("told to stop")
+        worker.wait_for("stopping: finishing")
         assert worker.end(signal.SIGTERM) == 128 + signal.SIGTERM
 
 

@@ -16,11 +16,11 @@ import dedup
 from dedup.detector.asynchronous import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.model.recipes import recipe_of
+from dedup.wire.kafka import Refused
 from dedup.worker.adapters import FORMATS, adapter
-from dedup.worker.page_batch import Batch, Reading
-from dedup.worker.page_reader import Reader
-from dedup.worker.pipeline import Events, Pipeline, Refused
-from dedup.worker.records import Output, Record
+from dedup.worker.batch import Batch, Output, Reading, Record
+from dedup.worker.pipeline import Events, Pipeline
+from dedup.worker.worker import Reader
 
 SCHEDULES = 120
 
@@ -375,14 +375,14 @@ def test_a_page_that_breaks_the_detector_is_kept(tmp_path):
     """An unexpected error for one page keeps it as exempt/error; the others are judged."""
     topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
-        reserve = worker.detector._detector.reserve
+        judge = worker.detector._detector.judge
 
-        def broken(page, key, **kwargs):
+        def broken(page, key, *options):
             if key == pagestream.url(1, 0):
                 raise RuntimeError("a bug")
-            return reserve(page, key, **kwargs)
+            return judge(page, key, *options)
 
-        worker.detector._detector.reserve = broken
+        worker.detector._detector.judge = broken
         asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
     assert worker.counts == {"unique": 2, "exempt/error": 1, "inserted": 2}
     assert worker.faults == [("judge", "RuntimeError")]
@@ -413,10 +413,41 @@ def test_another_recipe_ends_the_worker(tmp_path):
         def broken(*_, **__):
             raise RecipeMismatch("other")
 
-        worker.detector._detector.reserve = broken
+        worker.detector._detector.judge = broken
         with pytest.raises(RecipeMismatch):
             asyncio.run(worker.settle([pagestream.record(0, 0)]))
     assert not topics.written
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_a_dead_letter_that_is_too_large_is_smaller_or_passed(tmp_path, caplog, most):
+    """Without its value, then without key and headers; refused at any size it stops nothing."""
+
+    class Small(Topics):
+        async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
+            results = await super().send(outputs)
+            for i, output in enumerate(outputs):
+                size = bool(output.key) + bool(output.value)
+                if output.way == "dead" and size >= most:
+                    self.written.remove(output)
+                    results[i] = Refused("too large", too_large=True)
+            return results
+
+    topics = Small(Chance(0))
+    bad = Record("pages", 3, 17, 0, b"key", b"no page", (("own", b"1"),))
+    with working(tmp_path, topics) as worker:
+        batch = asyncio.run(worker.settle([bad, pagestream.record(1, 1)]))
+    assert batch.done
+    assert worker.counts["unique"] == 1
+    if not most:
+        assert topics.of("dead") == []
+        assert worker.counts["dead_lost"] == 1
+        assert "pages, partition 3, offset 17: its dead letter cannot be written" in caplog.text
+        return
+    (letter,) = topics.of("dead")
+    assert (letter.key, letter.value) == ((b"key", None) if most == 2 else (None, b""))
+    assert dict(letter.headers)["dedup.error.offset"] == b"17"
+    assert ("own" in dict(letter.headers)) == (most == 2)
 
 
 @pytest.mark.parametrize("seed", range(SCHEDULES))

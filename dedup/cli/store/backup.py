@@ -2,7 +2,7 @@
 
     service -> /v1/export, some hundred documents an answer -> lines -> a file that is whole or not there
 
-The rule kept here: every document that is stored when the backup begins, and is not forgotten meanwhile,
+Invariants: every document that is stored when the backup begins, and is not forgotten meanwhile,
 is in it. One that is replaced meanwhile may be in it twice, and the later line is the one that counts.
 """
 
@@ -19,8 +19,6 @@ from dedup.cli import terminal
 from dedup.cli.store.export_import import whole
 from dedup.model.errors import ServiceUnavailable, UsageError
 
-__all__ = ["backup"]
-
 TIMEOUT_SECONDS = 60.0
 
 
@@ -28,7 +26,11 @@ TIMEOUT_SECONDS = 60.0
 @click.argument("url")
 @click.option("--namespace", metavar="NAME", help="Write this namespace only. [default: all]")
 @click.option(
-    "--output", metavar="FILE", default="-", help="Write the lines to a file. [default: stdout]"
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help="Write the lines to a file. [default: stdout]",
 )
 def backup(url: str, namespace: str | None, output: str) -> None:
     """Write the documents of a running table service as JSON lines.
@@ -62,7 +64,7 @@ def backup(url: str, namespace: str | None, output: str) -> None:
 
 def _documents(url: str) -> dict[str, int]:
     """Return how many documents each namespace of a service has."""
-    overview = json.loads(_get(url, "/v1/overview")[0])
+    overview = json.loads(get(url, "/v1/overview")[0])
     return {each["name"]: each["documents"] for each in overview["namespaces"]}
 
 
@@ -70,11 +72,11 @@ def _lines(url: str, namespace: str) -> Iterator[bytes]:
     first: str | None = "0"
     while first is not None:
         query = urlencode({"ns": namespace, "from": first})
-        lines, first = _get(url, f"/v1/export?{query}")
+        lines, first = get(url, f"/v1/export?{query}")
         yield lines
 
 
-def _get(url: str, path: str) -> tuple[bytes, str | None]:
+def get(url: str, path: str) -> tuple[bytes, str | None]:
     """Return the body of an answer, and where the next documents begin. Raises ServiceUnavailable."""
     asked = Request(url.rstrip("/") + path)  # noqa: S310  (http or https: checked)
     if token := os.environ.get("DEDUP_TOKEN"):

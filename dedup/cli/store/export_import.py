@@ -1,6 +1,6 @@
 """`dedup store export` and `dedup store import`: documents as JSON lines, out and in.
 
-The rule kept here: the whole input of an import is checked before anything is written. A bad line is
+Invariants: the whole input of an import is checked before anything is written. A bad line is
 reported with its number and skipped; an error of the input as a whole stops the import.
 """
 
@@ -21,13 +21,15 @@ from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
 from dedup.store.open_folder import DOCUMENTS
 
-__all__ = ["export", "import_", "whole"]
-
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
 @click.argument("path", type=click.Path())
 @click.option(
-    "--output", metavar="FILE", default="-", help="Write the lines to a file. [default: stdout]"
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help="Write the lines to a file. [default: stdout]",
 )
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.

@@ -1,6 +1,6 @@
 """Which stores a PATH means: the one there, or those of the namespaces in the folders below.
 
-The rule kept here: a store that cannot be looked at is named, and does not hide the others.
+Invariants: a store that cannot be looked at is named, and does not hide the others.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,6 @@ from dedup.cli import terminal
 from dedup.model.errors import DedupError, StoreDamaged
 from dedup.store.index import KEYS, VALUES
 from dedup.store.open_folder import DOCUMENTS
-
-__all__ = ["Seen", "check_documents", "each", "index_bytes", "is_store", "store_folders"]
 
 Seen = dict[str, Any]
 

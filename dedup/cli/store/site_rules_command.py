@@ -1,6 +1,6 @@
 """`dedup store rules`: what the crawls of a store learned of its sites' URLs.
 
-The rule kept here: without --pin, --forbid and --leave nothing is changed; with them the store is locked.
+Invariants: without --pin, --forbid and --leave nothing is changed; with them the store is locked.
 """
 
 from pathlib import Path
@@ -14,8 +14,6 @@ from dedup.cli.common_options import json_option
 from dedup.cli.store.folders import Seen, each, store_folders
 from dedup.core.files import FolderLock
 from dedup.model.errors import UsageError
-
-__all__ = ["rules"]
 
 
 @click.command(epilog="Example: dedup store rules .scrapy/dedup --pin 'drop:ref example.com'")

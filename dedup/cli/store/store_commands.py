@@ -5,13 +5,12 @@
 
 store_folders finds the stores of a PATH; export and import are in store_transfer.
 
-The rule kept here: info, verify, export and every --dry-run only read; all take the store's lock. A
+Invariants: info, verify, export and every --dry-run only read; all take the store's lock. A
 store that is in use or damaged is named, and does not hide the others.
 """
 
 import time
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -24,13 +23,11 @@ from dedup.cli.store.export_import import export, import_
 from dedup.cli.store.folders import Seen, check_documents, each, index_bytes
 from dedup.cli.store.site_rules_command import rules
 from dedup.model.policy import age_seconds
-from dedup.store import Store, forget_before
+from dedup.store import Store
 from dedup.store.database.record_format import FORMAT
 from dedup.store.index import KEYS, VALUES
 from dedup.store.open_folder import locked_documents
 from dedup.store.verify import verify_store
-
-__all__ = ["store"]
 
 
 @click.group(cls=terminal.Group, epilog="Example: dedup store info .scrapy/dedup")
@@ -139,7 +136,7 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
             pruned, left = count_before(folder, before)
         else:
             with Store.open(folder.parent, folder.name, create=False) as opened:
-                pruned = forget_before(opened, before, terminal.progress(str(folder)))
+                pruned = opened.forget_before(before, terminal.progress(str(folder)))
                 left = len(opened)
         named = {"path": str(folder), "namespace": folder.name}
         return named | {"pruned": pruned, "documents": left}
@@ -177,8 +174,6 @@ def _verify(folder: Path) -> Seen:
     return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
 
 
-# the lab is a floor above: its command is taken by name
-store.add_command(import_module("dedup.lab.commands.store_report").report)
 store.add_command(backup)
 store.add_command(export)
 store.add_command(rules)

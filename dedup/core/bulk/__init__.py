@@ -1,1 +1,1 @@
-"""Bulk work: batch search, pairs out of core, table designs, segments, and compressed fingerprints."""
+"""Bulk work: batch search, pairs out of core, and table designs."""

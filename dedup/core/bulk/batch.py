@@ -30,9 +30,8 @@ import numpy.typing as npt
 from dedup.core.bulk import streams
 from dedup.core.bulk.streams import Source
 from dedup.core.files import replace_file
-from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Numbers, many, pointer
+from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.core.pairs import cores
 from dedup.model.errors import StoreDamaged, UsageError
 
@@ -159,9 +158,9 @@ class Queries:
     ) -> Iterator[Matches]:
         """Yield the matches of a stream of fingerprints, piece by piece, in its order.
 
-        source     an array of integers; dedup.core.bulk.compressed.Compressed; the path of a file of those
-                   bytes, or of little-endian uint64; an iterable of arrays; or a function that takes
-                   a position and returns such an iterable of the fingerprints from there on
+        source     an array of integers; the path of a file of little-endian uint64; an iterable of
+                   arrays; or a function that takes a position and returns such an iterable of the
+                   fingerprints from there on
         threads    how many to use; the cores of this process if not given
         progress   called with (done, total) fingerprints after each piece; total is 0 if unknown
         checkpoint a file that remembers how far the stream is done, written every second and at the

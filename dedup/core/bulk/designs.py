@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.core.integers import max_distance, number
 from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import max_distance, number
 from dedup.model.errors import UsageError
 
 __all__ = ["Design", "fewest_tables", "plan"]
@@ -50,8 +50,8 @@ SET_BYTES = 13  # of a distinct value in the set that a dedup.Table keeps
 class Design(msgspec.Struct, frozen=True):
     """One way to find what lies within k, for the number of documents that was given.
 
-    kind              "paper" (dedup.lab.permuted.PermutedTables), "ours" (dedup.Table), or "segment"
-                      (dedup.core.bulk.segments: immutable, on disk)
+    kind              "paper" (PermutedTables of tests/bench), "ours" (dedup.Table), or "segment"
+                      (dedup.store.segment: immutable, on disk)
     preset            ours: the preset of dedup.Table that has it; else None
     name              the design in words
     tables            how many tables of all documents
@@ -61,7 +61,7 @@ class Design(msgspec.Struct, frozen=True):
     keys              how many places a probe looks at, in all tables
     candidates        expected fingerprints compared in the table that has most, by one probe
     bytes             memory of the tables, documents aside
-    compressed_bytes  the same as dedup.core.bulk.compressed has it ("elias-fano"); of the others None
+    compressed_bytes  the same compressed with Elias-Fano (docs/plan.md); of the others None
     latency_ns        estimated time of a probe, among many, on one core
     parts             not the paper's: tables of at most 2**31 - 2 values, among which documents are divided
     recommended       the one to take, of those that fit in the memory; at most one of a plan

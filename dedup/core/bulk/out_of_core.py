@@ -28,9 +28,8 @@ import numpy.typing as npt
 
 from dedup.core.bulk import streams
 from dedup.core.bulk.external_sort import Runs
-from dedup.core.integers import max_distance, number
 from dedup.core.native import check, lib
-from dedup.core.numbers import Array, pointer
+from dedup.core.numbers import Array, max_distance, number, pointer
 from dedup.core.pairs import cores, find_part, merge
 from dedup.model.errors import UsageError
 

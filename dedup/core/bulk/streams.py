@@ -1,9 +1,9 @@
-"""Streams of fingerprints: what may hold more of them than memory does, read piece by piece.
+"""Streams of fingerprints, read piece by piece, so that they may be larger than memory.
 
-    array | file | compressed | arrays one after the other | function of a position -> pieces -> arrays
+    array | file | arrays one after the other | function of a position -> pieces -> arrays
 
-The rule kept here: a piece is read by the thread that calls its function, and
-not before; only arrays one after the other are read as pieces are asked for.
+Invariants: a piece is read by the thread that calls its function, and not before; only arrays one after
+the other are read as pieces are requested.
 """
 
 import os
@@ -15,43 +15,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.bulk.compressed import Compressed, load
 from dedup.core.numbers import Array, many
 from dedup.model.errors import StoreDamaged, UsageError
 
-__all__ = ["Piece", "Source", "is_compressed", "pieces"]
-
 Source = (
     npt.NDArray[Any]
-    | Compressed
     | str
     | os.PathLike[str]
     | Iterable[npt.NDArray[Any]]
     | Callable[[int], Iterable[npt.NDArray[Any]]]
 )
-"""A stream: an array; compressed fingerprints; the path of a file of those, or of little-endian
-uint64; arrays one after the other; or a function that returns those from a position on."""
+"""A stream: an array; the path of a file of little-endian uint64; arrays one after the other; or a
+function that returns those from a position on."""
 
 Piece = tuple[int, Callable[[], Array]]
-"""How many fingerprints, and what returns them."""
+"""A number of fingerprints, and the function that returns them."""
 
-COMPRESSED_BEGINS = b"NDDSORTD"  # as a fingerprint of a raw file that is one in 2**64
+COMPRESSED_BEGINS = b"NDDSORTD"  # of files that earlier releases read, docs/plan.md
 
 
 def pieces(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], int]:
     """Return the pieces of a stream after its first `done` fingerprints, and its length or 0.
 
-    Each has up to `most`, or up to 8192 of compressed ones. Raises UsageError for a stream that has
-    less than `done`, StoreDamaged for a file that ends within a fingerprint or was altered, OSError.
+    Each has up to `most`. Raises UsageError for a stream that has less than `done` and for a file of
+    compressed fingerprints, StoreDamaged for a file that ends within a fingerprint, OSError.
     """
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        if not is_compressed(path):
-            return _of_file(path, most, done)
-        source = load(path)
-    if isinstance(source, Compressed):
-        _check(done, len(source))
-        return source.pieces(max(most, 1 << 13), done), len(source)
+        return _of_file(Path(source), most, done)
     if isinstance(source, np.ndarray):
         values = many(source, "source")
         _check(done, len(values))
@@ -61,17 +51,11 @@ def pieces(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], i
     return _of_arrays(_after(source, done), most), 0
 
 
-def is_compressed(path: Path) -> bool:
-    """Return whether a file begins as compressed fingerprints do. Raises OSError."""
-    with path.open("rb") as file:
-        return file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS
-
-
 def _check(done: int, total: int) -> None:
     if done > total:
         raise UsageError(
             f"the checkpoint has {done:,} fingerprints done and the stream has only {total:,}; "
-            "it is another stream, or was cut"
+            "it is another stream, or was truncated"
         )
 
 
@@ -97,10 +81,16 @@ def _same(values: Array) -> Array:
 
 
 def _of_file(path: Path, most: int, done: int) -> tuple[Iterator[Piece], int]:
+    with path.open("rb") as file:
+        if file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS:
+            raise UsageError(
+                f"{path} holds compressed fingerprints, which this release does not read: write them as "
+                "little-endian numbers of 8 bytes"
+            )
     total, odd = divmod(path.stat().st_size, 8)
     if odd:
         raise StoreDamaged(
-            f"{path}: its size is no multiple of 8; it was cut, or holds no fingerprints"
+            f"{path}: size {path.stat().st_size} is not a multiple of 8: truncated, or not fingerprints"
         )
     _check(done, total)
     counts = ((first, min(most, total - first)) for first in range(done, total, most))
@@ -110,5 +100,5 @@ def _of_file(path: Path, most: int, done: int) -> tuple[Iterator[Piece], int]:
 def _read(path: Path, first: int, count: int) -> Array:
     values = np.fromfile(path, dtype="<u8", count=count, offset=8 * first)
     if len(values) != count:
-        raise StoreDamaged(f"{path}: it was cut while it was read")
+        raise StoreDamaged(f"{path}: truncated while it was read")
     return values.astype(np.uint64, copy=False)

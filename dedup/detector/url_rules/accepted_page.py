@@ -3,8 +3,8 @@
 import msgspec
 
 from dedup.core.fingerprint import similarities
+from dedup.model.page import PageFingerprint, are_two_things, identity_of
 from dedup.model.recipes import Recipe
-from dedup.model.values import PageFingerprint, identity_of
 
 __all__ = ["Page", "is_same"]
 
@@ -25,6 +25,8 @@ def is_same(a: PageFingerprint | None, b: PageFingerprint | None, recipe: Recipe
     only if nothing tells them apart, and what was not read is like nothing.
     """
     if a is None or b is None or a.unread or b.unread:
+        return False
+    if are_two_things(a, b):
         return False
     if a.value == b.value and a.sketch == b.sketch and a.features == b.features:
         return a.identity == b.identity or a.features >= recipe.full_features

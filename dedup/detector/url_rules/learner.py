@@ -37,6 +37,12 @@ class Learner:
         if site is not None:
             site.copy(url, original)
 
+    def refute(self, url: str, original: str) -> None:
+        """End the rules that map two document keys together: their pages bring different things."""
+        site = self._site_of_both(url, original)
+        if site is not None:
+            site.refute(url, original)
+
     def doubt(
         self, url: str, original: str, links: Iterable[bytes], seconds: float
     ) -> frozenset[str]:

@@ -16,26 +16,56 @@ The rule kept here: what fell anywhere stays fallen, and what a person said at t
 
 from collections.abc import Iterator
 
-from dedup.detector.url_rules.learner import Records
+from msgspec.structs import replace
+
+from dedup.detector.url_rules.learner import MOST_SITES, Records
 from dedup.detector.url_rules.rule_file import MOST_RECORDS, encode_rules
 from dedup.detector.url_rules.rule_set import Rule
-from dedup.detector.url_rules.site_rules import EXAMPLES, ORIGINALS, Record
+from dedup.detector.url_rules.site_rules import EXAMPLES, FOR, MOST_RULES, ORIGINALS, Record
 
-__all__ = ["RULES_BYTES", "encode_within", "merged", "news", "told"]
+__all__ = ["RULES_BYTES", "bounded", "encode_within", "merged", "news", "told"]
 
 RULES_BYTES = (
     1 << 19
 )  # of rules that are sent at once, and of those that a service keeps of a namespace
 MOST_PAIRS = 1 << 32
+TOLD_PAIRS = (
+    1000  # that one record may claim at a service: evidence of other crawls can outweigh it
+)
+
+
+def bounded(theirs: Records, *, by_admin: bool) -> Records:
+    """Return the records that a client sends to a service, as far as they are believed.
+
+    A record claims up to TOLD_PAIRS pairs, and that its rule holds only with enough of them (FOR).
+    What a person said is taken from an administrator only.
+    """
+    return {
+        site: {rule: _bounded(record, by_admin) for rule, record in known.items()}
+        for site, known in theirs.items()
+    }
+
+
+def _bounded(record: Record, by_admin: bool) -> Record:
+    said = record.said if by_admin else ""
+    pairs = min(max(record.pairs, 0), TOLD_PAIRS)
+    holds = said == "pin" or (record.holds and pairs >= FOR and not record.said)
+    return replace(record, pairs=pairs, said=said, holds=holds)
 
 
 def merged(mine: Records, theirs: Records) -> Records:
-    """Return a service's records after a crawl's came."""
+    """Return a service's records after a crawl's came: up to MOST_SITES sites, of MOST_RULES rules each.
+
+    Those that the service has are never displaced; more than that are not added.
+    """
     found = {site: dict(known) for site, known in mine.items()}
     for site, known in theirs.items():
+        if site not in found and len(found) >= MOST_SITES:
+            continue
         of_site = found.setdefault(site, {})
         for rule, record in known.items():
-            of_site[rule] = _merged(of_site.get(rule, Record()), record)
+            if rule in of_site or len(of_site) < MOST_RULES or record.said:
+                of_site[rule] = _merged(of_site.get(rule, Record()), record)
     return found
 
 

@@ -129,6 +129,15 @@ class SiteRules:
                 self._note_likely()
             self._bring_up(rule, record)
 
+    def refute(self, url: str, original: str) -> None:
+        """End the rules that explain the difference of two URLs: their pages bring different things."""
+        rules = frozenset(self._explaining(url, original, all_of_them=True))
+        known = [rule for rule in rules if rule in self.records and not self.records[rule].said]
+        for rule in known:
+            self._end(rule, _Conflict(Page(url, None), Page(original, None), rules))
+        if known:
+            self._rebuild()
+
     def accept(self, page: Page) -> None:
         """Learn of an accepted page."""
         self.pages[page.key] = page

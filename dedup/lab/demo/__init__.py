@@ -1,6 +1,6 @@
-"""A generated news site with known truth, and the server that shows it: what `dedup demo` crawls.
+"""A generated news site with known truth, its server, and the crawl of it that `dedup demo` judges.
 
-    words -> articles -> pages -> plan -> frames -> shells -> site -> server
+    words.toml -> stories -> plan -> site -> server <- crawl -> judgement
 
 Everything is drawn from our own word lists by `random.Random(seed)`: the same seed and number of
 pages give the same site on every machine.

@@ -2,7 +2,7 @@
 
     site (a process) <- Scrapy (a process) -> outcomes -> report
 
-Rule: the spider is what a user would write, the add-on is enabled by ADDONS alone, and whatever
+Invariant: the spider is what a user would write, the add-on is enabled by ADDONS alone, and whatever
 this module adds only watches. The crawl has a process of its own, since Twisted's reactor starts
 once and the CPU time measured is to be the crawl's; its folder is temporary and so is its store.
 """
@@ -25,12 +25,11 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
-from dedup.lab.demo.site.site_server import serve_in_child
+from dedup.lab.demo.site.server import serve_in_child
 from dedup.model.errors import DedupError
+from dedup.model.settings import Mode, Urls
+from dedup.model.verdict_forms import to_plain
 from dedup.scrapy import KnownUrl, NearDuplicate
-from dedup.scrapy.settings import Mode, Urls
-
-__all__ = ["Crawl", "Mode", "Outcome", "Urls", "crawl_site", "serve_site"]
 
 _PROGRESS_EVERY_PAGES = 20
 _CHILD_ENDS_WITHIN_SECONDS = 5
@@ -211,7 +210,7 @@ class _WatchedSpider(NewsSpider):
             return  # never fetched: the stats count it
         url = failure.request.url  # type: ignore[attr-defined]  # Scrapy's own addition
         if isinstance(failure.value, NearDuplicate):
-            self._note(url, msgspec.structs.asdict(failure.value.verdict), parsed=False)
+            self._note(url, to_plain(failure.value.verdict), parsed=False)
         else:
             reason = f"{type(failure.value).__name__}: {failure.value}"
             self._note(url, {"status": "failed", "reason": reason}, parsed=False)

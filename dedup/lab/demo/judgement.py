@@ -2,7 +2,7 @@
 
     truth + crawl -> judge -> Report -> show (a person) or as_json (a program)
 
-Rule: the judge believes the truth, the spider's outcomes and the server's log; it computes no
+Invariant: the judge believes the truth, the spider's outcomes and the server's log; it computes no
 fingerprint. A near-duplicate is right where the page named in its verdict was accepted and has the
 same content (truth.group). Counted apart, neither wrong nor missed: product variants (truth.family),
 which are near-duplicates by the paper's definition, and pages of one archive, which have the same text
@@ -10,17 +10,18 @@ and are wrong where a link is lost. Anything else is a wrong drop.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from dedup.cli.terminal import table
-from dedup.lab.demo.crawl import Crawl, Mode, Outcome
-from dedup.lab.demo.site.page_kinds import Kind, Truth
-from dedup.model.report.texts import alike
+from dedup.lab.demo.crawl import Crawl, Outcome
+from dedup.lab.demo.site.plan import Kind, Truth
+from dedup.model.settings import Mode
 
-__all__ = ["COPIES", "KindCount", "Known", "Miss", "Pair", "Report", "as_json", "judge", "show"]
+# The reasons of near-duplicates that are parsed before any of their class is dropped, or once more to see
+# what differs between two visits.
+EVIDENCE = frozenset(("items", "control"))
 
 # What each kind of planted near-duplicate is, in words.
 COPIES: dict[Kind, str] = {
@@ -90,6 +91,7 @@ class Report(msgspec.Struct, frozen=True):
     kinds                     the planted near-duplicates, by kind
     found_percent             share found of those fetched; None if there were none
     misses                    those not found
+    evidence                  those parsed because the spider's items were still to show what they bring
     variants                  the product variants, example and all; missed are those kept
     listings                  pages of an archive that were near-duplicates of others of it
     wrong                     near-duplicates that are none, or of a page that was not accepted
@@ -114,6 +116,7 @@ class Report(msgspec.Struct, frozen=True):
     kinds: dict[Kind, KindCount]
     found_percent: float | None
     misses: tuple[Miss, ...]
+    evidence: int
     variants: KindCount
     listings: int
     wrong: tuple[Pair, ...]
@@ -172,7 +175,8 @@ def judge(site: Known, crawl: Crawl) -> Report:
         else:
             wrong.append(pair)
 
-    misses = list(_misses(truth, accepted.values()))
+    kept = list(_misses(truth, accepted.values()))
+    misses = [miss for miss in kept if miss.reason not in EVIDENCE]
     kinds = {
         kind: _count(found[kind], [miss for miss in misses if miss.kind == kind]) for kind in COPIES
     }
@@ -198,6 +202,7 @@ def judge(site: Known, crawl: Crawl) -> Report:
         kinds=kinds,
         found_percent=100 * (planted - len(misses)) / planted if planted else None,
         misses=tuple(misses),
+        evidence=len(kept) - len(misses),
         variants=KindCount(
             found=len(variants),
             missed=sum(truth[path].kind == "variant" for path in accepted),
@@ -257,123 +262,7 @@ def _least_alike(pairs: Sequence[Pair]) -> Pair | None:
     return min(pairs, key=lambda pair: (pair.similarity, -pair.distance), default=None)
 
 
-# Showing
-
-
 def as_json(report: Report) -> dict[str, Any]:
     """Return the report as plain values for JSON, the verdict on the crawl among them."""
     plain: dict[str, Any] = msgspec.to_builtins(report)
     return plain | {"ok": not report.complaints, "complaints": report.complaints}
-
-
-_BECAME: dict[Mode, str] = {
-    "drop": "dropped before parsing",
-    "skip_links": "parsed, their links not followed",
-    "tag": "tagged and kept",
-}
-_LONGEST_LIST = 5
-
-
-def show(report: Report, say: Callable[[str], None]) -> None:
-    """Say the report line by line: tables, examples and a sentence."""
-    say(f"\nNear-duplicates {_BECAME[report.mode]}, and why")
-    say(_kinds_table(report))
-    say("\nThe least similar pair of each kind:")
-    for name, count in (*_named(report), ("product variant", report.variants)):
-        if count.example is not None:
-            say(f"  {name}: {_likeness(count.example)}")
-            say(f"    {count.example.path}\n    of {count.example.of}")
-    say(f"\n{_totals_table(report)}\n")
-    for pair in report.wrong[:_LONGEST_LIST]:
-        say(f"wrong drop: {pair.path} of {pair.of}, {_likeness(pair)}")
-    for path, links in list(report.lost_links.items())[:_LONGEST_LIST]:
-        say(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}")
-    for path, reason in list(report.failed.items())[:_LONGEST_LIST]:
-        say(f"failed: {path}: {reason}")
-    say(_sentence(report))
-    if not report.complaints:
-        say(_NEXT)
-
-
-def _named(report: Report) -> list[tuple[str, KindCount]]:
-    return [(COPIES.get(kind, kind), count) for kind, count in report.kinds.items()]
-
-
-def _likeness(pair: Pair) -> str:
-    return f"{alike(pair.similarity)}, distance {pair.distance}"
-
-
-def _kinds_table(report: Report) -> str:
-    counts = report.kinds.values()
-    found, missed, exempt = (
-        sum(getattr(c, n) for c in counts) for n in ("found", "missed", "exempt")
-    )
-    return table(
-        ("why", "found", "missed", "kept exempt"),
-        [
-            *((name, c.found, c.missed, c.exempt) for name, c in _named(report)),
-            ("all planted near-duplicates fetched", found, missed, exempt),
-            ("product variants (neither wrong nor missed)", report.variants.found, "", ""),
-        ],
-    )
-
-
-def _totals_table(report: Report) -> str:
-    rows: list[tuple[str, object, str]] = []
-
-    def row(name: str, value: object, note: str = "") -> None:
-        rows.append((name, value, note))
-
-    row("URLs on the site", report.urls)
-    row("pages fetched", report.fetched)
-    row("  accepted and parsed", report.accepted)
-    row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
-    row("  refetches (same key, never dropped)", report.refetches)
-    row("  kept as exempt", sum(report.exempt.values()), _listed(report.exempt))
-    row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")
-    if report.found_percent is not None:
-        missed = Counter(miss.kind for miss in report.misses)
-        row("planted near-duplicates found", f"{report.found_percent:.1f} %")
-        row("  misses", len(report.misses), _listed(missed))
-    variants = report.variants
-    row("product variants found", variants.found, f"of {variants.found + variants.missed} fetched")
-    row("pages of an archive without new links", report.listings, "neither wrong nor missed")
-    row("wrong drops (must be 0)", len(report.wrong))
-    row("listings that lost new links (must be 0)", len(report.lost_links))
-    if report.unreached:
-        row("pages with own content never requested", len(report.unreached))
-    if report.failed or report.errors:
-        row("failed pages, logged errors", f"{len(report.failed)}, {report.errors}")
-    if report.faults:
-        row("faults of the add-on", sum(report.faults.values()), _listed(report.faults))
-    row("CPU of the crawl", f"{report.cpu_seconds:.2f} s", f"wall {report.wall_seconds:.2f} s")
-    row(
-        "CPU for deduplication",
-        f"{report.dedup_microseconds_per_page:.0f} us a page",
-        f"{report.dedup_cpu_percent:.1f} % of the crawl's, its start included",
-    )
-    width = max(len(str(value)) for _, value, _ in rows)
-    return table(
-        ("", "", ""), [(name, str(value).rjust(width), note) for name, value, note in rows]
-    )
-
-
-def _listed(counts: Mapping[Any, int]) -> str:
-    return ", ".join(f"{number} {name}" for name, number in counts.items())
-
-
-def _sentence(report: Report) -> str:
-    if report.complaints:
-        return f"This must not be: {'; '.join(report.complaints)}."
-    became = _BECAME[report.mode]
-    return (
-        f"Scrapy fetched {report.fetched} of {report.urls} URLs; {report.near_duplicates} of them "
-        f"were near-duplicates ({became}), {report.outlinks_never_requested} URLs that they link "
-        "to were never requested, and nothing with content of its own was lost."
-    )
-
-
-_NEXT = """\
-Look at the site with `dedup demo --site-only`. In a project of your own two lines in settings.py do:
-    ADDONS = {"dedup.scrapy.Addon": 500}
-    DEDUP_MODE = "tag"  # only says so, changes nothing; without this line it drops"""

@@ -4,7 +4,7 @@ Pairs come in clusters (one article gives many pairs), so what is drawn with rep
 pages, not pairs (a cluster bootstrap: Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
 A group drawn w times counts w times within itself, and v * w times with a group drawn v times.
 
-The rule kept here: chance comes from a seed, and the same seed gives the same intervals.
+Invariant: chance comes from a seed, and the same seed gives the same intervals.
 """
 
 import msgspec
@@ -14,8 +14,6 @@ import numpy.typing as npt
 from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.labels import Numbers
 from dedup.lab.evaluate.score import Mask
-
-__all__ = ["Interval", "Intervals", "bootstrap"]
 
 SHARE = (2.5, 97.5)  # percent
 

@@ -2,7 +2,7 @@
 
     text -> tokens -> 3-token shingles -> sorted numbers, the rarest first -> Jaccard similarity
 
-The rule kept here: the product has no part in it. A Chinese, Japanese, Korean or Thai character is a
+Invariant: the product has no part in it. A Chinese, Japanese, Korean or Thai character is a
 token, of other scripts a word is.
 """
 
@@ -14,8 +14,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from dedup.lab.evaluate.labels import Numbers
-
-__all__ = ["TWIN", "Twin", "contents_of", "similarity", "twins"]
 
 TWIN = 0.9  # a page this similar to an earlier, kept one should be dropped
 LEAST = 5  # shingles; a smaller page is no twin of any

@@ -5,7 +5,7 @@
     NAME.jsonl               url, html: a page a line, in the order of the crawl
     NAME.truth.jsonl[.zst]   url, text: the content of each of them, as a person marked it
 
-The rule kept here: the detector judges as it does in a crawl; a drop is judged against the page that
+Invariant: the detector judges as it does in a crawl; a drop is judged against the page that
 it was dropped for, by their contents alone.
 """
 
@@ -25,12 +25,10 @@ from dedup.lab.evaluate.mistakes import Mistake, read_mistaken
 from dedup.lab.evaluate.page_files import Page, Prints, Progress, measure, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key
+from dedup.model.page import Verdict
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
-from dedup.model.values import Verdict
 from dedup.scan.accepted import Layer
-
-__all__ = ["Corpus", "CorpusFigures", "CorpusPoint", "all_figures", "corpora_in", "evaluate_corpus"]
 
 SAME = 0.8  # a drop of this content similarity and more is right
 OWN = 0.5  # below it the page has content of its own, and the drop is wrong

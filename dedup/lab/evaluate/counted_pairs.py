@@ -2,7 +2,7 @@
 
     values -> every pair within reach (find_all) + every labelled near-duplicate -> Pairs
 
-The rule kept here: memory grows with the pairs that matter, never with n * n. A pair that is
+Invariant: memory grows with the pairs that matter, never with n * n. A pair that is
 neither within reach nor labelled a near-duplicate is right at every distance, and is not kept.
 """
 
@@ -18,9 +18,7 @@ from dedup.core.pairs import find_all
 from dedup.lab.evaluate.labels import Labels, Marks, Numbers, Pages, pair_keys
 from dedup.lab.evaluate.page_files import Prints
 from dedup.model.errors import DedupError
-from dedup.model.values import identity_of
-
-__all__ = ["PAIRS_LIMIT", "Pairs", "every_pair", "listed_pairs", "within"]
+from dedup.model.page import identity_of
 
 PAIRS_LIMIT = 20_000_000  # pairs kept; about 50 bytes each
 SAMPLE = 64  # values whose neighbours are counted before all are looked for

@@ -2,7 +2,7 @@
 
     Source -> Prints, Labels -> pairs -> View (all pairs, real pages, labelled pairs) -> Evaluation
 
-The rule kept here: what is not labelled is not guessed. A set whose list of pairs is not complete
+Invariant: what is not labelled is not guessed. A set whose list of pairs is not complete
 has no figures over all pairs.
 """
 
@@ -18,18 +18,6 @@ from dedup.lab.evaluate.page_files import Prints
 from dedup.lab.evaluate.score import Figures, Mask, called, figures, real_pairs, slices
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe
-
-__all__ = [
-    "CURVE",
-    "SIMILARITIES",
-    "Evaluation",
-    "Judged",
-    "Point",
-    "Threshold",
-    "View",
-    "at_similarity",
-    "evaluate",
-]
 
 CURVE = range(1, 11)  # the distances k that a curve shows
 SIMILARITIES = (

@@ -1,6 +1,6 @@
 """The set that comes with the package: the pages of the demo site, whose truth is known.
 
-The rule kept here: pages of one group have the same main content and are near-duplicates; variants
+Invariant: pages of one group have the same main content and are near-duplicates; variants
 of one product are left open (they are alike by the paper's definition, and not the same); all
 other pairs are none.
 """
@@ -10,12 +10,10 @@ from itertools import combinations
 
 import numpy as np
 
-from dedup.lab.demo.site.demo_site import Site
+from dedup.lab.demo.site.site import Site
 from dedup.lab.evaluate.labels import OPEN, Every, Labels, Pages, pair_keys
 from dedup.lab.evaluate.page_files import Page, Progress
 from dedup.lab.evaluate.sets import count_words
-
-__all__ = ["GeneratedSet"]
 
 STEP = 16  # pages between two calls of progress
 

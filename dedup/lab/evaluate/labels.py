@@ -2,14 +2,12 @@
 
     labels -> is this pair of near-duplicates? 1 yes, 0 no, -1 left open
 
-The rule kept here: pages are their numbers, 0 to n - 1, and a pair (a, b) has a < b.
+Invariant: pages are their numbers, 0 to n - 1, and a pair (a, b) has a < b.
 """
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-
-__all__ = ["OPEN", "Every", "Labels", "Listed", "Pages", "clusters", "pair_keys"]
 
 OPEN = -1
 

@@ -2,7 +2,7 @@
 
     judged pairs -> wrong and missed ones, of every kind in turn -> the pages again -> their words
 
-The rule kept here: which mistakes are shown is not chance. Kinds take turns, so that the commonest
+Invariant: which mistakes are shown is not chance. Kinds take turns, so that the commonest
 does not hide the others; within a kind the worst come first (for wrong ones the most alike, for missed ones the least).
 """
 
@@ -18,11 +18,10 @@ from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.evaluation import Judged
 from dedup.lab.evaluate.labels import Numbers, Pages
 from dedup.lab.evaluate.page_files import Page, Prints
-from dedup.model.report.differences import differences
-from dedup.model.report.html import line, link, page, section, two_texts
-from dedup.model.report.texts import alike, count
-
-__all__ = ["Mistake", "MistakenPage", "described", "mistakes", "mistakes_page", "read_mistaken"]
+from dedup.report.differences import differences
+from dedup.report.html import html_page
+from dedup.report.parts import Entry, Part, Report, Section, Text, Texts
+from dedup.report.texts import alike, count
 
 CONTEXT = 25  # words that the page shows before and after a difference
 
@@ -135,20 +134,14 @@ def read_mistaken(
 
 def mistakes_page(name: str, found: Sequence[Mistake]) -> str:
     """Return a page that shows mistakes one below the other, their texts side by side."""
-    parts = []
+    parts: list[Part] = [Text(f"{count(len(found), 'pair')}. The texts are what the reader kept.")]
     for number, one in enumerate(found, 1):
         a, b = one.a, one.b
-        parts.append(
-            section(
-                f"{number}. {described(one)}",
-                *(f'<p class="pair">{link(side.url or side.id)}</p>' for side in (a, b)),
-                two_texts(
-                    a.words, b.words, differences(a.words, b.words), CONTEXT, names=("A", "B")
-                ),
-            )
-        )
-    told = line(f"{count(len(found), 'pair')}. The texts are what the reader kept.")
-    return page(f"Mistakes in {name}", [told, *parts], "crawl-dedup, dedup evaluate --errors")
+        hunks = differences(a.words, b.words)
+        shown: list[Part] = [Entry(side.url or side.id, "") for side in (a, b)]
+        shown.append(Texts(a.words, b.words, hunks, ("A", "B"), CONTEXT))
+        parts.append(Section(f"{number}. {described(one)}", shown))
+    return html_page(Report(f"Mistakes in {name}", parts, "crawl-dedup, dedup evaluate --errors"))
 
 
 def described(one: Mistake) -> str:

@@ -2,7 +2,7 @@
 
     file -> lines -> Page(id, url, html) -> Prints (an array for each field)
 
-The rule kept here: a set is read through and never held; memory does not grow with the pages' bytes.
+Invariant: a set is read through and never held; memory does not grow with the pages' bytes.
 What is not a page is named with its file and line.
 """
 
@@ -19,10 +19,8 @@ import numpy.typing as npt
 from dedup.core.fingerprint import fingerprint
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import registrable_domain
+from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe
-from dedup.model.values import PageFingerprint
-
-__all__ = ["Page", "Prints", "Progress", "measure", "read_pages", "read_records"]
 
 WINDOW_BYTES = 2**31  # the widest window that zstd's --ultra --long writes
 LINE_BYTES = 1 << 28  # of the longest line

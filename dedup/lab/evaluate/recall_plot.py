@@ -5,7 +5,7 @@
 
 Manku, Jain and Das Sarma (WWW 2007), Figure 1, draw the same while varying k.
 
-The rule kept here: the drawing library is loaded only here, and the same figures give the same file.
+Invariant: the drawing library is loaded only here, and the same figures give the same file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +17,6 @@ from typing import Any
 from dedup.lab.evaluate.corpora import CorpusFigures
 from dedup.lab.evaluate.evaluation import Evaluation
 from dedup.model.errors import UsageError
-
-__all__ = ["FORMATS", "check_plot", "plot", "plot_corpora"]
 
 FORMATS = (".svg", ".png")
 LEAST_DROPS = 10  # of a corpus that is drawn, and as many twins: else its shares say little

@@ -2,7 +2,7 @@
 
     pairs, policy -> which are called near-duplicates -> Figures, in all and by kind, language, length
 
-The rule kept here: figures are counts first, and a share of nothing is None. called() decides as
+Invariant: figures are counts first, and a share of nothing is None. called() decides as
 near_duplicate() does, for many pairs at once (a test holds them together).
 """
 
@@ -17,15 +17,6 @@ from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.labels import Numbers, Pages
 from dedup.lab.evaluate.page_files import Prints
 from dedup.model.policy import NEVER, Policy
-
-__all__ = [
-    "Figures",
-    "called",
-    "figures",
-    "real_pairs",
-    "shares",
-    "slices",
-]
 
 Mask = npt.NDArray[np.bool_]
 

@@ -7,7 +7,7 @@
              order.json                the ids that i and j count
     files:   --pages and --pairs, in the same formats
 
-The rule kept here: whatever is not as stated is named, with its file and line, before anything is
+Invariant: whatever is not as stated is named, with its file and line, before anything is
 measured with it. Of all pairs, J >= 0.9 is a near-duplicate, J > 0.5 is left open, and a pair
 without a row is none; two soft 404 pages are near-duplicates in one group and left open in two.
 """
@@ -27,8 +27,6 @@ import numpy.typing as npt
 from dedup.lab.evaluate.labels import OPEN, Every, Labels, Listed, Pages, clusters, pair_keys
 from dedup.lab.evaluate.page_files import Page, Progress, read_pages, read_records
 from dedup.model.errors import DedupError, UsageError
-
-__all__ = ["FileSet", "FolderSet", "Source", "count_words"]
 
 NEAR, FAR = 0.9, 0.5
 SOFT_404 = "soft404"

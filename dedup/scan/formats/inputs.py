@@ -1,6 +1,6 @@
 """Which files an input means, and in which order: as given; globs and folders by name.
 
-The rules kept here: the same arguments give the same units every time; files are listed as they are
+Invariants: the same arguments give the same units every time; files are listed as they are
 needed, never all at once; hidden files, and the scan's own output, are no input.
 """
 
@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.scan_values import Job, Kind, Unit
-
-__all__ = ["STDIN", "kind_of", "list_units", "shown"]
+from dedup.scan.values import Job, Kind, Unit
 
 STDIN = "-"
 FILES_A_UNIT = 64  # HTML files that one process reads in one go

@@ -1,6 +1,6 @@
 """Pages from JSON lines: an object a line, plain or compressed (.gz, .zst).
 
-The rules kept here: a line is read up to a limit and no further; a bad line is one broken record;
+Invariants: a line is read up to a limit and no further; a bad line is one broken record;
 where the compression itself is torn, the rest of the file is.
 """
 
@@ -16,9 +16,7 @@ from typing import IO, Any
 import msgspec
 
 from dedup.scan.formats.inputs import STDIN, shown
-from dedup.scan.scan_values import Broken, RawPage, Reading
-
-__all__ = ["longest_line", "opened", "read_lines"]
+from dedup.scan.values import Broken, RawPage, Reading
 
 _LARGEST_ESCAPE = 6  # bytes that JSON may take for a byte of text
 _ROOM = 1 << 20  # for the fields beside the page

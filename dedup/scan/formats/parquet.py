@@ -1,6 +1,6 @@
 """Pages from Parquet: a row each, with a column for the URL and one for the page.
 
-The rule kept here: rows are read a few at a time, as many as the file's own figures allow. (pyarrow
+Invariant: rows are read a few at a time, as many as the file's own figures allow. (pyarrow
 holds a value as a whole; a file that lies about its figures is bounded by the machine alone.)
 """
 
@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dedup.scan.formats.inputs import shown
-from dedup.scan.scan_values import Broken, RawPage, Reading
-
-__all__ = ["read_parquet"]
+from dedup.scan.values import Broken, RawPage, Reading
 
 BATCH_BYTES = 1 << 24  # of pages in memory at once, by their mean size
 BATCH_ROWS = 256
@@ -31,6 +29,7 @@ def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
             if missing := [name for name in columns if name not in file.schema_arrow.names]:
                 names = ", ".join(file.schema_arrow.names[:20])
                 reason = f"has no column {missing[0]!r}, only {names}"
+                reason += "; name the right ones with --url-field and --html-field"
                 yield Broken(0, shown_path, "", reason, rest=True)
                 return
             for number in range(file.metadata.num_row_groups):

@@ -1,25 +1,25 @@
-"""Pages from WARC files: plain, gzip or Zstandard, a member for each record or not.
+"""Read pages from WARC files: plain, gzip or Zstandard, a member for each record or not.
 
     records (FastWARC) -> responses with HTML -> the body, decoded as its HTTP headers say
 
-The rules kept here:
-  - A body is read up to a limit; the rest of it is never held.
-  - After a torn record, reading goes on at the next place where a record begins: a compressed member
+Invariants:
+  - A body is read up to a limit; the rest of it is never held. A body that is not in the encoding that
+    its headers name is taken as it is: crawlers often decode a body and keep its headers.
+  - After a torn record, reading resumes at the next place where a record begins: a compressed member
     that unpacks to "WARC/", or these letters at the start of a line. What lies between is one broken
     record.
 """
 
+import io
 import os
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from typing import IO, Any
 
-from dedup.scan.formats.bodies import decode_body, read_up_to
 from dedup.scan.formats.inputs import shown
-from dedup.scan.scan_values import Broken, RawPage, Reading, Skipped
-
-__all__ = ["WarcRecords", "begins", "read_warc"]
+from dedup.scan.values import Broken, RawPage, Reading, Skipped
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MARKS = {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd", "plain": b"WARC/1."}
@@ -219,3 +219,82 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
         return bool(ZstdReader(file).read(5) == _START)
     except (OSError, zlib.error):
         return False
+
+
+_CHUNK = re.compile(rb"[0-9a-fA-F]{1,16}[ \t]*(;[^\r\n]{0,200})?\r?\n")
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_MOST_CODINGS = 3
+
+
+def read_up_to(reader: Any, size: int) -> bytes:
+    """Return the next `size` bytes of a FastWARC reader, fewer at its end."""
+    data: bytes = reader.read(size)
+    if len(data) == size or not data:
+        return data
+    parts = [data]
+    left = size - len(data)
+    while left and (data := reader.read(left)):
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)
+
+
+def decode_body(headers: Any, body: bytes, size: int) -> bytes:
+    """Return a body without its transfer and content encodings, cut after `size` bytes.
+
+    Raises ValueError for one that is torn, or in an encoding that is not known.
+    """
+    transfer = headers.get("Transfer-Encoding")
+    content = headers.get("Content-Encoding")
+    if transfer is None and content is None:
+        return body
+    codings = [c.strip().lower() for c in f"{content or ''},{transfer or ''}".split(",")]
+    codings = [c for c in codings if c not in {"", "identity"}]
+    if len(codings) > _MOST_CODINGS:
+        raise ValueError(f"it has {len(codings)} encodings")
+    for coding in reversed(codings):
+        body = _decoded(coding, body, size)
+    return body
+
+
+def _decoded(coding: str, body: bytes, size: int) -> bytes:
+    from fastwarc import stream_io
+
+    data: Any = io.BytesIO(body)
+    try:
+        if coding == "chunked":
+            return read_up_to(stream_io.ChunkedReader(data), size) if _CHUNK.match(body) else body
+        if coding in {"gzip", "x-gzip"}:
+            return _inflated(body, 31, size) if body.startswith(_GZIP) else body
+        if coding == "deflate":
+            return _deflated(body, size)
+        if coding == "zstd":
+            is_packed = body.startswith(_ZSTD)
+            return read_up_to(stream_io.ZstdReader(data), size) if is_packed else body
+        if coding == "br":
+            return body if _is_text(body) else read_up_to(stream_io.BrotliReader(data), size)
+    except (OSError, zlib.error) as error:
+        raise ValueError(f"its encoding {coding!r} is torn ({error})") from error
+    raise ValueError(f"its encoding {coding[:40]!r} is not known")
+
+
+def _inflated(body: bytes, window: int, size: int) -> bytes:
+    unpack = zlib.decompressobj(window)
+    data = unpack.decompress(body, size)
+    if not unpack.eof and len(data) < size:
+        raise zlib.error("it ends early")
+    return data
+
+
+def _deflated(body: bytes, size: int) -> bytes:
+    """Undo "deflate", which is zlib's format by the standard, and raw for some servers."""
+    if _is_text(body):
+        return body
+    try:
+        return _inflated(body, 15, size)
+    except zlib.error:
+        return _inflated(body, -15, size)
+
+
+def _is_text(body: bytes) -> bool:
+    return body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from dedup.core.numbers import Array
 from dedup.detector import EmbeddedDetector
-from dedup.model.values import Neighbour
+from dedup.model.page import Neighbour
 from dedup.service.core.operations import Commands, keys_size
 
 __all__ = ["in_slices", "probe_in_slices"]

@@ -5,13 +5,11 @@ of roles.audit().
 """
 
 import logging
-import time
-from collections import Counter
 
 from dedup.core.say_once import SayOnce
 from dedup.detector import TooManyReserved
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked
-from dedup.service.core.limits import TooLong
+from dedup.model.words import TooLong
 from dedup.store import TooMany
 from dedup.wire.kafka.supervision import KafkaUnavailable
 
@@ -22,7 +20,6 @@ AGAIN_SECONDS = 60.0
 MESSAGE_LENGTH = 1000  # of a message, which may quote what the client sent
 
 _once = SayOnce(again_seconds=AGAIN_SECONDS)
-_left_out: Counter[str] = Counter()
 
 
 class Refused(DedupError):
@@ -60,9 +57,5 @@ def message(error: Exception) -> str:
 def log_now_and_then(
     log: logging.Logger, kind: str, text: str, error: BaseException | None = None
 ) -> None:
-    """Log an error, at most once a minute for each kind; the next line counts those left out."""
-    if not _once.is_new(kind, time.monotonic()):
-        _left_out[kind] += 1
-        return
-    more = _left_out.pop(kind, 0)
-    log.error("%s%s", text, f" ({more} more like it)" if more else "", exc_info=error)
+    """Log an error, at most once a minute for each kind."""
+    _once.log(log, kind, "%s", text, error=error)

@@ -1,7 +1,7 @@
-"""How a service is started, and the bounds on what comes from outside: parsed once, then frozen.
+"""The settings of a service, and the bounds on what comes from outside: parsed once, then frozen.
 
-The rules kept here: a service that listens beyond loopback has a token, or does not start. Every field
-of a command has a bound in bytes, the same over RESP and HTTP (FIELD_BYTES).
+Invariants: a service that listens beyond loopback has a token, or does not start. Every field of a command
+has a bound in bytes, the same over RESP and HTTP (dedup.model.words.FIELD_BYTES).
 """
 
 import ipaddress
@@ -14,37 +14,7 @@ from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
 
-__all__ = [
-    "FIELD_BYTES",
-    "LOCAL_NAMES",
-    "REASON_PATTERN",
-    "TOKEN_PATTERN",
-    "USUAL_LIMITS",
-    "Address",
-    "Config",
-    "Limits",
-    "check_config",
-    "check_field",
-    "parse_address",
-]
-
 LOCAL_NAMES = ("localhost", "localhost.")
-TOKEN_PATTERN = "[A-Za-z0-9-]{16,64}"  # noqa: S105  (of a reservation, made by the client)
-REASON_PATTERN = "[a-z][a-z_]{0,31}"  # why a page is exempt
-FIELD_BYTES = {"key": 8192, "domain": 256, "kind": 128, "recipe": 64, "namespace": 64, "token": 64}
-
-
-class TooLong(UsageError):
-    """A field of a command has more bytes than it may have."""
-
-
-def check_field(name: str, text: str) -> str:
-    """Return a field of a command. Raises TooLong if its UTF-8 is beyond FIELD_BYTES."""
-    most = FIELD_BYTES[name]
-    # a character has up to four bytes: most fields need not be encoded
-    if 4 * len(text) > most and len(text if text.isascii() else text.encode()) > most:
-        raise TooLong(f"{name} {text[:40]!r}... is too long: {most} bytes are allowed")
-    return text
 
 
 class Address(msgspec.Struct, frozen=True):

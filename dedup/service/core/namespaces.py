@@ -18,7 +18,7 @@ import msgspec
 
 from dedup.core.files import sync_folder
 from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
-from dedup.model.errors import UsageError
+from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Options, Scope
 from dedup.model.recipes import recipe_of
@@ -114,7 +114,12 @@ class Namespaces:
                 "that a service serves: raise --max-namespaces"
             )
         for name in found:
-            self._opened(name, None)
+            try:
+                self._opened(name, None)
+            except RecipeMismatch as error:
+                raise RecipeMismatch(
+                    f"{self.path / name}: {error}; the service starts once this folder is moved away"
+                ) from error
 
     def get(self, name: str) -> EmbeddedDetector | None:
         """Return the detector of a namespace, or None if there is no such namespace."""

@@ -13,7 +13,7 @@ from itertools import islice
 
 import msgspec
 
-from dedup.model.values import Verdict, hex_fingerprint
+from dedup.model.page import Verdict, hex_fingerprint
 
 __all__ = ["NearDuplicateView", "NearDuplicatesSeen"]
 
@@ -42,7 +42,7 @@ class NearDuplicatesSeen:
 
     def judged(self, namespace: str, verdict: Verdict) -> None:
         """Note a verdict."""
-        pages, place = self._pages, (namespace, verdict.key)
+        pages, place = self._pages, (namespace, verdict.document.key)
         if place in pages:
             self._characters -= _size(pages.pop(place)[1])
         if verdict.status != "near_duplicate":

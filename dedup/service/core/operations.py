@@ -11,20 +11,20 @@ insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and O
 import re
 from asyncio import Future, Semaphore, ensure_future
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
-
-from msgspec.structs import replace
 
 from dedup.core.numbers import Numbers
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
+from dedup.model.forms import PATTERNS
+from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
-from dedup.model.values import TRIES, Document, Neighbour, PageFingerprint, Verdict
+from dedup.model.words import check_field, check_given
 from dedup.service.core.error_codes import Refused
-from dedup.service.core.limits import TOKEN_PATTERN, USUAL_LIMITS, Limits, check_field
+from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
 from dedup.service.core.rules_of_urls import RulesOfUrls
@@ -33,8 +33,10 @@ from dedup.wire.shards import partition_of
 
 __all__ = ["Commands", "keys_size"]
 
-_CLIENT_TOKEN = re.compile(TOKEN_PATTERN)
+_CLIENT_TOKEN = re.compile(PATTERNS["token"])
 LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
+Given = Mapping[str, Any]
+NOTHING: Given = {}
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -95,21 +97,18 @@ class Commands:
 
         Raises Refused and RecipeMismatch.
         """
-        self.check_ready()
-        check_field("recipe", recipe)
+        if self.not_ready is not None:
+            self.check_ready()
         detector = self.namespaces.detector(namespace, asked, recipe if make else None)
-        if detector is not None:
+        if detector is not None and detector.recipe.id != recipe:
             same_recipe(detector.recipe.id, recipe)
         return detector
 
     def probe(
         self,
         detector: EmbeddedDetector | None,
-        value: int,
-        sketch: bytes,
-        recipe: str,
+        page: PageFingerprint,
         domain: str | None,
-        identity: int = 0,
     ) -> list[Neighbour]:
         """Return the stored near-duplicates of a page, the most similar first, at most 1000.
 
@@ -117,7 +116,6 @@ class Commands:
         """
         if detector is None:
             return []
-        page = PageFingerprint(value, sketch, identity, ANY_FEATURES, recipe)
         return detector.probe(page, domain=domain and check_field("domain", domain))
 
     def probe_many(
@@ -150,54 +148,36 @@ class Commands:
         namespace: str,
         key: str,
         page: PageFingerprint,
-        domain: str,
         asked: Asked,
-        *,
-        exempt: str | None = None,
-        guard: bool = True,
-        kind: str = "",
-        tries: int = TRIES,
-        token: str | None = None,
-        home: bool = True,
-        seconds: float | None = None,
+        options: ReserveOptions,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, reserve its fingerprint.
 
-        token is the reservation's, if the client has made one. home is False if another shard is the
-        home of the key (dedup.wire.shards). seconds is how long it may be in flight.
+        The caller has checked the lengths of texts (check_field).
         """
-        self.check_key(key)
-        check_field("domain", domain)
-        check_field("kind", kind)
+        if not key:
+            self.check_key(key)
         detector = self.detector(namespace, page.recipe, asked, make=True)
         assert detector is not None
-        verdict = detector.reserve(
-            page,
-            key,
-            domain=domain,
-            exempt=exempt,
-            guard=guard,
-            kind=kind,
-            tries=tries,
-            token=token,
-            home=home,
-            seconds=seconds,
-        )
+        verdict = detector.judge(page, key, options)
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
         return verdict
 
     def insert(
-        self, namespace: str, key: str, token: str, *, pin: bool = False, paid: bool = True
+        self, namespace: str, key: str, token: str, *, pin: bool = False, given: Given = NOTHING
     ) -> "Future[None] | None":
         """Store a reserved page; with pin, only keep its reservation: the client sends the event.
 
-        paid is whether the page brought what it had to bring (Verdict.paid).
+        given has the fields of its document that are known only now (forms.GIVEN_AT_INSERT), where
+        they differ from their defaults.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
         then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
         (ELSEWHERE) if the key belongs to another shard.
         """
+        if pin and given:
+            check_given(pin, given)
         self._check_home(namespace, key)
         detector = self._existing(namespace)
         verdict = None if detector is None else detector.held(token)
@@ -217,22 +197,24 @@ class Commands:
             self.inserts.pin(namespace, detector, verdict)
             return None
         self.counts["insert"] += 1
-        return self.inserts.insert(namespace, detector, replace(verdict, paid=paid))
+        return self.inserts.insert(
+            namespace, detector, verdict.brought(**given) if given else verdict
+        )
 
-    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, bool]]) -> None:
-        """Store reserved pages, given by key, token and paid, in one commit; only if `inserts` commits.
+    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, Given]]) -> None:
+        """Store reserved pages, each by key, token and what is given (see insert()), in one commit; only if `inserts` commits.
 
         Raises what insert() raises for one of them; some may be stored then. The caller then inserts
         one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
         verdicts = []
-        for key, token, paid in pages:
+        for key, token, given in pages:
             verdict = None if detector is None else detector.held(token)
             if verdict is None:
                 raise Refused("NOTOKEN", "one of these reservations is not held here")
             self._same_key(verdict, key)
-            verdicts.append(replace(verdict, paid=paid))
+            verdicts.append(verdict.brought(**given) if given else verdict)
         assert detector is not None
         detector.insert_many(verdicts)
         self.counts["insert"] += len(verdicts)
@@ -280,15 +262,20 @@ class Commands:
         self.rules_of_urls.held.pop(namespace, None)
         return ensure_future(self.namespaces.drop(namespace))
 
-    def rules(self, namespace: str, content: bytes | None = None) -> "Future[bytes | None]":
+    def rules(
+        self, namespace: str, content: bytes | None = None, *, by_admin: bool = False
+    ) -> "Future[bytes | None]":
         """Merge rules about URLs into a namespace's, if some come; a future of all it has, or None.
 
-        None: the namespace has none, or is not there. Raises Refused (LIMIT).
+        None: the namespace has none, or is not there. by_admin: what a person said is taken, too.
+        Raises Refused (LIMIT).
         """
         detector = self._existing(namespace)
         return ensure_future(
             self.rules_of_urls.exchange(
-                None if detector is None else self.namespaces.path / namespace, content
+                None if detector is None else self.namespaces.path / namespace,
+                content,
+                by_admin=by_admin,
             )
         )
 
@@ -360,11 +347,12 @@ class Commands:
             )
 
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
-        self.check_ready()
+        if self.not_ready is not None:
+            self.check_ready()
         return self.namespaces.detector(namespace)
 
     def _same_key(self, verdict: Verdict, key: str) -> None:
-        if verdict.key != key:
+        if verdict.document.key != key:
             raise UsageError(f"this token belongs to another key than {key!r}")
 
 

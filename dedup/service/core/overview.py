@@ -18,7 +18,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
+from dedup.model.reasons import label_of
 from dedup.service.core.near_duplicates_seen import NearDuplicatesSeen
 
 __all__ = ["Overview", "Tally", "overview"]
@@ -98,6 +99,7 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     many the log has, 0 without a log.
     distances  near-duplicates by Hamming distance of value; [d] for d bits
     exempt     pages that were kept all the same, by reason; the most frequent ones
+    labels     the label of each of these reasons, for people
     log        of Kafka, where there is one: lag, age of the snapshot, and the like
     """
 
@@ -108,6 +110,7 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     verdicts: dict[str, int]
     distances: list[int]
     exempt: dict[str, int]
+    labels: dict[str, str]
     namespaces: list[NamespaceView]
     hosts: list[HostView]
     hot: list[HotView]
@@ -162,7 +165,7 @@ class Tally:
         if verdict.status == "pending":
             return  # it is asked for again
         counts = self.namespaces.setdefault(namespace, [0, 0])
-        host = self._hosts.of(verdict.domain)
+        host = self._hosts.of(verdict.document.domain)
         counts[0] += 1
         host[0] += 1
         if verdict.status == "near_duplicate":
@@ -255,7 +258,8 @@ def overview(
         _memory_bytes(),
         verdicts,
         tally.distances[: max(most, 8) + 1],
-        tally.exempt(),
+        exempt := tally.exempt(),
+        {reason: label_of(reason, "a reason of the client's") for reason in exempt},
         views,
         tally.hosts(rules),
         tally.hot(),

@@ -12,12 +12,13 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import UsageError
+from dedup.service.core.command_table import ROLES
 from dedup.service.core.error_codes import Refused
 
 __all__ = ["ALL", "Caller", "Roles", "Tokens", "audit", "check_role"]
@@ -27,15 +28,6 @@ Roles = frozenset[str]
 LEAST_BYTES = 16  # of a token
 NO_ROLES: Roles = frozenset()
 ALL: Roles = frozenset(("crawl", "read", "admin"))  # admin's
-
-# What is not named here may be done with any token.
-_NEEDED: Mapping[bytes | str, str] = {
-    **dict.fromkeys((b"DEDUP.RESERVE", b"DEDUP.INSERT", b"DEDUP.RELEASE", b"DEDUP.RULES"), "crawl"),
-    **dict.fromkeys((b"DEDUP.FORGET", b"DEDUP.DROP"), "admin"),
-    **dict.fromkeys(("/v1/reserve", "/v1/insert", "/v1/release"), "crawl"),
-    **dict.fromkeys(("/v1/documents", "/v1/near-duplicates", "/v1/overview", "/metrics"), "read"),
-    **dict.fromkeys(("/v1/forget", "/v1/export"), "admin"),
-}
 
 log = logging.getLogger("dedup.audit")
 _exports = SayOnce(again_seconds=60.0)
@@ -112,7 +104,7 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
 
 def check_role(what: bytes | str, roles: Roles) -> None:
     """Raise Refused (NOPERM) unless these roles may do this: a command, or a path of HTTP."""
-    needed = _NEEDED.get(what)
+    needed = ROLES.get(what)
     if needed is not None and needed not in roles:
         name = what if isinstance(what, str) else what.decode()
         raise Refused(

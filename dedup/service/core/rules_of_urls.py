@@ -12,7 +12,12 @@ An answer comes once the file is on the disk. What comes has bounds, and so has 
 import asyncio
 from pathlib import Path
 
-from dedup.detector.url_rules.merged_rules import RULES_BYTES, encode_within, merged
+from dedup.detector.url_rules.merged_rules import (
+    RULES_BYTES,
+    bounded,
+    encode_within,
+    merged,
+)
 from dedup.detector.url_rules.rule_file import decode_rules, load_rules, save_rules
 from dedup.model.errors import UsageError
 from dedup.service.core.error_codes import Refused
@@ -33,10 +38,13 @@ class RulesOfUrls:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def exchange(self, folder: Path | None, content: bytes | None) -> bytes | None:
+    async def exchange(
+        self, folder: Path | None, content: bytes | None, *, by_admin: bool = False
+    ) -> bytes | None:
         """Merge rules into those of a folder, if some come; return all that it has, or None.
 
-        folder None: there is none yet, and what comes is not kept. Raises UsageError for rules that
+        folder None: there is none yet, and what comes is not kept. by_admin: what a person said is
+        taken, too. Raises UsageError for rules that
         cannot be read, Refused (LIMIT) for too many, StoreDamaged and OSError.
         """
         if content is not None and len(content) > RULES_BYTES:
@@ -46,7 +54,7 @@ class RulesOfUrls:
         self._waiting += 1
         try:
             async with self._turn:
-                answer, held = await asyncio.to_thread(_exchange, folder, content)
+                answer, held = await asyncio.to_thread(_exchange, folder, content, by_admin)
                 if folder is not None:
                     self.held[folder.name] = held
                 return answer
@@ -54,9 +62,11 @@ class RulesOfUrls:
             self._waiting -= 1
 
 
-def _exchange(folder: Path | None, content: bytes | None) -> tuple[bytes | None, dict[str, int]]:
+def _exchange(
+    folder: Path | None, content: bytes | None, by_admin: bool
+) -> tuple[bytes | None, dict[str, int]]:
     try:
-        theirs = {} if content is None else decode_rules(content)
+        theirs = {} if content is None else bounded(decode_rules(content), by_admin=by_admin)
     except ValueError as error:
         raise UsageError(f"these rules cannot be read: {error}") from error
     if folder is None:

@@ -1,10 +1,10 @@
-"""Where accepted pages go: into the service's own stores, or to a log (log/log_inserts.py)."""
+"""Where accepted pages go: into the service's own stores, or to a log (replica/inserts.py)."""
 
 from asyncio import Future
 from typing import Protocol
 
 from dedup.detector import EmbeddedDetector
-from dedup.model.values import Verdict
+from dedup.model.page import Verdict
 from dedup.service.core.error_codes import Refused
 
 __all__ = ["Inserts", "StoreInserts"]
@@ -37,7 +37,7 @@ class StoreInserts:
 
     def insert(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
         """Commit it."""
-        detector.insert(verdict)
+        detector.insert_many((verdict,))
 
     def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
         """Refuse: no event would ever come."""

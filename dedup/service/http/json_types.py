@@ -1,65 +1,84 @@
-"""The JSON of the HTTP port: requests, answers, and their conversion from and to the model's values.
+"""The bodies of HTTP requests and answers: what is decoded and encoded, and what OpenAPI describes.
 
-The rule kept here: types decode and encode, and describe themselves (openapi.py): the docstrings and
-descriptions here are part of /openapi.json.
+The fields of a page and of its options are derived from dedup.model (http_fields).
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from dedup.model.values import (
-    TRIES,
-    Document,
-    Identity,
-    Neighbour,
-    PageFingerprint,
-    Status,
-    Verdict,
-    hex_fingerprint,
+from dedup.model.forms import (
+    FIELDS,
+    GIVEN_AT_INSERT,
+    OPTIONS,
+    document_fields,
+    document_struct,
+    http_fields,
+    options_of_http,
+    page_of_http,
+    to_http,
 )
+from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
 from dedup.model.verdict_forms import to_reply
-from dedup.service.core.limits import FIELD_BYTES, REASON_PATTERN, TOKEN_PATTERN
+from dedup.model.words import FIELD_BYTES
 from dedup.service.core.namespaces import Asked
 from dedup.service.core.near_duplicates_seen import NearDuplicateView
 
-__all__ = ["ENDPOINTS"]
-
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
 
-Hex = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="A fingerprint: 16 hex digits.")]
 Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
 Key = Annotated[
     str, Meta(min_length=1, max_length=FIELD_BYTES["key"], description="A document key.")
 ]
-Domain = Annotated[str, Meta(max_length=FIELD_BYTES["domain"])]
 Token = Annotated[
     str, Meta(max_length=FIELD_BYTES["token"], description="The token that reserve answered.")
-]
-ChosenToken = Annotated[
-    str,
-    Meta(pattern=f"^{TOKEN_PATTERN}$", description="The reservation's token, made by the client."),
 ]
 RecipeId = Annotated[
     str, Meta(max_length=FIELD_BYTES["recipe"], description="The recipe of the fingerprints.")
 ]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Bits = Annotated[int, Meta(ge=0, le=64)]
-Sketch = Annotated[str, Meta(pattern="^[0-9a-f]{74}$", description="A sketch: 74 hex digits.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="0 to 1: the share of word triples in both.")]
+WithFields = Annotated[
+    bool, Meta(description="Whether the answer has the stored fields of near-duplicates.")
+]
 
 
 class _In(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
-class ProbedPage(_In, frozen=True):
-    """The fingerprint of a page that is only looked up."""
+def _item(name: str, doc: str, fields: list[Any]) -> Any:
+    """Return the type of an item of a request."""
+    made = msgspec.defstruct(
+        name, fields, frozen=True, forbid_unknown_fields=True, kw_only=True, module=__name__
+    )
+    made.__doc__ = doc
+    return made
 
-    value: Hex
-    sketch: Sketch
-    domain: Domain = ""
+
+_OF_PAGE = [field for field in FIELDS if field.of_page and field.name != "recipe"]
+_DOMAIN = [field for field in FIELDS if field.name == "domain"]
+_PROBED = [field for field in _OF_PAGE if field.name != "features"]
+_NEEDED = [field for field in _PROBED if field.name in {"value", "sketch"}]
+_OTHERS = [field for field in _PROBED if field not in _NEEDED]
+
+ProbedPage: Any = _item(
+    "ProbedPage",
+    "The fingerprint of a page that is only looked up.",
+    [*http_fields(_NEEDED), *http_fields(_DOMAIN), *http_fields(_OTHERS, optional=True)],
+)
+ReservedPage: Any = _item(
+    "ReservedPage",
+    "A page to be judged, and its document key.",
+    [("key", Key), *http_fields([*_OF_PAGE, *_DOMAIN]), *http_fields(OPTIONS)],
+)
+Held: Any = _item(
+    "Held",
+    "A reservation; what is known of its document after the page was processed is for insert only.",
+    [("key", Key), ("token", Token), *http_fields(GIVEN_AT_INSERT)],
+)
 
 
 class ProbeRequest(_In, frozen=True):
@@ -72,24 +91,7 @@ class ProbeRequest(_In, frozen=True):
     similarity: Share | None = None
     scope: Literal["global", "site"] = "global"
     count: Annotated[int, Meta(ge=1)] | None = None
-
-
-class ReservedPage(_In, frozen=True):
-    """A page to be judged, and its document key."""
-
-    key: Key
-    value: Hex
-    sketch: Sketch
-    identity: Hex
-    features: Whole
-    domain: Domain = ""
-    exempt: Annotated[str, Meta(pattern=f"^{REASON_PATTERN}$")] | None = None
-    guard: bool = True
-    kind: Annotated[str, Meta(max_length=FIELD_BYTES["kind"])] = ""
-    tries: Whole = TRIES
-    links: Hex | None = None
-    token: ChosenToken | None = None
-    home: bool = True
+    fields: WithFields = False
 
 
 class ReserveRequest(_In, frozen=True):
@@ -102,14 +104,7 @@ class ReserveRequest(_In, frozen=True):
     similarity: Share | None = None
     features: Whole | None = None
     scope: Literal["global", "site"] = "global"
-
-
-class Held(_In, frozen=True):
-    """A reservation; paid: whether its page brought what it had to bring (insert only)."""
-
-    key: Key
-    token: Token
-    paid: bool = True
+    fields: WithFields = False
 
 
 class InsertRequest(_In, frozen=True):
@@ -150,12 +145,17 @@ class Failed(msgspec.Struct, frozen=True):
     error: Fault
 
 
-class Near(msgspec.Struct, frozen=True):
+StoredDocument: Any = document_struct()
+
+
+class Near(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stored near-duplicate: its distance in bits, and the similarity of the texts."""
 
     key: str
     distance: int
     similarity: Share
+    identity: Identity | None = None
+    document: StoredDocument | None = None
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
@@ -174,6 +174,7 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     similarity: Share | None = None
     reason: str | None = None
     identity: Identity | None = None
+    match: StoredDocument | None = None
     error: Fault | None = None
 
 
@@ -196,20 +197,6 @@ class DoneAnswer(msgspec.Struct, frozen=True):
     results: list[Done]
 
 
-class DocumentAnswer(msgspec.Struct, frozen=True):
-    """A stored document; inserted_seconds is Unix time."""
-
-    ns: str
-    key: str
-    value: Hex
-    sketch: Sketch
-    identity: Hex
-    features: int
-    recipe: str
-    domain: str
-    inserted_seconds: float
-
-
 class SeenAnswer(msgspec.Struct, frozen=True):
     """The last near-duplicates that a look-up is about, the newest first; since the process started."""
 
@@ -229,42 +216,57 @@ def asked(request: ProbeRequest | ReserveRequest) -> Asked:
     return Asked(request.distance, request.similarity, features, request.scope)
 
 
-def near(neighbour: Neighbour) -> Near:
+_to_http = to_http()
+probed = page_of_http(_PROBED)
+fingerprint = page_of_http(_OF_PAGE)
+options = options_of_http()
+
+
+def near(neighbour: Neighbour, *, fields: bool) -> Near:
     """Return a neighbour as it is encoded."""
-    return Near(neighbour.key, neighbour.distance, neighbour.similarity)
-
-
-def fingerprint(page: ReservedPage, recipe: str) -> PageFingerprint:
-    """Return a page's fingerprint."""
-    return PageFingerprint(
-        int(page.value, 16),
-        bytes.fromhex(page.sketch),
-        int(page.identity, 16),
-        page.features,
-        recipe,
-        links=int(page.links or "0", 16),
+    document = neighbour.document
+    if not fields:
+        return Near(document.key, neighbour.distance, neighbour.similarity)
+    return Near(
+        document.key,
+        neighbour.distance,
+        neighbour.similarity,
+        neighbour.identity,
+        _to_http(document),
     )
 
 
-def judged(verdict: Verdict) -> Judged:
+def given(held: Any) -> dict[str, Any]:
+    """Return what an item of insert says of its document; defaults are left out."""
+    found = {}
+    for field in GIVEN_AT_INSERT:
+        value = getattr(held, field.name)
+        if value is not None and value != field.default:
+            found[field.name] = bytes.fromhex(value) if field.form.codec == "bytes" else value
+    return found
+
+
+def judged(verdict: Verdict, *, fields: bool) -> Judged:
     """Return a verdict as it is encoded."""
-    return Judged(*to_reply(verdict))
+    match = verdict.match
+    if match is None or not fields:
+        return Judged(*to_reply(verdict))
+    return Judged(*to_reply(verdict), match=_to_http(match.document))
 
 
-def document(namespace: str, found: Document) -> DocumentAnswer:
+DocumentAnswer: Any = msgspec.defstruct(
+    "DocumentAnswer",
+    [("ns", Namespace), *document_fields()],
+    frozen=True,
+    module=__name__,
+)
+DocumentAnswer.__doc__ = "A stored document; inserted_seconds is Unix time."
+
+
+def document(namespace: str, found: Document) -> Any:
     """Return a document as it is encoded."""
-    page = found.page
-    return DocumentAnswer(
-        namespace,
-        found.key,
-        hex_fingerprint(page.value),
-        page.sketch.hex(),
-        hex_fingerprint(page.identity),
-        page.features,
-        page.recipe,
-        found.domain,
-        found.inserted_seconds,
-    )
+    made = _to_http(found)
+    return DocumentAnswer(namespace, *(getattr(made, name) for name in made.__struct_fields__))
 
 
 ENDPOINTS: dict[str, tuple[type[_In], type[msgspec.Struct]]] = {

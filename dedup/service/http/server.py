@@ -19,7 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from dedup.model.values import Neighbour
+from dedup.model.page import Neighbour
+from dedup.model.words import check_field
 from dedup.service.core.batches import in_slices, probe_in_slices
 from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
@@ -45,6 +46,7 @@ STATUS = {
     "ELSEWHERE": 421,
     "ERR": 400,
 }
+INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
 EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
 FILES = ("dashboard.css", "dashboard.js", "drawing.js")
@@ -122,21 +124,22 @@ class _Endpoints:
 
     async def _probe(self, asked: json_types.ProbeRequest) -> json_types.ProbeAnswer:
         commands, pages = self._commands, asked.pages
+        check_field("recipe", asked.recipe)
         detector = commands.detector(asked.ns, asked.recipe, json_types.asked(asked))
         answers: list[list[Neighbour]] = [[] for _ in pages]
-        pairs = [(int(page.value, 16), bytes.fromhex(page.sketch)) for page in pages]
-        if asked.scope == "site" or any(page.domain for page in pages):
+        probed = [json_types.probed(page, asked.recipe) for page in pages]
+        if asked.scope == "site" or asked.fields or any(page.domain for page in pages):
             count = size = 0
             async for i, page in in_slices(enumerate(pages)):
-                found = commands.probe(detector, *pairs[i], asked.recipe, page.domain)
+                found = commands.probe(detector, probed[i], page.domain)
                 answers[i] = found[: asked.count]
                 count += len(answers[i])
                 size += keys_size({i: answers[i]})
                 commands.check_neighbours(count)
                 commands.check_answer(size)
         else:
-            sketches = [sketch for _, sketch in pairs]
-            array = np.array([value for value, _ in pairs], np.uint64)
+            sketches = [page.sketch for page in probed]
+            array = np.array([page.value for page in probed], np.uint64)
             for i, near in (
                 await probe_in_slices(
                     commands, detector, array, sketches, asked.recipe, asked.count
@@ -144,7 +147,7 @@ class _Endpoints:
             ).items():
                 answers[i] = near
         return json_types.ProbeAnswer(
-            [[json_types.near(each) for each in found] for found in answers]
+            [[json_types.near(each, fields=asked.fields) for each in found] for found in answers]
         )
 
     async def _reserve(self, asked: json_types.ReserveRequest) -> json_types.ReserveAnswer:
@@ -153,20 +156,17 @@ class _Endpoints:
         self._commands.check_ready()
         async for page in in_slices(asked.pages):
             try:
+                for name in ("key", "domain", "kind"):
+                    check_field(name, getattr(page, name))
+                check_field("recipe", asked.recipe)
                 verdict = self._commands.reserve(
                     asked.ns,
                     page.key,
                     json_types.fingerprint(page, asked.recipe),
-                    page.domain,
                     judgement,
-                    exempt=page.exempt,
-                    guard=page.guard,
-                    kind=page.kind,
-                    tries=page.tries,
-                    token=page.token,
-                    home=page.home,
+                    json_types.options(page),
                 )
-                results.append(json_types.judged(verdict))
+                results.append(json_types.judged(verdict, fields=asked.fields))
             except Exception as error:
                 if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
                     raise
@@ -174,11 +174,27 @@ class _Endpoints:
         return json_types.ReserveAnswer(results)
 
     async def _insert(self, asked: json_types.InsertRequest) -> json_types.DoneAnswer:
-        return await self._each(
-            asked.items,
-            lambda held: self._commands.insert(
-                asked.ns, held.key, held.token, pin=asked.pin, paid=held.paid
-            ),
+        commands = self._commands
+        if not commands.inserts.commits or asked.pin:
+            return await self._each(asked.items, lambda held: self._insert_one(asked, held))
+        results: list[json_types.Done] = []
+        async for first in in_slices(range(0, len(asked.items), INSERTED)):
+            some = asked.items[first : first + INSERTED]
+            try:
+                commands.insert_many(
+                    asked.ns, [(held.key, held.token, json_types.given(held)) for held in some]
+                )
+            except Exception:  # one of them at fault: one by one, each with its error
+                results += (
+                    await self._each(some, lambda held: self._insert_one(asked, held))
+                ).results
+            else:
+                results += [json_types.Done(done=True)] * len(some)
+        return json_types.DoneAnswer(results)
+
+    def _insert_one(self, asked: json_types.InsertRequest, held: Any) -> Any:
+        return self._commands.insert(
+            asked.ns, held.key, held.token, pin=asked.pin, given=json_types.given(held)
         )
 
     async def _release(self, asked: json_types.ReleaseRequest) -> json_types.DoneAnswer:

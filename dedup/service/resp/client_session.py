@@ -10,26 +10,13 @@ from typing import Any, NamedTuple
 
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
+from dedup.model.words import text
+from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.error_codes import Refused
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import NO_ROLES, Caller, Roles, Tokens
 from dedup.service.resp import protocol
 
-__all__ = [
-    "INSERT",
-    "PAGES",
-    "PROBE",
-    "Command",
-    "Later",
-    "Plans",
-    "Session",
-    "check_arity",
-    "shown",
-]
-
-PROBE = b"DEDUP.PROBE"
-INSERT = b"DEDUP.INSERT"
-PAGES = (b"DEDUP.RESERVE", b"DEDUP.RELEASE")  # which a crawl sends in any order
 PLANS = 4096  # combinations of namespace and probe options that are cached
 FAILURES = 3  # wrong tokens before a connection is closed
 
@@ -52,7 +39,8 @@ class Plan(NamedTuple):
     recipe: str
     domain: str | None
     most: int | None
-    identity: int | None
+    page: dict[str, Any]
+    fields: bool
 
 
 class Session:
@@ -70,7 +58,8 @@ class Session:
         self._shown, self._times = b"", tokens.times
         self._set_roles(NO_ROLES if tokens.asked else tokens.roles_of(b""))
         self.queued: list[list[bytes]] | None = None  # the commands of a MULTI
-        self.queued_bytes = 0
+        self.queued_bytes = self.queued_elements = 0
+        self.queued_memory = 0  # bytes that they take, until they are carried out
         self.spoilt = False  # one of them was refused
         self._failures = 0
 
@@ -96,16 +85,13 @@ class Session:
         return self.trusted and self.queued is None
 
     def can_batch(self, command: Any) -> bool:
-        """Whether a command can be carried out together with others: with the same options, or PAGES."""
+        """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
         if type(command) is not list or not command:
             return False
-        if command[0] in PAGES:
-            return len(command) > 3
-        if len(command) > 5:
-            return bool(command[0] == PROBE)
-        if not self._batches_inserts or command[0] != INSERT:
+        known = COMMANDS.get(command[0])
+        if known is None or not known.together or len(command) < known.least:
             return False
-        return len(command) == 4 or (len(command) == 5 and command[4] == b"UNPAID")
+        return self._batches_inserts or known.together != "inserts"
 
     def authenticate(self, user: bytes, token: bytes) -> None:
         """Trust the client if the token is right; else raise Refused."""
@@ -146,12 +132,12 @@ class Plans:
         if arguments[4].upper() != b"RECIPE":
             raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
         given = protocol.options("PROBE", arguments[6:])
-        recipe = protocol.text(arguments[5], "recipe")
-        detector = commands.detector(protocol.text(arguments[1], "namespace"), recipe, given.asked)
+        recipe = text(arguments[5], "recipe")
+        detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
         if detector is None:
             return None
-        plan = Plan(detector, recipe, given.domain, given.count, given.identity)
-        if given.domain is None and given.identity is None:  # others are too different to cache
+        plan = Plan(detector, recipe, given.domain, given.count, given.page, given.fields)
+        if given.domain is None and not given.page:  # others are too different to cache
             if len(self._plans) >= PLANS:
                 self._plans.clear()
             self._plans[arguments[1], *arguments[4:]] = plan

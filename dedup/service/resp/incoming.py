@@ -17,8 +17,8 @@ from typing import Any
 
 import hiredis
 
+from dedup.service.core.command_table import INSERT, PAGES
 from dedup.service.core.limits import Limits
-from dedup.service.resp.client_session import PAGES
 from dedup.service.resp.rereading import NotResp, reread, too_long_bulk
 
 __all__ = ["MISSING", "Incoming", "NotResp"]
@@ -108,10 +108,12 @@ class Incoming:
     def take_alike(self, command: Any, batch: list[list[bytes]]) -> Any:
         """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
 
-        They have the same options, or all are PAGES. Raises hiredis.HiredisError; the batch stays right.
+        They have the same options, or are INSERTs of one namespace, or all are PAGES. Raises
+        hiredis.HiredisError; the batch stays right.
         """
         length, options, name, namespace = len(command), command[4:], command[0], command[1]
         next_command, has_more, are_pages = self.next, self.has_more, name in PAGES
+        are_inserts = name == INSERT
         while True:
             batch.append(command)
             if not has_more():
@@ -124,8 +126,8 @@ class Incoming:
                 if command[0] not in PAGES or len(batch) == PAGES_BATCH:
                     return command
             elif (
-                len(command) != length
-                or command[4:] != options
+                (len(command) < 4 if are_inserts else len(command) != length)
+                or (command[4:] != options and not are_inserts)
                 or command[1] != namespace
                 or command[0] != name
                 or len(batch) == BATCH

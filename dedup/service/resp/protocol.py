@@ -8,31 +8,43 @@ No I/O. A bad argument raises UsageError, which names it and says what is allowe
 import re
 from binascii import Error as NotHex
 from binascii import unhexlify
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dedup.core.numbers import Array
 from dedup.model.errors import UsageError
-from dedup.model.values import SKETCH_BYTES, TRIES, Neighbour, PageFingerprint
-from dedup.service.core.limits import FIELD_BYTES, REASON_PATTERN, TOKEN_PATTERN, check_field
+from dedup.model.page import (
+    SKETCH_BYTES,
+    USUAL,
+    Document,
+    Neighbour,
+    PageFingerprint,
+    ReserveOptions,
+)
+from dedup.model.words import (
+    OPTION_WORDS,
+    PAGE_WORDS,
+    PROBE_WORDS,
+    REAL_LENGTH,
+    Reader,
+    hex_bytes,
+    number,
+    read_page,
+    switch,
+    text,
+    write_document,
+)
 from dedup.service.core.namespaces import Asked
-
-__all__ = ["EMPTY", "NIL", "OK", "Options", "array", "bulk", "error", "integer", "neighbours"]
 
 OK = b"+OK\r\n"
 EMPTY = b"*0\r\n"
-UNIQUE = b"*7\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b%b%b%b%b"
+UNIQUE = b"*%d\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
-LONGEST_RESERVATION_SECONDS = 86_400.0  # a client's wish is cut to it
-
-REAL_LENGTH = 32  # of a number with a point; commands are cached by their spelling
-
-_TOKEN = re.compile(TOKEN_PATTERN.encode())
-_REASON = re.compile(REASON_PATTERN.encode())
 _BREAKS = re.compile(r"[\r\n]+")
 
 
@@ -82,17 +94,20 @@ def neighbours(found: Sequence[Neighbour]) -> bytes:
     return b"".join(parts)
 
 
-def neighbours_with_identity(found: Sequence[Neighbour]) -> bytes:
-    """Return neighbours as an array of [key, distance, similarity, identity, domain]."""
+def neighbours_with_identity(found: Sequence[Neighbour], *, fields: bool) -> bytes:
+    """Return neighbours as an array of [key, distance, similarity, identity, domain].
+
+    With fields it is [key, distance, similarity, identity, [name, value, ...]].
+    """
     return array(
         [
             array(
                 [
-                    bulk(n.key.encode()),
+                    bulk(n.document.key.encode()),
                     integer(n.distance),
                     real(n.similarity),
                     bulk(n.identity.encode()),
-                    bulk(n.domain.encode()),
+                    document(n.document) if fields else bulk(n.document.domain.encode()),
                 ]
             )
             for n in found
@@ -100,49 +115,22 @@ def neighbours_with_identity(found: Sequence[Neighbour]) -> bytes:
     )
 
 
+def document(found: Document) -> bytes:
+    """Return the fields of a document as an array of name, value, name, value and so on."""
+    return array(
+        [
+            bulk(word if isinstance(word, bytes) else str(word).encode())
+            for word in write_document(found)
+        ]
+    )
+
+
 # ------------------------------------------------------------------------------------ arguments
-
-
-def text(argument: bytes, name: str) -> str:
-    """Return an argument that is text. Raises TooLong, too."""
-    if len(argument) > FIELD_BYTES[name]:
-        check_field(name, argument.decode("utf-8", "replace"))
-    try:
-        return argument.decode()
-    except UnicodeDecodeError as fault:
-        raise UsageError(f"{name} is not UTF-8: {fault}") from fault
-
-
-def number(argument: bytes, name: str, greatest: int = 2**32 - 1) -> int:
-    """Return an argument that is a decimal number."""
-    if argument.isdigit() and len(argument) <= 10 and (found := int(argument)) <= greatest:
-        return found
-    raise UsageError(f"{name} {argument[:40]!r} is not allowed: a number in 0 .. {greatest}")
-
-
-def value_and_sketch(value: bytes, sketch: bytes) -> tuple[int, bytes]:
-    """Return a fingerprint, 16 hex digits, and a sketch, 74."""
-    return fingerprint(value, "fingerprint"), sketch_of(sketch)
-
-
-def fingerprint(argument: bytes, name: str) -> int:
-    """Return 64 bits, 16 hex digits."""
-    if len(argument) == 16:
-        try:
-            return int.from_bytes(unhexlify(argument), "big")
-        except NotHex:
-            pass
-    raise UsageError(f"{name} {argument[:40]!r} is not allowed: 16 hex digits")
 
 
 def sketch_of(argument: bytes) -> bytes:
     """Return a sketch, 74 hex digits."""
-    if len(argument) == 2 * SKETCH_BYTES:
-        try:
-            return unhexlify(argument)
-        except NotHex:
-            pass
-    raise UsageError(f"sketch {argument[:80]!r} is not allowed: {2 * SKETCH_BYTES} hex digits")
+    return hex_bytes(argument, "sketch", SKETCH_BYTES, SKETCH_BYTES)
 
 
 def fingerprints(arguments: Sequence[bytes]) -> Array:
@@ -170,43 +158,22 @@ def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
         raise UsageError(
             "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
         )
-    value, sketch = value_and_sketch(arguments[0], arguments[1])
-    found = PageFingerprint(
-        value,
-        sketch,
-        fingerprint(arguments[2], "identity"),
-        number(arguments[3], "features"),
-        text(arguments[6], "recipe"),
-    )
-    return found, text(arguments[4], "domain")
+    return read_page(arguments, text(arguments[6], "recipe")), text(arguments[4], "domain")
 
 
 class Options(msgspec.Struct, frozen=True):
-    """A command's options, which follow its fixed arguments."""
+    """A command's options, which follow its fixed arguments.
+
+    page    fields of the page that are given by name
+    fields  whether the answer has the fields of documents
+    """
 
     asked: Asked = Asked()
+    reserve: ReserveOptions = USUAL
+    page: dict[str, Any] = {}
     domain: str | None = None
     count: int | None = None
-    exempt: str | None = None
-    guard: bool = True
-    kind: str = ""
-    tries: int = TRIES
-    links: int = 0
-    identity: int | None = None
-    token: str | None = None
-    home: bool = True
-    seconds: float | None = None
-
-
-def _seconds(argument: bytes) -> float:
-    """Return how long a page may be in flight: as the client asks, up to the longest."""
-    try:
-        seconds = float(argument) if len(argument) <= REAL_LENGTH else 0.0
-    except ValueError:
-        seconds = 0.0
-    if not seconds >= 0.001:
-        raise UsageError(f"SECONDS {argument[:40]!r} is not allowed: a number from 0.001 on")
-    return min(seconds, LONGEST_RESERVATION_SECONDS)
+    fields: bool = False
 
 
 def _similarity(argument: bytes) -> float:
@@ -225,89 +192,106 @@ def _scope(argument: bytes) -> str:
     return argument.lower().decode()
 
 
-def _reason(argument: bytes) -> str:
-    if not _REASON.fullmatch(argument):
-        raise UsageError(f"EXEMPT {argument[:40]!r} is not a reason: [a-z_], up to 32")
-    return argument.decode()
-
-
-def _token(argument: bytes) -> str:
-    if not _TOKEN.fullmatch(argument):
-        raise UsageError(f"TOKEN {argument[:80]!r} is not allowed: [A-Za-z0-9-], 16 to 64")
-    return argument.decode()
-
-
-def _switch(argument: bytes, name: str) -> bool:
-    if argument.lower() not in {b"on", b"off"}:
-        raise UsageError(f"{name} {argument[:40]!r} is not allowed: on or off")
-    return argument.lower() == b"on"
-
-
-_FIELDS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
+_POLICY: dict[bytes, tuple[str, Reader]] = {
     b"SCOPE": ("scope", _scope),
     b"DISTANCE": ("distance", lambda argument: number(argument, "DISTANCE", 64)),
     b"SIMILARITY": ("similarity", _similarity),
     b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
-    b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
-    b"EXEMPT": ("exempt", _reason),
-    b"GUARD": ("guard", lambda argument: _switch(argument, "GUARD")),
-    b"KIND": ("kind", lambda argument: text(argument, "kind")),
-    b"TRIES": ("tries", lambda argument: number(argument, "TRIES")),
-    b"LINKS": ("links", lambda argument: fingerprint(argument, "LINKS")),
-    b"HOME": ("home", lambda argument: _switch(argument, "HOME")),
-    b"TOKEN": ("token", _token),
-    b"SECONDS": ("seconds", _seconds),
-    b"IDENTITY": ("identity", lambda argument: fingerprint(argument, "IDENTITY")),
-    b"DOMAIN": ("domain", lambda argument: text(argument, "domain")),
+}
+_COUNT: dict[bytes, tuple[str, Reader]] = {
+    b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1))
+}
+_FIELDS: dict[bytes, tuple[str, Reader]] = {
+    b"FIELDS": ("fields", lambda argument: switch(argument, "FIELDS"))
+}
+_DOMAIN: dict[bytes, tuple[str, Reader]] = {
+    b"DOMAIN": ("domain", lambda argument: text(argument, "domain"))
 }
 
 OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
 
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
-_ALLOWED: dict[str, frozenset[bytes]] = {
-    "PROBE": frozenset((b"SCOPE", b"DISTANCE", b"SIMILARITY", b"COUNT", b"IDENTITY", b"DOMAIN")),
-    "MPROBE": frozenset((b"DISTANCE", b"SIMILARITY", b"COUNT")),
-    "RESERVE": frozenset(
-        b"SCOPE DISTANCE SIMILARITY FEATURES SECONDS EXEMPT GUARD KIND TRIES LINKS TOKEN HOME".split()
-    ),
+
+def _without(
+    words: dict[bytes, tuple[str, Reader]], name: bytes
+) -> dict[bytes, tuple[str, Reader]]:
+    return {each: read for each, read in words.items() if each != name}
+
+
+# The words of each command by the part of Options that they go into.
+_WORDS: dict[str, dict[str, dict[bytes, tuple[str, Reader]]]] = {
+    "PROBE": {
+        "asked": _without(_POLICY, b"FEATURES"),
+        "page": PROBE_WORDS,
+        "": _COUNT | _FIELDS | _DOMAIN,
+    },
+    "MPROBE": {"asked": {n: _POLICY[n] for n in (b"DISTANCE", b"SIMILARITY")}, "": _COUNT},
+    "RESERVE": {"asked": _POLICY, "reserve": OPTION_WORDS, "page": PAGE_WORDS, "": _FIELDS},
+}
+_ALLOWED = {
+    command: {name: (part, *read) for part, words in parts.items() for name, read in words.items()}
+    for command, parts in _WORDS.items()
 }
 
 
 def options(command: Command, arguments: Sequence[bytes]) -> Options:
     """Return the options of a command, each given once at most."""
-    given: dict[str, Any] = {}
-    words = iter(arguments)
+    given: dict[str, dict[str, Any]] = {"asked": {}, "reserve": {}, "page": {}, "": {}}
+    allowed, words = _ALLOWED[command], iter(arguments)
     for word in words:
         name = word.upper()
-        if name not in _ALLOWED[command] or _FIELDS[name][0] in given:
-            allowed = ", ".join(sorted(each.decode() for each in _ALLOWED[command]))
-            raise UsageError(f"{word[:40]!r} is not an option here; each once: {allowed}")
-        field, read = _FIELDS[name]
+        part, field, read = allowed.get(name, ("", "", None))
+        if read is None or field in given[part]:
+            names = ", ".join(sorted(each.decode() for each in allowed))
+            raise UsageError(f"{word[:40]!r} is not an option here; each once: {names}")
         try:
-            given[field] = read(next(words))
-            if command == "PROBE" and given.get("scope") == "site" and field == "scope":
-                given["domain"] = text(next(words), "domain")
+            given[part][field] = read(next(words))
+            if command == "PROBE" and field == "scope" and given["asked"]["scope"] == "site":
+                given[""]["domain"] = text(next(words), "domain")
         except StopIteration:
             raise UsageError(f"{name.decode()} has too few arguments") from None
-    asked = {field: given.pop(field) for field in Asked.__struct_fields__ if field in given}
-    return Options(Asked(**asked), **given)
+    return Options(
+        Asked(**given["asked"]), ReserveOptions(**given["reserve"]), given["page"], **given[""]
+    )
 
 
 _cached: dict[tuple[bytes, ...], Options] = {}
 
 
-def reserve_options(arguments: Sequence[bytes]) -> tuple[Options, str | None]:
-    """Return a RESERVE's options without the token, and the token; equal options are parsed once."""
-    at = arguments.index(b"TOKEN") if b"TOKEN" in arguments else len(arguments)
-    others = (*arguments[:at], *arguments[at + 2 :])
-    given = None if at % 2 else _cached.get(others)  # with LINKS, every page has its own
-    if given is not None and at != len(arguments) - 1:
-        return given, _token(arguments[at + 1]) if at < len(arguments) else None
-    given = options("RESERVE", arguments)
-    token, given = given.token, msgspec.structs.replace(given, token=None)
-    if not given.links and (at < len(arguments) or token is None):  # TOKEN was not in lower case
+def reserve_options(
+    arguments: Sequence[bytes],
+) -> tuple[Options, dict[str, Any], str | None]:
+    """Return a RESERVE's options, the page's fields among them, and the token.
+
+    Options that several pages share are parsed once.
+    """
+    token: str | None = None
+    page: dict[str, Any] = {}
+    shared: list[bytes] = []
+    spelling: tuple[bytes, ...] | None
+    try:
+        for name, word in zip(arguments[::2], arguments[1::2], strict=True):
+            if name == b"TOKEN" and token is None:
+                token = OPTION_WORDS[b"TOKEN"][1](word)
+            elif name in PAGE_WORDS and PAGE_WORDS[name][0] not in page:
+                field, read = PAGE_WORDS[name]
+                page[field] = read(word)
+            else:
+                shared += (name, word)
+        spelling = tuple(shared)
+        given = _cached.get(spelling)
+        if given is not None:
+            return given, page, token
+    except ValueError:  # UsageError is one; the first word that is wrong is to be named
+        spelling = None
+    whole = options("RESERVE", arguments)
+    given = replace(whole, page={}, reserve=replace(whole.reserve, token=None))
+    if spelling is not None and (whole.page, whole.reserve.token) == (
+        page,
+        token,
+    ):  # none of these is in lower case
         if len(_cached) >= OPTIONS_CACHED:
             _cached.clear()
-        _cached[others] = given
-    return given, token
+        _cached[spelling] = given
+    return given, whole.page, whole.reserve.token

@@ -5,30 +5,31 @@ Later for an answer that is still to come.
 """
 
 import asyncio
+from typing import Any
 
 from msgspec.structs import replace
 
 from dedup.model.errors import UsageError
-from dedup.model.values import Neighbour
+from dedup.model.forms import GIVEN_AT_INSERT
+from dedup.model.page import Neighbour, PageFingerprint
 from dedup.model.verdict_forms import to_reply
+from dedup.model.words import INSERT_WORDS, hex_number, text
 from dedup.service.core.batches import PROBES, probe_in_slices
+from dedup.service.core.command_table import COMMANDS, INSERT, PROBE
 from dedup.service.core.error_codes import Refused
+from dedup.service.core.operations import ANY_FEATURES
 from dedup.service.core.roles import audit, check_role
 from dedup.service.resp import protocol
 from dedup.service.resp.client_session import (
-    INSERT,
-    PROBE,
     Command,
     Later,
     Plans,
     Session,
-    check_arity,
     shown,
 )
-from dedup.service.resp.greetings import BEFORE_AUTH, GREETINGS
+from dedup.service.resp.greetings import GREETINGS
 from dedup.service.resp.protocol import NIL, OK, bulk, integer
 from dedup.service.resp.transactions import (
-    NOT_QUEUED,
     discard,
     execute,
     multi,
@@ -37,26 +38,30 @@ from dedup.service.resp.transactions import (
     watch,
 )
 
-__all__ = ["INSERT", "PROBE", "is_known", "probe", "run", "run_together"]
+_INSERT_DEFAULTS = {field.name: field.default for field in GIVEN_AT_INSERT}
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
     """Carry out a command; return its name and its answer. Raises what the command raises."""
     name = arguments[0].upper()
-    command = _COMMANDS.get(name)
-    if not session.trusted and name not in BEFORE_AUTH:
-        raise Refused("NOAUTH", "show the token first: AUTH default <token>")
+    command = COMMANDS.get(name)
+    if not session.trusted and (command is None or not command.greeting):
+        raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
         raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
-    check_role(name, session.roles)
-    if session.queued is not None and name not in NOT_QUEUED:
+    if command.role and command.role not in session.roles:
+        check_role(name, session.roles)
+    count = len(arguments)
+    if count < command.least or (command.most is not None and count > command.most):
+        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+    if session.queued is not None and command.queued:
         return name, queue(session, arguments)
-    return name, command(session, arguments)
+    return name, _HANDLERS[name](session, arguments)
 
 
 def is_known(name: bytes) -> bool:
     """Whether there is a command of this name."""
-    return name.upper() in _COMMANDS
+    return name.upper() in COMMANDS
 
 
 def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
@@ -68,10 +73,12 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
         answers = b"".join(probes(session.plans, batch))
         session.commands.check_answer(len(answers))  # too much at once: one by one, with pauses
         return answers
-    text = protocol.text
-    pages = [
-        (text(command[2], "key"), text(command[3], "token"), len(command) == 4) for command in batch
-    ]
+    pages = []
+    for command in batch:
+        pin, given = _insert_options(command)
+        if pin:
+            raise UsageError("PIN is not batched")
+        pages.append((text(command[2], "key"), text(command[3], "token"), given))
     session.commands.insert_many(text(batch[0][1], "namespace"), pages)
     return OK * len(batch)
 
@@ -82,18 +89,22 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
 def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     """Carry out one DEDUP.PROBE."""
     plan = plans.of(arguments)
-    value, sketch = protocol.value_and_sketch(arguments[2], arguments[3])
+    value = hex_number(arguments[2], "fingerprint")
+    sketch = protocol.sketch_of(arguments[3])
     if plan is None:
         return protocol.EMPTY
-    detector, recipe, domain, most, identity = plan
-    found = plans.commands.probe(detector, value, sketch, recipe, domain, identity or 0)
-    if identity is None and not found:
+    page = plan.page
+    probed = PageFingerprint(value, sketch, 0, ANY_FEATURES, plan.recipe)
+    found = plans.commands.probe(
+        plan.detector, replace(probed, **page) if page else probed, plan.domain
+    )
+    if not found:
         return protocol.EMPTY
-    some = found if most is None else found[:most]
-    if identity is None:
-        answer = protocol.neighbours(some)
+    some = found if plan.most is None else found[: plan.most]
+    if plan.fields or "identity" in page:
+        answer = protocol.neighbours_with_identity(some, fields=plan.fields)
     else:
-        answer = protocol.neighbours_with_identity(some)
+        answer = protocol.neighbours(some)
     plans.commands.check_answer(len(answer))
     return answer
 
@@ -101,26 +112,25 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
 def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     """Carry out DEDUP.PROBE commands that differ only in value and sketch."""
     plan = plans.of(batch[0])
-    if plan is not None and plan.identity is not None:
+    if plan is not None and (plan.page or plan.fields):
         return [probe(plans, arguments) for arguments in batch]
     values = protocol.fingerprints([arguments[2] for arguments in batch])
     sketches = [protocol.sketch_of(arguments[3]) for arguments in batch]
     answers = [protocol.EMPTY] * len(batch)
     if plan is not None:
-        detector, recipe, domain, most, _ = plan
-        found = plans.commands.probe_many(detector, values, sketches, recipe, domain, most)
+        found = plans.commands.probe_many(
+            plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
+        )
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
     return answers
 
 
 def _probe(session: Session, arguments: list[bytes]) -> bytes:
-    check_arity(arguments, 6)
     return probe(session.plans, arguments)
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
-    check_arity(arguments, 5)
     if arguments[2].upper() != b"RECIPE":
         raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
     head = [word.upper() for word in arguments[4:11]]
@@ -131,8 +141,8 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     pairs = arguments[first + 1 :]
     if len(pairs) % 2:
         raise UsageError("after VALUES come pairs of value and sketch")
-    commands, recipe = session.commands, protocol.text(arguments[3], "recipe")
-    detector = commands.detector(protocol.text(arguments[1], "namespace"), recipe, given.asked)
+    commands, recipe = session.commands, text(arguments[3], "recipe")
+    detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
     values = protocol.fingerprints(pairs[::2])
     sketches = [protocol.sketch_of(sketch) for sketch in pairs[1::2]]
 
@@ -149,81 +159,90 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
-    check_arity(arguments, 10)
     page, domain = protocol.page(arguments[3:10])
-    given, token = protocol.reserve_options(arguments[10:])
-    if given.links:
-        page = replace(page, links=given.links)
+    given, fields, token = protocol.reserve_options(arguments[10:])
+    if fields:
+        page = replace(page, **fields)
     verdict = session.commands.reserve(
-        protocol.text(arguments[1], "namespace"),
-        protocol.text(arguments[2], "key"),
+        text(arguments[1], "namespace"),
+        text(arguments[2], "key"),
         page,
-        domain,
         given.asked,
-        exempt=given.exempt,
-        guard=given.guard,
-        kind=given.kind,
-        tries=given.tries,
-        token=token,
-        home=given.home,
-        seconds=given.seconds,
+        replace(given.reserve, domain=domain, token=token),
     )
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
+        nils = 5 + given.fields
         return protocol.UNIQUE % (
+            2 + nils,
             len(verdict.token),
             verdict.token.encode(),
-            nil,
-            nil,
-            nil,
-            nil,
-            nil,
+            nil * nils,
         )
-    return protocol.array(
-        [
-            nil
-            if field is None
-            else integer(field)
-            if isinstance(field, int)
-            else protocol.real(field)
-            if isinstance(field, float)
-            else bulk(field.encode())
-            for field in to_reply(verdict)
-        ]
-    )
+    answer = [
+        nil
+        if field is None
+        else integer(field)
+        if isinstance(field, int)
+        else protocol.real(field)
+        if isinstance(field, float)
+        else bulk(field.encode())
+        for field in to_reply(verdict)
+    ]
+    if given.fields:
+        match = verdict.match
+        answer.append(nil if match is None else protocol.document(match.document))
+    return protocol.array(answer)
 
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     namespace, key, token = arguments[1:4]
     return (
-        protocol.text(namespace, "namespace"),
-        protocol.text(key, "key"),
-        protocol.text(token, "token"),
+        text(namespace, "namespace"),
+        text(key, "key"),
+        text(token, "token"),
     )
 
 
-_INSERT_OPTIONS = frozenset((b"", b"PIN", b"UNPAID"))
+def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
+    """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
+    if len(arguments) == 4:
+        return False, {}
+    pin, given, seen = False, {}, set()
+    words = iter(arguments[4:])
+    for word in words:
+        name = word.upper()
+        if name in seen or (name == b"UNPAID" and b"PAID" in seen):
+            raise UsageError(f"{shown(word)} is given twice")
+        seen.add(name)
+        if name == b"PIN":
+            pin = True
+        elif name == b"UNPAID":
+            seen.add(b"PAID")
+            given["paid"] = False
+        elif name in INSERT_WORDS:
+            field, read = INSERT_WORDS[name]
+            value = read(next(words, b""))
+            if value != _INSERT_DEFAULTS[field]:
+                given[field] = value
+        else:
+            names = " ".join(f"[{each.decode()} value]" for each in INSERT_WORDS)
+            raise UsageError(f"DEDUP.INSERT ns key token [PIN | UNPAID] {names}")
+    return pin, given
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    check_arity(arguments, 4, 5)
-    option = arguments[4].upper() if len(arguments) == 5 else b""
-    if option not in _INSERT_OPTIONS:
-        raise UsageError("DEDUP.INSERT ns key token [PIN | UNPAID]")
-    done = session.commands.insert(
-        *_token_arguments(arguments), pin=option == b"PIN", paid=option != b"UNPAID"
-    )
+    pin, given = _insert_options(arguments)
+    done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 
 
 def _release(session: Session, arguments: list[bytes]) -> bytes:
-    check_arity(arguments, 4, 4)
     return integer(session.commands.release(*_token_arguments(arguments)))
 
 
 def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
-    check_arity(arguments, 3, 3)
-    namespace, key = protocol.text(arguments[1], "namespace"), protocol.text(arguments[2], "key")
+    namespace, key = text(arguments[1], "namespace"), text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
     if done is not False:
         audit(session.caller, "FORGET", namespace, key)
@@ -231,8 +250,7 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _drop(session: Session, arguments: list[bytes]) -> Later:
-    check_arity(arguments, 2, 2)
-    namespace = protocol.text(arguments[1], "namespace")
+    namespace = text(arguments[1], "namespace")
     is_there = session.commands.namespaces.get(namespace) is not None
     done = session.commands.drop(namespace)
     if is_there:
@@ -241,29 +259,28 @@ def _drop(session: Session, arguments: list[bytes]) -> Later:
 
 
 def _rules(session: Session, arguments: list[bytes]) -> Later:
-    check_arity(arguments, 2, 3)
     nil = NIL[session.protocol_version]
     content = arguments[2] if len(arguments) == 3 else None
     return Later(
-        session.commands.rules(protocol.text(arguments[1], "namespace"), content),
+        session.commands.rules(
+            text(arguments[1], "namespace"), content, by_admin="admin" in session.roles
+        ),
         lambda rules: nil if rules is None else bulk(rules),
         alone=True,
     )
 
 
-def _partitions(session: Session, arguments: list[bytes]) -> bytes:
-    check_arity(arguments, 1, 1)
+def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
     return protocol.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
-    check_arity(arguments, 1, 2)
     commands = session.commands
     info = (
         commands.info()
         if len(arguments) == 1
-        else commands.namespace_info(protocol.text(arguments[1], "namespace"))
+        else commands.namespace_info(text(arguments[1], "namespace"))
     )
     lines = (f"{key}:{value}\r\n" for key, value in info.items())
     return bulk("".join(lines).encode())
@@ -271,11 +288,11 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
-        return integer(len(_COMMANDS))
+        return integer(len(COMMANDS))
     return protocol.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
-_COMMANDS: dict[bytes, Command] = {
+_HANDLERS: dict[bytes, Command] = {
     PROBE: _probe,
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
@@ -288,9 +305,10 @@ _COMMANDS: dict[bytes, Command] = {
     b"DEDUP.RULES": _rules,
     b"COMMAND": _command,
     b"MULTI": multi,
-    b"EXEC": lambda session, arguments: execute(session, arguments, run),
+    b"EXEC": lambda session, _: execute(session, run),
     b"DISCARD": discard,
     b"WATCH": watch,
     b"UNWATCH": unwatch,
     **GREETINGS,
 }
+assert _HANDLERS.keys() == COMMANDS.keys()

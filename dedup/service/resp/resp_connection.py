@@ -21,15 +21,16 @@ from typing import Any
 import hiredis
 
 from dedup.model.errors import DedupError
+from dedup.service.core.command_table import PAGES, PROBE
 from dedup.service.core.error_codes import code, log_now_and_then, message
 from dedup.service.core.peers import address_of, file_of, subject_of
 from dedup.service.resp import protocol
 from dedup.service.resp.answer_queue import Answers
-from dedup.service.resp.client_session import PAGES, Later, Session
+from dedup.service.resp.client_session import Later, Session
 from dedup.service.resp.incoming import MISSING, Incoming, NotResp
 from dedup.service.resp.port import Port
 from dedup.service.resp.rereading import Inline
-from dedup.service.resp.resp_commands import PROBE, is_known, probe, run, run_together
+from dedup.service.resp.resp_commands import is_known, probe, run, run_together
 
 __all__ = ["Connection"]
 
@@ -56,7 +57,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
         self._began = self._heard = monotonic()
-        self._has_partial = False  # much of a command that is not whole
+        self._has_partial = False  # much of a command that is not whole, or a MULTI's queue
         self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
@@ -240,6 +241,7 @@ class Connection(asyncio.Protocol):
         incoming = self._incoming
         incoming.check_rest(self._heard, trusted=self._session.trusted)
         partial = incoming.unparsed_bytes if incoming.unparsed_bytes > SMALL_BYTES else 0
+        partial += self._session.queued_memory
         if partial or self._has_partial:
             self._has_partial = bool(partial)
             self._port.partial.note(self, partial)

@@ -14,30 +14,32 @@ from dedup.model.errors import UsageError
 from dedup.service.core.batches import in_slices
 from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.resp import protocol
-from dedup.service.resp.client_session import Later, Session, check_arity
+from dedup.service.resp.client_session import Later, Session
 from dedup.service.resp.protocol import OK
 
-__all__ = ["NOT_QUEUED", "discard", "execute", "multi", "queue", "unwatch", "watch"]
-
-NOT_QUEUED = frozenset((b"MULTI", b"EXEC", b"DISCARD", b"WATCH", b"QUIT"))
+ELEMENTS = 99_999  # of all queued commands, as one command may have
+ELEMENT_BYTES, COMMAND_BYTES = (
+    48,
+    128,
+)  # of memory beside the bytes of an argument, and of a command
 SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
 
 Run = Callable[[Session, list[bytes]], tuple[bytes, bytes | Later]]
 
 
-def multi(session: Session, arguments: list[bytes]) -> bytes:
+def multi(session: Session, _: list[bytes]) -> bytes:
     """Begin to queue commands."""
-    check_arity(arguments, 1, 1)
     if session.queued is not None:
         raise UsageError("MULTI calls can not be nested")
     session.queued, session.spoilt = [], False
+    session.queued_bytes = session.queued_elements = 0
     return OK
 
 
-def discard(session: Session, arguments: list[bytes]) -> bytes:
+def discard(session: Session, _: list[bytes]) -> bytes:
     """Forget the queued commands."""
-    check_arity(arguments, 1, 1)
     _taken(session, "DISCARD")
+    session.queued_memory = 0
     return OK
 
 
@@ -55,22 +57,26 @@ def queue(session: Session, arguments: list[bytes]) -> bytes:
     """Queue a command."""
     queued, limits = session.queued, session.commands.limits
     assert queued is not None
-    session.queued_bytes += sum(map(len, arguments))
-    if len(queued) >= limits.batch or session.queued_bytes > limits.command_bytes:
+    size = session.queued_bytes + sum(map(len, arguments))
+    elements = session.queued_elements + len(arguments)
+    if len(queued) >= limits.batch or size > limits.command_bytes or elements > ELEMENTS:
         raise Refused(
             "LIMIT",
-            f"a transaction has up to {limits.batch:,} commands and {limits.command_bytes:,} bytes",
+            f"a transaction has up to {limits.batch:,} commands, {ELEMENTS:,} elements and "
+            f"{limits.command_bytes:,} bytes",
         )
     queued.append(arguments)
+    session.queued_bytes, session.queued_elements = size, elements
+    session.queued_memory = size + ELEMENT_BYTES * elements + COMMAND_BYTES * len(queued)
     return b"+QUEUED\r\n"
 
 
-def execute(session: Session, arguments: list[bytes], run: Run) -> bytes | Later:
+def execute(session: Session, run: Run) -> bytes | Later:
     """Carry out what is queued."""
-    check_arity(arguments, 1, 1)
     spoilt = session.spoilt
     queued = _taken(session, "EXEC")
     if spoilt:
+        session.queued_memory = 0
         raise Refused("EXECABORT", "Transaction discarded because of previous errors.")
     if not queued:
         return protocol.EMPTY
@@ -93,11 +99,12 @@ async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> lis
             answer = protocol.error(code(fault), message(fault))
         answers.append(answer)
         size += len(answer)
+    session.queued_memory = 0  # until now they are held
     return answers
 
 
 def _taken(session: Session, name: str) -> list[list[bytes]]:
-    queued, session.queued, session.queued_bytes = session.queued, None, 0
+    queued, session.queued = session.queued, None
     if queued is None:
         raise UsageError(f"{name} without MULTI")
     return queued

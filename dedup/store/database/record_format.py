@@ -1,43 +1,23 @@
-"""What documents.mdb holds, as bytes and back. Pure: bytes in, values out.
+"""Encode and decode the entries of documents.mdb. Pure: bytes in, values out.
 
-The rule kept here: bytes that are not exactly what was written in this place are refused.
+Invariants: bytes that are not exactly what was written in this place are refused.
 
     record = checksum (8 bytes) + MessagePack array
     checksum = BLAKE2b-64 of id (8 bytes, big-endian) + MessagePack array
 
-docs/store-format.md specifies the fields and their order.
+The array holds the fields of dedup.model.page by their `place`. docs/store-format.md specifies them.
 """
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from operator import index
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
+from dedup.model import forms
 from dedup.model.errors import DedupError, UsageError
-from dedup.model.values import SKETCH_BYTES, Document, PageFingerprint
-
-__all__ = [
-    "FORMAT",
-    "WORD",
-    "Removal",
-    "State",
-    "decode_offsets",
-    "decode_record",
-    "decode_removal",
-    "decode_state",
-    "encode_offsets",
-    "encode_records",
-    "encode_state",
-    "key_digest",
-    "pack_number",
-    "pack_removal",
-    "sum_of_records",
-    "unpack_number",
-    "unpack_removal",
-    "wrote",
-]
+from dedup.model.page import Document
 
 FORMAT = 3  # 2 held a tree of key digests; 1 the fingerprints of recipes that are retired
 
@@ -49,20 +29,6 @@ CHECKSUM_BYTES = 8
 WORD = 2**64 - 1
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
-_Sketch = Annotated[bytes, msgspec.Meta(min_length=SKETCH_BYTES, max_length=SKETCH_BYTES)]
-
-
-class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    key: str
-    domain: str
-    inserted_seconds: float
-    value: int
-    sketch: _Sketch
-    identity: int
-    features: int
-    kind: str
-    paid: bool
-    links: Annotated[int, msgspec.Meta(ge=1)] = 0
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -84,7 +50,9 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
-_decode = msgspec.msgpack.Decoder(_Record).decode
+_decode: Any = msgspec.msgpack.Decoder(forms.record_struct()).decode
+_to_record = forms.to_record()
+_of_record = forms.of_record()
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(State).decode
 
@@ -101,7 +69,7 @@ def pack_number(number: int) -> bytes:
 def unpack_number(data: bytes) -> int:
     """Return the number that pack_number wrote. Raises ValueError for any other length than 8."""
     if len(data) != 8:
-        raise ValueError(f"{len(data)} bytes where 8 belong")
+        raise ValueError(f"expected 8 bytes, got {len(data)}")
     return int.from_bytes(data, "big")
 
 
@@ -134,19 +102,7 @@ def encode_records(names: Iterable[bytes], documents: Iterable[Document]) -> lis
     """
     records = []
     for name, document in zip(names, documents, strict=True):
-        page = document.page
-        fields = (  # as _Record is encoded, without making one
-            document.key,
-            document.domain,
-            document.inserted_seconds,
-            page.value,
-            page.sketch,
-            page.identity,
-            page.features,
-            document.kind,
-            document.paid,
-        )
-        body = _encode((*fields, page.links) if page.links else fields)
+        body = _encode(_to_record(document))
         records.append(blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body)
     return records
 
@@ -156,9 +112,8 @@ def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
 
     Raises ValueError saying what is wrong with the bytes.
     """
-    r = _decode(_body(name, record, "its"))  # msgspec.DecodeError is a ValueError
-    page = PageFingerprint(r.value, r.sketch, r.identity, r.features, recipe, links=r.links)
-    return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid)
+    # msgspec.DecodeError is a ValueError
+    return _of_record(_decode(_body(name, record, "its")), recipe)
 
 
 def decode_removal(name: bytes, record: bytes) -> Removal:
@@ -191,7 +146,7 @@ def decode_state(record: bytes) -> State:
     body = _body(STATE_NAME, record, "the state's")
     fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
     if not isinstance(fields, list) or not fields:
-        raise ValueError("the state is no list")
+        raise ValueError("the state is not a list")
     version = fields[0]
     if version != FORMAT:
         # Opening never rewrites a store of another format.
@@ -233,5 +188,5 @@ def _body(name: bytes, record: bytes, whose: str) -> bytes:
     """Return the body of a record. Raises ValueError if its checksum is another."""
     body = record[CHECKSUM_BYTES:]
     if _signed(name, body) != record:
-        raise ValueError(f"{whose} checksum does not fit")
+        raise ValueError(f"{whose} checksum does not match")
     return body

@@ -1,8 +1,8 @@
-"""What a detector asks the table service, and what the answers mean (docs/protocol.md). No I/O.
+"""Commands of a detector for the table service, and the meaning of answers (docs/protocol.md). No I/O.
 
-    reserve(page, key) -> DEDUP.RESERVE ns key value sketch ... -> [status, token, ...] -> Verdict
+    judge(page, key) -> DEDUP.RESERVE ns key value sketch ... -> [status, token, ...] -> Verdict
 
-The rule kept here: a detector's namespace and options are in every command, so that the service keeps
+Invariants: a detector's namespace and options are in every command, so that the service keeps
 no state of a connection. Only what the caller chose is sent; the rest is the service's default.
 """
 
@@ -10,39 +10,35 @@ import secrets
 from typing import Any, Literal, get_args
 
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
-from dedup.model.policy import RESERVATION_SECONDS, Options
-from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.values import (
+from dedup.model.page import (
     SKETCH_BYTES,
-    TRIES,
+    Document,
     Identity,
     Neighbour,
     PageFingerprint,
+    ReserveOptions,
     Verdict,
     hex_fingerprint,
 )
+from dedup.model.policy import RESERVATION_SECONDS, Options
+from dedup.model.recipes import Recipe, same_recipe
 from dedup.model.verdict_forms import from_reply
-
-__all__ = [
-    "PARTITIONS",
-    "PROBE_COUNT",
-    "Command",
-    "Commands",
-    "Kind",
-    "NoToken",
-    "error_of",
-    "facts_of",
-    "is_unjudged",
-    "neighbours_of",
-    "unjudged_verdict",
-    "verdict_of",
-]
+from dedup.model.words import (
+    read_document,
+    write_insert,
+    write_options,
+    write_page,
+    write_probe,
+    write_sparse,
+)
 
 _IDENTITIES: dict[str, Identity] = {name: name for name in get_args(Identity)}
 
 Command = tuple[bytes | str | int, ...]
 Kind = Literal["insert", "pin", "release"]
 
+LATER_WORDS = 4  # of RESERVE, which an older service does not know: FIELDS on TOKEN token
+FIELDS_OF_REPLY = 8  # of an answer to RESERVE that has the fields of the match
 PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
 _FAULT = "fault-"  # begins the token of a page that could not be reserved
@@ -73,8 +69,11 @@ class Commands:
             asked += (b"SCOPE", b"site")
         if options.min_features is not None:
             asked += (b"FEATURES", int(options.min_features))
-        if options.reservation_seconds != RESERVATION_SECONDS:
-            asked += (b"SECONDS", f"{options.reservation_seconds:.3f}")
+        self._seconds = (
+            f"{options.reservation_seconds:.3f}"
+            if options.reservation_seconds != RESERVATION_SECONDS
+            else None
+        )
         self._reserve_options = (b"RECIPE", recipe.id.encode(), *asked)
 
     def probe(self, page: PageFingerprint, domain: str) -> Command | None:
@@ -85,71 +84,52 @@ class Commands:
         command: Command = (
             b"DEDUP.PROBE",
             self._encoded_namespace,
-            hex_fingerprint(page.value),
-            page.sketch.hex(),
-            b"RECIPE",
-            self._recipe_id,
+            *write_probe(page),
             *self._probe_options,
             b"COUNT",
             PROBE_COUNT,
-            b"IDENTITY",
-            hex_fingerprint(page.identity),
-            b"DOMAIN",
-            domain,
+            b"FIELDS",
+            b"on",
         )
-        return (*command, b"SCOPE", b"site", domain) if self._scope == "site" else command
+        scope = (b"SCOPE", b"site") if self._scope == "site" else (b"DOMAIN",)
+        return (*command, *scope, domain)
 
-    def reserve(
-        self,
-        page: PageFingerprint,
-        key: str,
-        domain: str,
-        exempt: str | None,
-        *,
-        guard: bool = True,
-        kind: str = "",
-        tries: int = TRIES,
-        token: str,
-    ) -> Command:
-        """Return the command that judges a page, and takes it under a token: its last word."""
+    def reserve(self, asked: Document, options: ReserveOptions, token: str) -> Command:
+        """Return the command that judges a page, and takes it under a token. Its last words are LATER_WORDS."""
+        page = asked.page
         same_recipe(self._recipe_id, page.recipe)
         command: Command = (
             b"DEDUP.RESERVE",
             self._encoded_namespace,
-            _encoded(key),
-            f"{page.value:016x}",
-            page.sketch.hex(),
-            f"{page.identity:016x}",
-            page.features,
-            domain,
+            _encoded(asked.key),
+            *write_page(page),
+            asked.domain,
             *self._reserve_options,
+            *write_sparse(page),
+            *write_options(options),
         )
-        if exempt:
-            command += (b"EXEMPT", exempt)
-        if not guard:
-            command += (b"GUARD", b"off")
-        if kind:
-            command += (b"KIND", kind)
-        if page.links:
-            command += (b"LINKS", hex_fingerprint(page.links))
-        if tries != TRIES:
-            command += (b"TRIES", tries)
-        return (*command, b"TOKEN", token)
+        if self._seconds and options.seconds is None:
+            command += (b"SECONDS", self._seconds)
+        return (*command, b"FIELDS", b"on", b"TOKEN", token)
 
-    def end(self, kind: Kind, key: str, token: str | None, *, paid: bool = True) -> Command:
-        """Return the command that ends a reservation; paid as in Verdict."""
+    def end(self, kind: Kind, document: Document, token: str | None) -> Command:
+        """Return the command that ends a reservation."""
+        if kind == "release":
+            return self.release(document.key, token)
         assert token is not None
-        name = b"DEDUP.RELEASE" if kind == "release" else b"DEDUP.INSERT"
-        command: Command = (name, self._encoded_namespace, _encoded(key), token)
-        if kind == "insert" and not paid:
-            return (*command, b"UNPAID")
-        return (*command, b"PIN") if kind == "pin" else command
+        key = _encoded(document.key)
+        command: Command = (b"DEDUP.INSERT", self._encoded_namespace, key, token)
+        return (*command, b"PIN") if kind == "pin" else (*command, *write_insert(document))
+
+    def release(self, key: str, token: str | None) -> Command:
+        """Return the command that releases a page."""
+        assert token is not None
+        return (b"DEDUP.RELEASE", self._encoded_namespace, _encoded(key), token)
 
     def reserve_expired(self, verdict: Verdict, token: str) -> Command:
         """Return the command that reserves a page again whose reservation is not held any more."""
-        return self.reserve(
-            verdict.page, verdict.key, verdict.domain, "expired", kind=verdict.kind, token=token
-        )
+        asked = verdict.document
+        return self.reserve(asked, ReserveOptions(exempt="expired", kind=asked.kind), token)
 
     def forget(self, key: str) -> Command:
         """Return the command that removes a document."""
@@ -177,13 +157,12 @@ class Commands:
         same_recipe(self._recipe_id, verdict.page.recipe)
 
 
-def unjudged_verdict(page: PageFingerprint, key: str, domain: str, kind: str = "") -> Verdict:
+def unjudged_verdict(asked: Document) -> Verdict:
     """Return the verdict on a page that is kept because the service does not answer.
 
     No service knows its token: insert() reserves the page first.
     """
-    token = _FAULT + secrets.token_hex(8)
-    return Verdict("exempt", "fault", key, None, None, None, None, page, token, domain, kind)
+    return Verdict("exempt", "fault", asked, _FAULT + secrets.token_hex(8))
 
 
 def is_unjudged(verdict: Verdict) -> bool:
@@ -191,11 +170,15 @@ def is_unjudged(verdict: Verdict) -> bool:
     return verdict.token is None or verdict.token.startswith(_FAULT)
 
 
-def verdict_of(reply: Any, page: PageFingerprint, key: str, domain: str) -> Verdict:
-    """Return the verdict in the answer to RESERVE. Raises ServiceUnavailable for anything else."""
+def verdict_of(reply: Any, asked: Document) -> Verdict:
+    """Return the verdict on a page in the answer to RESERVE. Raises ServiceUnavailable for anything else."""
     try:
-        return from_reply(reply, page, key, domain)
-    except (AttributeError, TypeError, ValueError) as error:
+        found = None
+        if len(reply) == FIELDS_OF_REPLY:
+            *reply, words = reply
+            found = None if words is None else read_document(reply[2].decode(), words)
+        return from_reply(reply, asked, found)
+    except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
         raise _unreadable(reply) from error
 
 
@@ -204,13 +187,12 @@ def neighbours_of(reply: Any) -> list[Neighbour]:
     try:
         return [
             Neighbour(
-                key.decode(),
+                read_document(key.decode(), words),
                 int(distance),
                 float(similarity),
                 _IDENTITIES[identity.decode()],
-                domain.decode(),
             )
-            for key, distance, similarity, identity, domain in reply
+            for key, distance, similarity, identity, words in reply
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable(reply) from error
@@ -236,6 +218,11 @@ def error_of(message: str) -> DedupError:
         return NoToken(message)
     if code == "RECIPE":
         return RecipeMismatch(f"the table service says: {text}")
+    if code == "ERR" and "is not an option here" in text:
+        return UsageError(
+            f"the table service says: {text}; it may be an older release than this client: upgrade "
+            "services before clients"
+        )
     if code in {"ERR", "DISTANCE", "NOPERM"}:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:

@@ -204,8 +204,7 @@ class Endpoint:
 
     def _say(self, text: str) -> None:
         """Say that the service is away, once until it is back."""
-        if self._once.is_new("away"):
-            logger.warning("the table service %s", text)
+        self._once.log(logger, "away", "the table service %s", text, level=logging.WARNING)
 
     async def _connect(self) -> Connection:
         address = self.address

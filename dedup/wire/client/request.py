@@ -15,8 +15,8 @@ from typing import Any
 
 import hiredis
 
-from dedup.model.values import Neighbour, PageFingerprint, Verdict
-from dedup.wire.client.command_codec import PROBE_COUNT, Command, NoToken, verdict_of
+from dedup.model.page import Document, Neighbour, Verdict
+from dedup.wire.client.command_codec import LATER_WORDS, PROBE_COUNT, Command, NoToken, verdict_of
 from dedup.wire.client.routing import NO_SERVICE, Holding, Route
 from dedup.wire.shards import merged
 
@@ -61,7 +61,7 @@ _NONE: AbstractSet[int] = frozenset()
 class Request:
     """A command, and the replies to it. Services are known by their numbers.
 
-    command       its words; with a token, "TOKEN" and the token are the last ones
+    command       its words; with a token, LATER_WORDS are the last ones
     data          the same as it goes over the wire
     namespace     of the document, or ""
     key           the document that it is about, or None
@@ -115,12 +115,16 @@ class Request:
         self.told_not_home: AbstractSet[int] = _NONE
         self._not_home_data: bytes | None = None
 
+    def tell_not_home(self) -> None:
+        """Send the command as it is to the home, too: its words say `HOME off`."""
+        self._not_home_data = self.data
+
     def data_for(self, service: int, holding: Holding) -> bytes:
         """Return what is sent to a service."""
         if self.token is None or (service == self.home and holding.tokens):
             return self.data
         if not holding.tokens:
-            return packed(self.command[:-2])
+            return packed(self.command[:-LATER_WORDS])
         if self._not_home_data is None:
             self._not_home_data = packed((*self.command, b"HOME", b"off"))
         self.told_not_home |= {service}
@@ -160,7 +164,7 @@ class Request:
         return held
 
 
-def verdict_of_all(request: Request, page: PageFingerprint, domain: str) -> Verdict | None:
+def verdict_of_all(request: Request, asked: Document) -> Verdict | None:
     """Return the verdict that all replies to a RESERVE come to; None: they do not suffice.
 
     They do not if the home failed and the service that took over had replied as another: only as
@@ -172,9 +176,7 @@ def verdict_of_all(request: Request, page: PageFingerprint, domain: str) -> Verd
         reply = request.replies.get(service)
         if isinstance(reply, Exception):
             raise reply
-        answers[service] = (
-            None if reply is None else verdict_of(reply, page, request.key or "", domain)
-        )
+        answers[service] = None if reply is None else verdict_of(reply, asked)
     if not request.route.complete:
         answers[NO_SERVICE] = None
     if request.home in request.told_not_home:

@@ -2,7 +2,7 @@
 
     start -> (assigned) -> poll, poll, ... -> commit -> (revoked: the owner finishes) -> stop
 
-The rules kept here:
+Invariants:
   - Only the owner commits offsets, once the records before them are processed.
   - When partitions go to another member, `epoch` changes first, then the owner is asked to finish:
     records of an older epoch are not the owner's any more, and the new member reads them again.
@@ -27,8 +27,6 @@ from aiokafka.errors import (
 from dedup.wire.kafka.lenient_records import read_leniently
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.supervision import ended
-
-__all__ = ["Member"]
 
 log = logging.getLogger("dedup.wire.kafka")
 

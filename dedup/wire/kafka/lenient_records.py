@@ -2,15 +2,13 @@
 
     the bytes of a fetch -> aiokafka's batches -> records | where a name fails: the batch again, leniently
 
-The rule kept here: a header's name, which no event needs, holds no partition up. What is no UTF-8 in it
+Invariant: a header's name, which no event needs, holds no partition up. What is no UTF-8 in it
 becomes U+FFFD; key, value and everything else stay as they are.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
-
-__all__ = ["read_leniently"]
 
 
 def read_leniently() -> None:

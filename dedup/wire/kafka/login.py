@@ -1,4 +1,4 @@
-"""Where Kafka is, and how to log in: bootstrap servers from an option, the rest from the environment.
+"""Parse where Kafka is and how to log in: servers from an option, the rest from the environment.
 
     DEDUP_KAFKA_SECURITY_PROTOCOL  PLAINTEXT (default), SSL, SASL_PLAINTEXT, SASL_SSL
     DEDUP_KAFKA_SASL_MECHANISM     PLAIN (default), SCRAM-SHA-256, SCRAM-SHA-512
@@ -6,8 +6,8 @@
     DEDUP_KAFKA_SSL_CAFILE         certificates to trust, PEM; the system's by default
     DEDUP_KAFKA_SSL_CERTFILE, DEDUP_KAFKA_SSL_KEYFILE   this client's own, PEM
 
-The rule kept here: parsed once, into one frozen value that never shows its password; a wrong value
-names itself and what is allowed.
+Invariants: parsed once, into one frozen value that never shows its password; a wrong value names
+itself and what is allowed.
 """
 
 import os
@@ -20,12 +20,11 @@ import msgspec
 
 from dedup.model.errors import UsageError
 
-__all__ = ["INSERTS_TOPIC", "KafkaConfig", "check_topic", "kafka_config"]
-
 INSERTS_TOPIC = "dedup.inserts"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_PORT = 9092
+ASK_SECONDS = 5.0  # that a broker has to answer a login
 
 _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -60,7 +59,7 @@ class KafkaConfig(msgspec.Struct, frozen=True):
         return f"{self.topic}.dlq"
 
     def options(self) -> dict[str, Any]:
-        """Return what each of aiokafka's clients is made with.
+        """Return the arguments common to all of aiokafka's clients.
 
         Raises UsageError if a certificate cannot be read.
         """
@@ -139,7 +138,7 @@ def kafka_config(
 
 
 def check_topic(topic: str) -> str:
-    """Return the topic as it came. Raises UsageError if Kafka would not take it."""
+    """Return the topic unchanged. Raises UsageError if Kafka does not allow it."""
     if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
         raise UsageError(
             f"topic {topic!r} is not allowed: 1 to 249 of the characters A-Z a-z 0-9 . _ -"
@@ -154,3 +153,47 @@ def _server(text: str) -> str:
             f"Kafka's bootstrap server {text!r} is not allowed: host:port, several with commas"
         )
     return text if found[1] else f"{text}:{DEFAULT_PORT}"
+
+
+async def login_refused(config: KafkaConfig) -> str | None:
+    """Return why a broker refuses the user and password; None if none does.
+
+    aiokafka's clients say only that they could not connect. A broker that does not answer, or not as
+    expected, has refused nothing.
+    """
+    from aiokafka import errors
+    from aiokafka.conn import create_conn
+
+    if not config.protocol.startswith("SASL"):
+        return None
+    options = config.options()
+    refusals = (
+        errors.AuthenticationFailedError,
+        errors.SaslAuthenticationFailed,
+        errors.UnsupportedSaslMechanismError,
+        errors.IllegalSaslStateError,
+    )
+    for server in config.bootstrap:
+        host, _, port = server.rpartition(":")
+        try:
+            connection = await create_conn(
+                host.strip("[]"),
+                int(port),
+                client_id=config.client_id,
+                request_timeout_ms=int(ASK_SECONDS * 1000),
+                ssl_context=options.get("ssl_context"),
+                security_protocol=config.protocol,
+                sasl_mechanism=config.mechanism,
+                sasl_plain_username=config.username,
+                sasl_plain_password=config.password,
+            )
+        except refusals as error:
+            return (
+                f"Kafka at {server} refuses the login of {config.username!r} by {config.mechanism}: "
+                f"{error}. See DEDUP_KAFKA_SASL_USERNAME and DEDUP_KAFKA_SASL_PASSWORD"
+            )
+        except Exception:  # noqa: S112  (it does not answer: another one may)
+            continue
+        connection.close()
+        return None
+    return None

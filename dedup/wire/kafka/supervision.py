@@ -1,7 +1,7 @@
-"""Bounded starts and stops of aiokafka's clients, and the errors that callers see.
+"""Start and stop aiokafka's clients within bounds; the errors that callers see.
 
-The rule kept here: a start is retried with growing pauses until it works or its time is over; a stop
-or a commit is given up after its time, whatever the broker does.
+Invariants: a start is retried with growing pauses until it succeeds or times out; a stop or a commit is
+abandoned at its timeout, whatever the broker does.
 """
 
 import asyncio
@@ -12,19 +12,7 @@ from typing import Any, TypeVar
 
 from dedup.core.backoff import Backoff
 from dedup.model.errors import DedupError
-from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.kafka.login_check import login_refused
-
-__all__ = [
-    "STOP_SECONDS",
-    "KafkaUnavailable",
-    "LogLost",
-    "LoginRefused",
-    "TopicUnfit",
-    "ended",
-    "refusal",
-    "started",
-]
+from dedup.wire.kafka.login import KafkaConfig, login_refused
 
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
@@ -38,6 +26,14 @@ T = TypeVar("T")
 
 class KafkaUnavailable(DedupError):
     """Kafka does not answer, or not in time."""
+
+
+class Refused(KafkaUnavailable):
+    """Kafka, or its producer, will never take this record. too_large: because of its size."""
+
+    def __init__(self, message: str, *, too_large: bool = False) -> None:
+        super().__init__(message)
+        self.too_large = too_large
 
 
 class LoginRefused(DedupError):
@@ -62,8 +58,8 @@ async def started(
     """Call start() until it returns, with growing pauses; return its result.
 
     start must clean up after itself when it raises. Without within_seconds it is retried until
-    cancelled. Raises KafkaUnavailable when the time is over, also in the middle of a try, and
-    DedupErrors of start() at once. With a config also LoginRefused, after LOGIN_SECONDS of refusals.
+    cancelled. Raises KafkaUnavailable at the timeout, also in the middle of a try, and DedupErrors of
+    start() at once. With a config also LoginRefused, after LOGIN_SECONDS of refusals.
     """
     began, backoff = time.monotonic(), Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
     until = None if within_seconds is None else asyncio.get_running_loop().time() + within_seconds
@@ -86,9 +82,9 @@ async def started(
 
 
 async def refusal(config: KafkaConfig, seconds: float) -> str | None:
-    """Return what Kafka says against our login, if anything; called where connecting failed.
+    """Return why Kafka refuses our login, if it does; called where connecting failed.
 
-    seconds is how long that has failed. Raises LoginRefused once it is LOGIN_SECONDS.
+    seconds is how long that has failed. Raises LoginRefused after LOGIN_SECONDS.
     """
     refused = await login_refused(config)
     if refused and seconds > LOGIN_SECONDS:
@@ -101,7 +97,7 @@ async def ended(
 ) -> bool:
     """Wait this long at most for a stop, a flush or a commit; return whether it succeeded.
 
-    What it raises is logged: aiokafka's stop() raises CancelledError when the broker is gone.
+    Its exception is logged: aiokafka's stop() raises CancelledError when the broker is gone.
     """
     task = asyncio.ensure_future(stop)
     try:
@@ -112,7 +108,7 @@ async def ended(
     if not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.5)
-        log.warning("%s: not done after %g s, given up", what, seconds)
+        log.warning("%s: timed out after %g s", what, seconds)
         return False
     if task.cancelled() or task.exception() is not None:
         log.info("%s: %s", what, "cancelled" if task.cancelled() else task.exception())

@@ -1,20 +1,20 @@
-"""Topics: created as the log needs them, or checked; and their identity.
+"""Create or check the topics that are used, and identify them.
 
-The rule kept here: nothing is read or written before the topic is known to keep its records. A topic
-that deletes by age would silently lose documents, so it is refused.
+Invariant: nothing is read or written before the topic is known to keep its records. A topic that
+deletes by age would silently lose documents, so it is refused.
 """
 
 import asyncio
 import logging
 import time
+from functools import cache
+from io import BytesIO
 from typing import Any
 
 import msgspec
 
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.supervision import KafkaUnavailable, TopicUnfit, ended
-
-__all__ = ["Topic", "describe_topic", "ensure_topic"]
 
 PARTITIONS = 8  # of a new log; their number cannot change later: it decides where a key is
 BROKER_DEFAULT = -1  # of the replication factor
@@ -46,7 +46,7 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 async def describe_topic(config: KafkaConfig, name: str | None = None) -> Topic | None:
-    """Return what the cluster says of a topic (default: the log's); None if there is none.
+    """Return the cluster's description of a topic (default: the log's); None if there is none.
 
     A broker that has just started may not know its topics yet: a topic is missing only after
     MISSING_SECONDS. Raises KafkaUnavailable, and TopicUnfit if this user may not see it.
@@ -94,15 +94,15 @@ async def ensure_topic(
         ready = await _ready(admin, name)
         if is_new and ready.replicas == 1:
             log.warning(
-                "the topic %s was made with one replica, as Kafka does by default: the disk of one broker "
-                "is all there is of it. With several brokers, make it beforehand with three",
+                "created the topic %s with one replica, Kafka's default: its records are on the disk of one "
+                "broker only. With several brokers, create it beforehand with three",
                 name,
             )
         return ready
 
 
 class _Admin:
-    """aiokafka's admin client with a time limit; what it fails by is KafkaUnavailable."""
+    """aiokafka's admin client with a time limit; its failures become KafkaUnavailable."""
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
@@ -143,10 +143,9 @@ class _Admin:
 
 
 async def _describe(admin: Any, name: str) -> Topic | None:
-    from dedup.wire.kafka.metadata import MetadataWithIds
-
+    client = admin._client  # noqa: SLF001 - aiokafka has no public request with topic ids
     try:
-        answer = await admin._client.send(admin._client.get_random_node(), MetadataWithIds(name))  # noqa: SLF001
+        answer = await client.send(client.get_random_node(), _metadata_request()(name))
     except NotImplementedError:  # a broker older than 2.8
         return await _describe_old(admin, name)
     error, found, topic_id, _internal, partitions, *_ = answer.topics[0]
@@ -187,12 +186,12 @@ async def _create(
     for _, code, *message in answer.topic_errors:
         if code in _AUTHORIZATION:
             raise TopicUnfit(
-                f"Kafka has no topic {name!r} and does not let this user make it: "
+                f"Kafka has no topic {name!r} and does not let this user create it: "
                 + _advice(name, partitions, compact)
             )
         if code not in {0, _TOPIC_EXISTS}:  # another process may have created it
             raise TopicUnfit(
-                f"Kafka did not make the topic {name!r}: {for_code(code).__name__} "
+                f"Kafka did not create the topic {name!r}: {for_code(code).__name__} "
                 f"({message[0] if message else ''})"
             )
 
@@ -234,6 +233,89 @@ async def _ready(admin: Any, name: str) -> Topic:
 def _advice(name: str, partitions: int, compact: bool) -> str:
     config = " --config cleanup.policy=compact" if compact else ""
     return (
-        "make it with `kafka-topics.sh --bootstrap-server ... --create --topic "
+        "create it with `kafka-topics.sh --bootstrap-server ... --create --topic "
         f"{name} --partitions {partitions}{config}`"
     )
+
+
+@cache
+def _metadata_request() -> type[Any]:
+    """Return Kafka's metadata request, version 12, which aiokafka 0.14 lacks: made with a topic's name.
+
+    Only since version 10 answers carry the topic id, which alone tells a topic from one of the same name
+    that was created after the first was deleted (KIP-516). No topic is created by asking. The layout is
+    that of Kafka's protocol guide.
+    """
+    from aiokafka.protocol import api
+    from aiokafka.protocol.types import (
+        AbstractType,
+        Boolean,
+        CompactArray,
+        CompactString,
+        Int16,
+        Int32,
+        Schema,
+        TaggedFields,
+    )
+
+    class Uuid(AbstractType[bytes]):  # type: ignore[misc]
+        @classmethod
+        def encode(cls, value: bytes) -> bytes:
+            return value
+
+        @classmethod
+        def decode(cls, data: BytesIO) -> bytes:
+            return data.read(16)
+
+    text, tags, numbers = CompactString("utf-8"), ("tags", TaggedFields), CompactArray(Int32)
+    broker = (("node_id", Int32), ("host", text), ("port", Int32), ("rack", text), tags)
+    partition = (
+        ("error_code", Int16),
+        ("partition", Int32),
+        ("leader", Int32),
+        ("leader_epoch", Int32),
+        ("replicas", numbers),
+        ("isr", numbers),
+        ("offline_replicas", numbers),
+        tags,
+    )
+    topic = (
+        ("error_code", Int16),
+        ("name", text),
+        ("topic_id", Uuid),
+        ("is_internal", Boolean),
+        ("partitions", CompactArray(*partition)),
+        ("authorized_operations", Int32),
+        tags,
+    )
+
+    class Answer(api.Response):  # type: ignore[misc]
+        API_KEY, API_VERSION = 3, 12
+        SCHEMA = Schema(
+            ("throttle_time_ms", Int32),
+            ("brokers", CompactArray(*broker)),
+            ("cluster_id", text),
+            ("controller_id", Int32),
+            ("topics", CompactArray(*topic)),
+            tags,
+        )
+
+    class Question(api.RequestStruct):  # type: ignore[misc]
+        API_KEY, API_VERSION, FLEXIBLE_VERSION, RESPONSE_TYPE = 3, 12, True, Answer
+        SCHEMA = Schema(
+            ("topics", CompactArray(("topic_id", Uuid), ("name", text), tags)),
+            ("allow_auto_topic_creation", Boolean),
+            ("include_topic_authorized_operations", Boolean),
+            tags,
+        )
+
+    class MetadataWithIds(api.Request[Question]):  # type: ignore[misc]
+        API_KEY = 3
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def build(self, request_struct_class: Any) -> Any:
+            return request_struct_class([(bytes(16), self._name, {})], False, False, {})
+
+    return MetadataWithIds

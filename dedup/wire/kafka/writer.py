@@ -1,33 +1,30 @@
-"""Writes records. Each is acknowledged by all in-sync replicas, or its sender gets an error.
+"""Writes records to Kafka; every in-sync replica acknowledges a record, or its sender gets an error.
 
-The rule kept here: send() returns only after Kafka's acknowledgement. An error means "not known to
-be written": the record may be in the log all the same, so a sender that repeats it must be idempotent
-(insert events are: the last record of a key counts). A producer that failed is replaced before the
-next record, because an idempotent one that lost its sequence never works again.
+The one producer of the project: the service writes inserts and dead letters by it, the worker its
+outputs, a crawl its outbox.
+
+Invariants: KafkaUnavailable means "not known to be written": the record may be in the log all the
+same, so repeating it must be idempotent (insert events are: the last record of a key counts). A
+producer that failed is replaced before the next record, because an idempotent one that lost its
+sequence never works again.
 """
 
 import asyncio
-import logging
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.kafka.supervision import STOP_SECONDS, KafkaUnavailable, ended, started
+from dedup.wire.kafka.supervision import STOP_SECONDS, KafkaUnavailable, Refused, ended, started
 from dedup.wire.shards import partition_of
-
-__all__ = ["Outgoing", "TooLarge", "Writer", "partition"]
 
 BATCH_BYTES = 262_144
 LINGER_MS = 5
-REQUEST_BYTES = 1_048_576
+REQUEST_BYTES = 1 << 30  # the topic limits the size of a record, not the producer
 UNACKNOWLEDGED = 20_000  # records of this writer that wait for Kafka at once
 
-log = logging.getLogger(__name__)
-
-
-class TooLarge(KafkaUnavailable):
-    """A record is larger than its topic, or this writer, takes."""
+Sent = tuple[int, int]  # the partition and offset of a written record
 
 
 class Outgoing(NamedTuple):
@@ -38,24 +35,22 @@ class Outgoing(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
     topic: str | None = None
     partition: int | None = None
+    timestamp_ms: int | None = None
 
 
 class Writer:
     """A producer: idempotent, acks=all, batches of 256 KB, zstd.
 
-    An async context manager: start() on the way in, stop() on the way out.
+    An async context manager: start() on entry, stop() on exit. Without start() the first record connects.
     """
 
-    def __init__(
-        self, config: KafkaConfig, *, linger_ms: int = LINGER_MS, compression: str | None = "zstd"
-    ) -> None:
+    def __init__(self, config: KafkaConfig, *, compression: str | None = "zstd") -> None:
         self._config = config
-        self._linger_ms = linger_ms
         self._compression = compression
         self._producer: Any = None
         self._failed: Any = None  # the producer that failed last
         self._lock = asyncio.Lock()
-        self._room = asyncio.Semaphore(UNACKNOWLEDGED)
+        self._slots = asyncio.Semaphore(UNACKNOWLEDGED)
         self._waiting = 0
 
     async def __aenter__(self) -> Self:
@@ -67,120 +62,162 @@ class Writer:
 
     @property
     def unacknowledged(self) -> int:
-        """How many records wait for Kafka."""
+        """Number of records that wait for Kafka."""
         return self._waiting
 
     async def start(self, *, within_seconds: float | None = None) -> None:
-        """Connect, with retries. Raises KafkaUnavailable when the time is over."""
+        """Connect, with retries. Raises KafkaUnavailable after within_seconds."""
         async with self._lock:
             if self._producer is None:
                 self._producer = await started(
-                    self._made,
+                    self._connect,
                     "connecting the producer",
                     within_seconds=within_seconds,
                     config=self._config,
                 )
 
-    async def send(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes]] = (),
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-    ) -> tuple[int, int]:
-        """Write a record and wait for Kafka's acknowledgement; return (partition, offset).
+    async def send(self, key: bytes | None, value: bytes | None) -> Sent:
+        """Write a record to the log and wait for Kafka's acknowledgement.
 
-        Raises KafkaUnavailable: not known to be written.
+        Raises KafkaUnavailable, and Refused for a record that Kafka will never take.
         """
-        return (await self.send_many([Outgoing(key, value, headers, topic, partition)]))[0]
+        return (await self.send_many([Outgoing(key, value)]))[0]
 
-    async def send_many(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+    async def send_many(self, records: Sequence[Outgoing]) -> list[Sent]:
         """Write records, in their order within a partition; wait for all acknowledgements.
 
-        Raises KafkaUnavailable if one was not acknowledged (TooLarge if that is for its size); which of
-        the others are written is not known then.
+        Raises as send() does if one was not acknowledged; which of the others are written is unknown then.
         """
-        producer = await self._working_producer()
-        futures: list[asyncio.Future[Any]] = []
+        results = await self._write(await self._working_producer(), records)
+        written = [result for result in results if not isinstance(result, KafkaUnavailable)]
+        if len(written) < len(results):
+            raise next(result for result in results if isinstance(result, KafkaUnavailable))
+        return written
+
+    async def send_each(self, records: Sequence[Outgoing]) -> list[Sent | KafkaUnavailable]:
+        """Write records that do not depend on each other; return the result of each. Never raises those.
+
+        Brokers refuse whole batches: each refused record is sent again by itself, so that only the bad
+        ones stay refused. Their order within a partition may change by that.
+        """
         try:
-            for record in records:
-                await self._room.acquire()
-                self._waiting += 1
-                try:
-                    future = await producer.send(
-                        record.topic or self._config.topic,
-                        record.value,
-                        record.key,
-                        partition=record.partition,
-                        headers=list(record.headers),
-                    )
-                except BaseException:
-                    self._release(None)
-                    raise
-                future.add_done_callback(self._release)
-                futures.append(future)
-            async with asyncio.timeout(self._config.request_timeout_seconds * 2):
-                # most are sent one by one, and gather() takes longer than all else here
-                one = len(futures) == 1
-                done = [await futures[0]] if one else await asyncio.gather(*futures)
-        except Exception as error:
-            for future in futures:
-                if future.done() and not future.cancelled():
-                    future.exception()  # reported with the first
-            if not _is_due_to_the_record(error):
-                self._failed = producer
-            kind = TooLarge if _is_due_to_the_record(error) else KafkaUnavailable
-            raise kind(
-                f"Kafka did not acknowledge a record: {type(error).__name__}: {error}"
-            ) from error
-        return [(each.partition, each.offset) for each in done]
+            producer = await self._working_producer()
+        except KafkaUnavailable as error:
+            return [error] * len(records)
+        results = await self._write(producer, records)
+        if len(records) > 1:
+            for number, result in enumerate(results):
+                if isinstance(result, Refused):
+                    results[number] = (await self._write(producer, [records[number]]))[0]
+        return results
 
     async def stop(self, seconds: float = STOP_SECONDS) -> bool:
         """Send what is left and close, within this many seconds; return whether all was sent."""
         async with self._lock:
             producer, self._producer = self._producer, None
-            return producer is None or await _stopped(producer, "closing the producer", seconds)
+            return producer is None or await _stop(producer, "closing the producer", seconds)
+
+    async def _write(
+        self, producer: Any, records: Sequence[Outgoing]
+    ) -> list[Sent | KafkaUnavailable]:
+        """Hand records to a producer and wait for their results, within a bound."""
+        waiting: list[asyncio.Future[Any] | Exception] = []
+        failed: Exception | None = None
+        for record in records:
+            await self._slots.acquire()
+            self._waiting += 1
+            try:
+                future = await producer.send(
+                    record.topic or self._config.topic,
+                    record.value,
+                    record.key,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    headers=list(record.headers),
+                )
+            except BaseException as error:
+                self._release(None)
+                if not isinstance(error, Exception):
+                    raise
+                waiting.append(error)
+                if not _is_refusal(error):  # the others would wait as long for the same
+                    failed = error
+                    break
+            else:
+                future.add_done_callback(self._release)
+                waiting.append(future)
+        futures = [each for each in waiting if isinstance(each, asyncio.Future)]
+        with suppress(Exception):
+            async with asyncio.timeout(self._config.request_timeout_seconds * 2):
+                # most records are sent one by one, and waiting for a set costs more than all else here
+                await (futures[0] if len(futures) == 1 else asyncio.wait(futures))
+        results = [self._result(each) for each in waiting]
+        if failed is not None:
+            results += [self._result(failed)] * (len(records) - len(results))
+        if any(
+            isinstance(each, KafkaUnavailable) and type(each) is not Refused for each in results
+        ):
+            self._failed = producer
+        return results
+
+    def _result(self, sent: "asyncio.Future[Any] | Exception") -> Sent | KafkaUnavailable:
+        error: BaseException | None
+        if isinstance(sent, Exception):
+            error = sent
+        elif not sent.done() or sent.cancelled():
+            sent.cancel()
+            error = TimeoutError(f"after {self._config.request_timeout_seconds * 2:g} s")
+        elif (error := sent.exception()) is None:
+            place = sent.result()
+            return place.partition, place.offset
+        said = f"{type(error).__name__}: {error}"
+        if _is_refusal(error):
+            made: KafkaUnavailable = Refused(
+                f"Kafka does not take the record: {said}", too_large=_is_refusal(error, size=True)
+            )
+        else:
+            made = KafkaUnavailable(f"Kafka did not acknowledge a record: {said}")
+        made.__cause__ = error
+        return made
 
     def _release(self, _future: object) -> None:
         self._waiting -= 1
-        self._room.release()
+        self._slots.release()
 
     async def _working_producer(self) -> Any:
-        """Return a producer that may work: a new one if the last one failed."""
+        """Return a producer, a new one if the last one failed. Raises KafkaUnavailable."""
         if self._producer is not None and self._producer is not self._failed:
             return self._producer
         async with self._lock:
             if self._producer is not None and self._producer is self._failed:
                 failed, self._producer, self._failed = self._producer, None, None
-                await _stopped(failed, "closing a producer that failed", 1.0)
+                await _stop(failed, "closing a producer that failed", 1.0)
             if self._producer is None:
                 try:
-                    self._producer = await self._made()
+                    self._producer = await self._connect()
                 except Exception as error:
                     raise KafkaUnavailable(
                         f"Kafka does not answer: {type(error).__name__}: {error}"
                     ) from error
             return self._producer
 
-    async def _made(self) -> Any:
+    async def _connect(self) -> Any:
         from aiokafka import AIOKafkaProducer
 
         producer = AIOKafkaProducer(
             **self._config.options(),
             acks="all",
             enable_idempotence=True,
-            compression_type=self._compression,
+            compression_type=self._compression,  # aiokafka has lz4 at its slowest level only
             max_batch_size=BATCH_BYTES,
             max_request_size=REQUEST_BYTES,
-            linger_ms=self._linger_ms,
+            linger_ms=LINGER_MS,
             partitioner=partition,
         )
         try:
             await asyncio.wait_for(producer.start(), self._config.request_timeout_seconds * 2)
         except BaseException:
-            await _stopped(producer, "closing a producer that did not start", 1.0)
+            await _stop(producer, "closing a producer that did not start", 1.0)
             raise
         return producer
 
@@ -192,7 +229,7 @@ def partition(key: bytes | None, everyone: Sequence[int], available: Sequence[in
     return everyone[partition_of(key, len(everyone))]
 
 
-async def _stopped(producer: Any, what: str, seconds: float) -> bool:
+async def _stop(producer: Any, what: str, seconds: float) -> bool:
     """Stop a producer; if that does not end in time, close its task and its connections."""
     if await ended(producer.stop(), what, seconds):
         return True
@@ -201,7 +238,17 @@ async def _stopped(producer: Any, what: str, seconds: float) -> bool:
     return False
 
 
-def _is_due_to_the_record(error: Exception) -> bool:
-    from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
+def _is_refusal(error: BaseException, *, size: bool = False) -> bool:
+    """Whether an error is due to the record, so that it would fail again; size: due to its size."""
+    from aiokafka import errors
 
-    return isinstance(error, MessageSizeTooLargeError | RecordTooLargeError)
+    too_large = (
+        errors.MessageSizeTooLargeError,
+        errors.RecordTooLargeError,
+        errors.RecordListTooLargeError,
+    )
+    if size or isinstance(error, OSError):
+        return isinstance(error, too_large)
+    others = (errors.InvalidTimestampError, errors.PolicyViolationError)
+    # What the producer asserts: a record without key and value, for one.
+    return isinstance(error, (*too_large, *others, AssertionError, TypeError, ValueError))

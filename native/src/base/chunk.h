@@ -147,6 +147,7 @@ static inline int is_plain_target(const uint8_t *at, const uint8_t *end) {
 struct text_bits {
     uint64_t words; /* ASCII letters, digits and '_' */
     uint64_t stops; /* '<', '&', and what is not ASCII */
+    uint64_t digits;
 };
 
 /* ASCII letters in lower case; all other bytes as they are. */
@@ -158,22 +159,24 @@ static inline __m128i chunk_lower(__m128i bytes) {
 static inline struct text_bits text_chunk(const uint8_t *at) {
     __m128i bytes = chunk_at(at);
     __m128i letter = chunk_within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26);
-    __m128i word = _mm_or_si128(chunk_within(bytes, '0', 10), chunk_is(bytes, '_'));
+    __m128i digit = chunk_within(bytes, '0', 10), word = _mm_or_si128(digit, chunk_is(bytes, '_'));
     __m128i stop = _mm_or_si128(chunk_is(bytes, '<'), chunk_is(bytes, '&'));
     struct text_bits text;
     text.words = chunk_bits(_mm_or_si128(word, letter));
     text.stops = chunk_bits(_mm_or_si128(stop, bytes)); /* above ASCII the top bit is set */
+    text.digits = chunk_bits(digit);
     return text;
 }
 
 /* TEXT_BYTES of text at once: a few words, so that few of them lie across the border. */
 #define TEXT_BYTES 48
 static inline struct text_bits text_at(const uint8_t *at) {
-    struct text_bits text = {0, 0};
+    struct text_bits text = {0, 0, 0};
     for (int i = 0; i < TEXT_BYTES; i += CHUNK) {
         struct text_bits part = text_chunk(at + i);
         text.words |= part.words << i;
         text.stops |= part.stops << i;
+        text.digits |= part.digits << i;
     }
     return text;
 }

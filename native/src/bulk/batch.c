@@ -165,7 +165,7 @@ static ndd_status open_half(struct ndd_queries *queries, const uint64_t *values,
 static ndd_status fill_table(struct ndd_queries *queries, const uint64_t *values) {
     enum { PIECE = 4096 };
     uint64_t numbers[PIECE], inserted;
-    ndd_status status = ndd_table_open(queries->k, &queries->table);
+    ndd_status status = ndd_table_open(queries->k, NDD_AUTO, &queries->table);
     if (status == NDD_OK) status = ndd_table_reserve(queries->table, queries->count);
     for (uint64_t i = 0; i < queries->count && status == NDD_OK; i += PIECE) {
         uint64_t n = queries->count - i < PIECE ? queries->count - i : PIECE;

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 
 #define BITS 256
+#define SAME_LEAST 27 /* places in use: shorter texts that are equal still differ by their titles */
 #define STEPS 10000 /* of a similarity, so that no library's last bit is seen */
 
 enum { SEQUENCE = 1 + BITS / 8, ROUNDS = 5 };
@@ -55,10 +56,12 @@ static double estimate(const uint8_t *a, const uint8_t *b) {
     return floor(similarity * STEPS + 0.5) / STEPS;
 }
 
-/* The estimate; but texts that are not the same word for word are at least one step apart. */
+/* The estimate. Texts that differ in a word are at least one step apart; texts that are equal word for word are
+ * 1 whatever their titles, unless they are so short that boilerplate alone may be equal. */
 double ndd_similarity(const uint8_t a[NDD_SKETCH_BYTES], const uint8_t b[NDD_SKETCH_BYTES]) {
-    double similarity = estimate(a, b);
     int same = memcmp(a + SEQUENCE, b + SEQUENCE, NDD_SKETCH_BYTES - SEQUENCE) == 0;
+    if (same && a[0] >= SAME_LEAST && b[0] >= SAME_LEAST) return 1;
+    double similarity = estimate(a, b);
     return same || similarity < 1 ? similarity : (STEPS - 1.0) / STEPS;
 }
 

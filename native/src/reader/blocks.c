@@ -66,14 +66,19 @@ static uint64_t tokens_kept(const struct ndd_reader *reader) {
     return kept;
 }
 
-static int is_list_of_links(const struct ndd_reader *reader, uint32_t needed) {
-    uint64_t kept = tokens_kept(reader), content = 0;
+/* A page whose content is a list of links says what they say. Where hardly any text is kept, that is all of the
+ * content; where the text is less than a share of it, what article and main elements hold. Elsewhere a box of links
+ * that no element marks would decide: it is the same on all pages of a site. */
+static void keep_lists(struct ndd_reader *reader, uint32_t needed) {
+    uint64_t kept = tokens_kept(reader), content = 0, main = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!stands_where(block, needed)) continue;
         content += block->weight == 0 && block->tokens > ENTRY_MOST ? ENTRY_MOST : block->tokens;
+        if (block->context & IN_MAIN) main += block->tokens;
     }
-    return kept < KEPT_LEAST || kept * 100 < content * KEPT_PERCENT;
+    if (kept < KEPT_LEAST) keep(reader, needed, 1);
+    else if (kept * 100 < content * KEPT_PERCENT && main >= KEPT_LEAST) keep(reader, IN_MAIN, 1);
 }
 
 /* What little stands from the last copyright sign on: whose page it is, and under which licence. A sign above
@@ -108,7 +113,7 @@ void blocks_weigh(struct ndd_reader *reader) {
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
     keep(reader, needed, 0);
     leave_labels(reader);
-    if (is_list_of_links(reader, needed)) keep(reader, needed, 1);
+    keep_lists(reader, needed);
     leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);

@@ -1,6 +1,6 @@
 /*
  * A quick test whether a page can be read as UTF-8. Most pages declare UTF-8 or nothing, and finding that
- * out takes a fraction of the time of the full detection (dedup/encodings.py), which all others get.
+ * out takes a fraction of the time of the full detection (dedup/core/encodings.py), which all others get.
  */
 #include <string.h>
 

@@ -10,6 +10,7 @@
 #include "hash/simhash.h"
 #include "hash/sketch.h"
 
+#define LITTLE_TEXT 80 /* kept tokens: beside fewer of them the title counts */
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
 
 /*
@@ -108,24 +109,48 @@ static void sum_words(struct ndd_reader *reader, size_t kept, ndd_page *page) {
     reader->status = ndd_simhash_weighted(round.hashes + 1, sums + 1, round.next - 1, &page->value);
 }
 
-static void sum_shingles(struct ndd_reader *reader, ndd_page *page) {
+/* A sequence of tokens on its way to shingles. */
+struct sequence {
+    uint64_t first, second; /* the last two tokens */
+    size_t seen;
+};
+
+static inline void add_tokens(struct sketch *sketch, struct sequence *sequence, const uint64_t *tokens, size_t n) {
+    uint64_t first = sequence->first, second = sequence->second;
+    size_t seen = sequence->seen;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t third = tokens[i];
+        if (++seen >= 3) sketch_add(sketch, hash_shingle(first, second, third));
+        first = second;
+        second = third;
+    }
+    *sequence = (struct sequence){first, second, seen};
+}
+
+/* Too few for a run of three. */
+static void end_tokens(struct sketch *sketch, const struct sequence *sequence) {
+    if (sequence->seen == 1) sketch_add(sketch, hash_shingle(sequence->second, 0, 0));
+    else if (sequence->seen == 2) sketch_add(sketch, hash_shingle(sequence->first, sequence->second, 0));
+}
+
+/* The title tells pages of little text apart. The hash of the whole text is without it. */
+static void add_title(const struct ndd_reader *reader, struct sketch *sketch) {
+    struct sequence title = {0, 0, 0};
+    add_tokens(sketch, &title, reader->title_tokens.at, reader->title_tokens.n);
+    end_tokens(sketch, &title);
+    sketch->sequence = 0;
+}
+
+static void sum_shingles(struct ndd_reader *reader, size_t kept, ndd_page *page) {
     struct sketch sketch;
-    uint64_t first = 0, second = 0;
-    size_t seen = 0;
+    struct sequence text = {0, 0, 0};
     sketch_begin(&sketch);
+    if (kept > 0 && kept < LITTLE_TEXT) add_title(reader, &sketch);
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        if (block->weight == 0) continue;
-        const uint64_t *token = reader->tokens.at + block->first_token;
-        for (uint32_t j = 0; j < block->tokens; j++) {
-            uint64_t third = token[j];
-            if (++seen >= 3) sketch_add(&sketch, hash_shingle(first, second, third));
-            first = second;
-            second = third;
-        }
+        if (block->weight > 0) add_tokens(&sketch, &text, reader->tokens.at + block->first_token, block->tokens);
     }
-    if (seen == 1) sketch_add(&sketch, hash_shingle(second, 0, 0)); /* too few for a run of three */
-    else if (seen == 2) sketch_add(&sketch, hash_shingle(first, second, 0));
+    end_tokens(&sketch, &text);
     sketch_end(&sketch, page->sketch);
 }
 
@@ -137,9 +162,7 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     }
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
-    sum_shingles(reader, page);
-    page->title = reader->title;
-    page->canonical = reader->canonical;
+    sum_shingles(reader, kept, page);
     page->words = (uint32_t)words;
     page->words_read = (uint32_t)kept;
     page->text_bytes = reader->text_bytes;

@@ -1,6 +1,6 @@
 /*
- * What a page says it is (docs/fingerprint-spec.md, "Identity"): a hash of its title, and one of the URL that
- * it declares to be its own. 0 stands for nothing said.
+ * What a page says it is (docs/fingerprint-spec.md, "Identity"): a hash of its title, one of the URL that
+ * it declares to be its own, and the number of the thing that it is about (thing.c). 0 stands for nothing said.
  */
 #include <string.h>
 
@@ -46,7 +46,29 @@ uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, si
     return length > 0 ? upper_half(ndd_hash_token(title, length, reader->key)) : 0;
 }
 
-uint32_t identity_canonical(const struct ndd_reader *reader, const uint8_t *href, size_t n) {
+void identity_canonical(struct ndd_reader *reader, const uint8_t *href, size_t n) {
     uint64_t hash;
-    return target_hash(reader, href, n, &hash) ? upper_half(hash) : 0;
+    if (reader->canonical != 0 || !target_hash(reader, href, n, &hash)) return;
+    reader->canonical = upper_half(hash);
+    target_hash_path(reader, href, n, &reader->identifiers.declared_path);
+}
+
+void identity_open_graph(struct ndd_reader *reader, const uint8_t *url, size_t n) {
+    struct identifiers *found = &reader->identifiers;
+    uint64_t hash;
+    if (found->open_graph != 0 || !target_hash(reader, url, n, &hash)) return;
+    found->open_graph = upper_half(hash);
+    target_hash_path(reader, url, n, &found->open_graph_path);
+}
+
+/* What a link declares counts before what is meant for other sites' previews. */
+void identity_settle(struct ndd_reader *reader, ndd_page *page) {
+    struct identifiers *found = &reader->identifiers;
+    if (reader->canonical == 0) {
+        reader->canonical = found->open_graph;
+        found->declared_path = found->open_graph_path;
+    }
+    page->title = reader->title;
+    page->canonical = reader->canonical;
+    page->thing = thing_of(reader);
 }

@@ -7,7 +7,7 @@
 #define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
-    return "words-0-4";
+    return "words-0-5";
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {
@@ -44,6 +44,10 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->key = key;
     reader->status = NDD_OK;
     reader->title = reader->canonical = 0;
+    memset(&reader->identifiers, 0, sizeof reader->identifiers);
+    memset(&reader->parts, 0, sizeof reader->parts);
+    reader->digits.n = reader->title_tokens.n = 0;
+    reader->token_number = 0;
     reader->text_bytes = reader->data_bytes = reader->invalid_bytes = 0;
     reader->directory = NULL;
     reader->directory_length = 0;
@@ -61,6 +65,8 @@ static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
         hidden_settle(reader);
         blocks_weigh(reader);
         features_sum(reader, &made);
+        identity_settle(reader, &made);
+        parts_settle(reader, &made);
     }
     reader->address = NULL;
     if (reader->status == NDD_OK) *page = made;

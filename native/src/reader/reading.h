@@ -5,6 +5,8 @@
  *     tags.c    a tag's name and attributes -> what they mean
  *     words.c   text -> tokens, gathered into blocks
  *     identity.c  title and canonical URL -> what the page says it is
+ *     thing.c   structured data -> the number of the thing that the page is about
+ *     parts.c   hashes of what is not running text
  *     target.c  a URL -> the bytes that stand for it
  *     links.c   where the page leads, when that is asked for
  *     hidden.c  whether what is hidden counts
@@ -21,6 +23,8 @@
 #define NDD_READING_H
 
 #include "ndd.h"
+
+struct attributes; /* tags.h */
 
 /* What holds at a place in the page; an element hands its context down to what it contains. The first
  * ones in the order of the TAG_ flags that give them. */
@@ -39,7 +43,9 @@ enum {
     IN_HIDDEN = 1 << 10,  /* until a script or a click shows it (hidden.c) */
     IN_NOTICE = 1 << 11,  /* of a block: the sign of a copyright stands in it */
     IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
-    IN_VEILED = 1 << 13   /* skipped only because it is hidden within a line: blocks inside are hidden */
+    IN_VEILED = 1 << 13,  /* skipped only because it is hidden within a line: blocks inside are hidden */
+    IN_TOP = 1 << 14,     /* h1 */
+    IN_PROPERTY = 1 << 15 /* a thing that is a property of another one (microdata) */
 };
 
 /* The text between two block-level tags. */
@@ -61,6 +67,40 @@ struct link {
     uint32_t context;
 };
 
+/* The numbers of one thing: [0] its seller's, [1] its maker's. */
+struct numbers {
+    uint32_t rank[2]; /* of the property that gave it; 0: none */
+    uint32_t hash[2]; /* 30 bits */
+};
+
+/* What one kind of structured data says (thing.c). */
+struct names {
+    struct numbers numbered;   /* of the first thing that has a product's number */
+    struct numbers identified; /* of the first one that has only an identifier */
+};
+
+struct identifiers {
+    struct names data, marked; /* JSON-LD, microdata */
+    struct numbers item;       /* microdata: the thing that is being read */
+    uint64_t id;               /* JSON-LD: the first @id, */
+    int id_found, id_is_url;
+    uint64_t declared_path;    /* of the canonical URL, without its query; 0: none */
+    uint64_t open_graph_path;  /* and of og:url */
+    uint32_t open_graph;       /* its hash as a canonical URL */
+};
+
+/* Hashes of sequences (parts.c). */
+struct parts {
+    uint64_t data, sources, attributes;
+};
+
+/* Up to 48 bytes of text: a bit for each that is of a word, the first byte's the lowest, and for each that is a digit.
+ * The bits above are the lower and the upper half of the number of the first token. */
+struct digits {
+    uint64_t words;
+    uint64_t digits;
+};
+
 #define LIST(type) struct { type *at; size_t n, room; }
 
 struct ndd_reader {
@@ -72,6 +112,8 @@ struct ndd_reader {
     LIST(uint32_t) set_weights; /* scratch of features.c */
     LIST(uint32_t) slots;       /* scratch of features.c */
     LIST(uint64_t) waits;       /* scratch of features.c */
+    LIST(uint64_t) title_tokens;
+    LIST(struct digits) digits; /* which tokens have one */
     LIST(struct link) links;
     LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     LIST(uint8_t) words_kept;
@@ -84,6 +126,8 @@ struct ndd_reader {
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
     uint32_t canonical;
+    struct identifiers identifiers;
+    struct parts parts;
     uint64_t text_bytes;
     uint64_t data_bytes;
     uint64_t invalid_bytes;
@@ -95,6 +139,7 @@ struct ndd_reader {
     uint32_t token_context; /* of the token's first character */
     uint8_t token[128 + 16];
     uint32_t token_length;
+    int token_number;       /* a digit beyond ASCII stands in it */
     uint32_t before;        /* the character before, in a run of a spaceless script: its UTF-8 */
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
@@ -119,11 +164,17 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n);
  * takes '<' and '&' for separators. */
 const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
 void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
+/* Reads the tokens of the page's title, which is no block. */
+void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
 void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
 
 /* target.c: the hash of what a URL leads to; 0 for nothing. */
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
+
+/* The same of the URL as it is written, where a relative one is not completed with the page's folder, and without its
+ * query. */
+int target_hash_path(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);
 
 /* links.c: notes a link; whether the text behind one is a number; which links count, with the context that
  * the content needs (blocks.c). */
@@ -131,9 +182,28 @@ void links_add(struct ndd_reader *reader, const uint8_t *href, size_t n, uint32_
 int links_is_number(const uint8_t *text, const uint8_t *end);
 void links_settle(struct ndd_reader *reader, uint32_t needed);
 
-/* identity.c: the hash of a title's text, and of a declared canonical URL; 0 for none. */
+/* identity.c: the hash of a title's text; 0 for none. */
 uint32_t identity_title(const struct ndd_reader *reader, const uint8_t *text, size_t n);
-uint32_t identity_canonical(const struct ndd_reader *reader, const uint8_t *href, size_t n);
+
+/* Notes the canonical URL that the page declares, and og:url. */
+void identity_canonical(struct ndd_reader *reader, const uint8_t *href, size_t n);
+void identity_open_graph(struct ndd_reader *reader, const uint8_t *url, size_t n);
+void identity_settle(struct ndd_reader *reader, ndd_page *page);
+
+/* thing.c: reads a script of JSON-LD; a start tag with microdata, whose content begins at `after`. thing_context:
+ * the mark that its element gets. */
+void thing_data(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
+void thing_tag(struct ndd_reader *reader, const struct attributes *found, int is_void, const uint8_t *after,
+               const uint8_t *end);
+uint32_t thing_context(const struct attributes *found);
+uint32_t thing_of(struct ndd_reader *reader);
+
+/* parts.c: adds a script of inline data, the source of an image or a frame, a data attribute. */
+void parts_data(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int is_data, const uint8_t *page_end);
+void parts_source(struct ndd_reader *reader, const uint8_t *src, size_t n, const uint8_t *page_end);
+uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
+                         const uint8_t *page_end);
+void parts_settle(struct ndd_reader *reader, ndd_page *page);
 
 /* hidden.c: leaves out the blocks that are hidden, or takes the mark off all of them. */
 void hidden_settle(struct ndd_reader *reader);

@@ -5,6 +5,7 @@
  * bounded depth, hands down the context a piece of text stands in. Every byte is passed once: a
  * search that fails reads to the end of the page, and then the page is done.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -79,6 +80,8 @@ _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DR
 static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct attributes *attributes) {
     uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
+    context |= (flags / TAG_TOP & 1) * IN_TOP;
+    if (attributes->more & MORE_ITEMSCOPE) context |= thing_context(attributes);
     if (outer & IN_VEILED && flags & (TAG_BLOCK | TAG_SKIP)) {
         outer &= ~(uint32_t)IN_VEILED;
         if (flags & TAG_BLOCK) outer = (outer & ~(uint32_t)IN_SKIPPED) | IN_HIDDEN;
@@ -126,12 +129,37 @@ static inline void expect_end(struct element *element, size_t n) {
     element->end = is_short ? (element->name | (uint64_t)'>' << 8 * n) << element->end_shift : 0;
 }
 
+/* Which attributes of a tag count; without a branch, for tags come as they like. */
+static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around) {
+    int few = (flags & (TAG_VOID | TAG_REL)) == TAG_VOID, passed = (context & IN_SKIPPED) != 0;
+    passed |= (flags & (TAG_VOID | TAG_SOURCE | TAG_META)) == TAG_VOID;
+    int all = !passed | ((flags & (TAG_SCRIPT | TAG_REL | TAG_SOURCE)) != 0);
+    int data = !(passed | ((flags & (TAG_SCRIPT | TAG_META)) != 0) | ((around & IN_DROPPED) != 0));
+    return all * WANTED | data * WANTED_DATA | few * WANTED_FEW;
+}
+
+/* What a tag says beside what steers the scan. */
+static void take_more(struct scan *scan, uint32_t flags, const struct attributes *found, const uint8_t *after) {
+    struct ndd_reader *reader = scan->reader;
+    if (found->more & MORE_DATA) reader->parts.attributes = found->data;
+    if (found->more & MORE_SOURCE && flags & TAG_SOURCE && !(reader->context & IN_DROPPED)) {
+        parts_source(reader, found->source, found->source_length, scan->end);
+    }
+    if (found->more & MORE_OPEN_GRAPH && found->more & MORE_CONTENT && flags & TAG_META) {
+        identity_open_graph(reader, found->content, found->content_length);
+    }
+    if (found->more & (MORE_ITEMPROP | MORE_ITEMSCOPE) && !(flags & TAG_RAW)) {
+        thing_tag(reader, found, (flags & TAG_VOID) != 0, after, scan->end);
+    }
+}
+
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    struct attributes attributes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0};
+    struct attributes attributes;
+    memset(&attributes, 0, offsetof(struct attributes, itemprop));
     /* outside the content only the links of a pagination count */
     int outside = reader->address != NULL && (flags & TAG_LINK) && !(reader->context & IN_MAIN && in_content(reader->context));
     attributes.next_class = outside;
@@ -139,11 +167,12 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
-        int wanted = !(flags & TAG_VOID || context & IN_SKIPPED) || flags & (TAG_SCRIPT | TAG_REL);
+        int wanted = wanted_of(flags, context, reader->context);
         attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS_INSIDE) != 0;
-        after = tag_attributes(p, scan->end, wanted, &attributes);
+        after = tag_attributes(reader, p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
+    if (attributes.more != 0) take_more(scan, flags, &attributes, after);
 
     if (flags & TAG_BLOCK) words_end_block(reader);
     else if (flags & TAG_BREAK) words_break(reader);
@@ -151,15 +180,19 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         const uint8_t *content_end;
         words_break(reader);
         const uint8_t *next = raw_end(scan, after, name, &content_end);
-        if ((flags & TAG_SCRIPT) && attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
+        if (flags & TAG_SCRIPT) {
+            if (attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
+            if (attributes.linked) thing_data(reader, after, content_end);
+            parts_data(reader, after, content_end, attributes.json | attributes.linked, scan->end);
+        }
         if ((flags & TAG_TITLE) && reader->title == 0 && !(reader->context & IN_SKIPPED)) {
             reader->title = identity_title(reader, after, (size_t)(content_end - after));
+            if (reader->title != 0) words_title(reader, after, content_end);
         }
         return next;
     }
-    if ((flags & TAG_REL) && attributes.canonical && attributes.href != NULL && reader->canonical == 0 &&
-        !(reader->context & IN_SKIPPED)) {
-        reader->canonical = identity_canonical(reader, attributes.href, attributes.href_length);
+    if ((flags & TAG_REL) && attributes.canonical && attributes.href != NULL && !(reader->context & IN_SKIPPED)) {
+        identity_canonical(reader, attributes.href, attributes.href_length);
     }
     if (flags & TAG_REL && reader->address != NULL && attributes.next && attributes.href != NULL &&
         !(reader->context & IN_SKIPPED)) {

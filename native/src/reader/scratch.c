@@ -29,6 +29,8 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->set_weights.room * sizeof *reader->set_weights.at +
            reader->slots.room * sizeof *reader->slots.at +
            reader->waits.room * sizeof *reader->waits.at +
+           reader->digits.room * sizeof *reader->digits.at +
+           reader->title_tokens.room * sizeof *reader->title_tokens.at +
            reader->links.room * sizeof *reader->links.at +
            reader->targets.room * sizeof *reader->targets.at +
            reader->words_kept.room + reader->words_shown.room;
@@ -43,6 +45,8 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->set_weights);
     DROP(reader->slots);
     DROP(reader->waits);
+    DROP(reader->digits);
+    DROP(reader->title_tokens);
     DROP(reader->links);
     DROP(reader->targets);
     DROP(reader->words_kept);

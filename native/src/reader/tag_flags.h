@@ -29,4 +29,7 @@ enum {
     TAG_OPTION = 1 << 23,
     TAG_TITLE = 1 << 24,
     TAG_REL = 1 << 25,
+    TAG_META = 1 << 26,
+    TAG_SOURCE = 1 << 27,
+    TAG_TOP = 1 << 28,
 };

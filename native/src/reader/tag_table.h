@@ -29,8 +29,8 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [261] = {UINT64_C(0xcbd2345dfc4199f9), 0x1}, /* blockquote */
     [274] = {UINT64_C(0x006465626d656f6e), 0x8}, /* noembed */
     [304] = {UINT64_C(0x0000000000706d78), 0x8}, /* xmp */
-    [322] = {UINT64_C(0x0000006f69647561), 0x14}, /* audio */
-    [324] = {UINT64_C(0x0000006465626d65), 0x6}, /* embed */
+    [322] = {UINT64_C(0x0000006f69647561), 0x8000014}, /* audio */
+    [324] = {UINT64_C(0x0000006465626d65), 0x8000006}, /* embed */
     [328] = {UINT64_C(0x000000656c797473), 0x8}, /* style */
     [339] = {UINT64_C(0x0000007475706e69), 0x6}, /* input */
     [368] = {UINT64_C(0x000070756f726768), 0x1}, /* hgroup */
@@ -47,7 +47,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [455] = {UINT64_C(0x0000000000006474), 0x2001}, /* td */
     [491] = {UINT64_C(0x0000657275676966), 0x1}, /* figure */
     [511] = {UINT64_C(0x0000006b63617274), 0x2}, /* track */
-    [520] = {UINT64_C(0x0000656d61726669), 0xc}, /* iframe */
+    [520] = {UINT64_C(0x0000656d61726669), 0x800000c}, /* iframe */
     [541] = {UINT64_C(0x0000000079646f62), 0x1001}, /* body */
     [566] = {UINT64_C(0x00007265746f6f66), 0x21}, /* footer */
     [568] = {UINT64_C(0x6574616c706d6574), 0x14}, /* template */
@@ -56,12 +56,12 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [588] = {UINT64_C(0x0000000000007464), 0x80001}, /* dt */
     [603] = {UINT64_C(0x000000656c626174), 0x8001}, /* table */
     [608] = {UINT64_C(0x6165726174786574), 0xc}, /* textarea */
-    [614] = {UINT64_C(0x0000656372756f73), 0x2}, /* source */
+    [614] = {UINT64_C(0x0000656372756f73), 0x8000002}, /* source */
     [619] = {UINT64_C(0x000000006c6d7468), 0x1001}, /* html */
-    [625] = {UINT64_C(0x0000006f65646976), 0x14}, /* video */
+    [625] = {UINT64_C(0x0000006f65646976), 0x8000014}, /* video */
     [626] = {UINT64_C(0x0000676f6c616964), 0x21}, /* dialog */
     [630] = {UINT64_C(0x0000000000006c6f), 0x40001}, /* ol */
-    [631] = {UINT64_C(0x0000000000676d69), 0x6}, /* img */
+    [631] = {UINT64_C(0x0000000000676d69), 0x8000006}, /* img */
     [633] = {UINT64_C(0x0000000000006874), 0x2001}, /* th */
     [638] = {UINT64_C(0x0000006d61726170), 0x2}, /* param */
     [644] = {UINT64_C(0x0000000000007268), 0x3}, /* hr */
@@ -74,7 +74,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [764] = {UINT64_C(0x0000006564697361), 0x801}, /* aside */
     [805] = {UINT64_C(0x7470697263736f6e), 0x10}, /* noscript */
     [818] = {UINT64_C(0x00006e6f74747562), 0x804}, /* button */
-    [823] = {UINT64_C(0x0000000000003168), 0x101}, /* h1 */
+    [823] = {UINT64_C(0x0000000000003168), 0x10000101}, /* h1 */
     [845] = {UINT64_C(0x0000000000657270), 0x1}, /* pre */
     [847] = {UINT64_C(0x0000000000006c75), 0x40001}, /* ul */
     [856] = {UINT64_C(0x00000000756e656d), 0x40801}, /* menu */
@@ -94,6 +94,6 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [993] = {UINT64_C(0x0073736572646461), 0x1}, /* address */
     [1001] = {UINT64_C(0x0000000000003568), 0x101}, /* h5 */
     [1002] = {UINT64_C(0x00646e756f736762), 0x2}, /* bgsound */
-    [1006] = {UINT64_C(0x000000006174656d), 0x2}, /* meta */
+    [1006] = {UINT64_C(0x000000006174656d), 0x4000002}, /* meta */
     [1019] = {UINT64_C(0x746573656d617266), 0x1}, /* frameset */
 };

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/chunk.h"
 #include "hash/hash.h"
+#include "reader/reading.h"
 
 uint64_t tag_long_name(const uint8_t *name, size_t n) {
     uint64_t h = 0;
@@ -116,19 +117,70 @@ static uint32_t small4(const uint8_t *name) {
 }
 
 static int is_json_type(const uint8_t *type, size_t n) {
-    if (equals(type, n, "application/ld+json")) return 0; /* describes the text, does not replace it */
     return equals(type, n, "application/json") || (n > 5 && equals(type + n - 5, 5, "+json"));
 }
 
+/* What an attribute says whose name has six letters and more. */
+static void long_attribute(const uint8_t *name, size_t n, const uint8_t *value, size_t length,
+                           struct attributes *found) {
+    switch (n) {
+    case 6:
+        if (equals(name, n, "hidden")) found->hidden = 1;
+        break;
+    case 7:
+        if (small4(name) == NAME4('c', 'o', 'n', 't') && !(found->more & MORE_CONTENT) && equals(name, n, "content")) {
+            found->more |= MORE_CONTENT;
+            found->content = value;
+            found->content_length = length;
+        }
+        break;
+    case 8:
+        if (small4(name) == NAME4('i', 't', 'e', 'm') && !(found->more & MORE_ITEMPROP) && equals(name, n, "itemprop")) {
+            found->more |= MORE_ITEMPROP;
+            found->itemprop = value;
+            found->itemprop_length = length;
+        } else if (small4(name) == NAME4('p', 'r', 'o', 'p') && equals(name, n, "property") && equals(value, length, "og:url")) {
+            found->more |= MORE_OPEN_GRAPH;
+        }
+        break;
+    case 9:
+        if (small4(name) == NAME4('i', 't', 'e', 'm') && equals(name, n, "itemscope")) found->more |= MORE_ITEMSCOPE;
+        break;
+    case 11:
+        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+static void data_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+                           size_t length, const uint8_t *end, struct attributes *found) {
+    uint64_t sum = found->more & MORE_DATA ? found->data : reader->parts.attributes;
+    found->data = parts_attribute(sum, reader->key, name, n, length > 0 ? value + length : name + n, end);
+    found->more |= MORE_DATA;
+}
+
 /* What an attribute says. Its name's length tells most of them apart at once. */
-static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_t length,
-                      const uint8_t *end, struct attributes *found) {
+static void attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+                      size_t length, const uint8_t *end, int wanted, struct attributes *found) {
+    if (n > 5) {
+        if (small4(name) != NAME4('d', 'a', 't', 'a') || name[4] != '-') long_attribute(name, n, value, length, found);
+        else if (wanted & WANTED_DATA) data_attribute(reader, name, n, value, length, end, found);
+        return;
+    }
     switch (n) {
     case 2:
         if (!found->comments && equals(name, n, "id") && has_comment_word(value, length, end)) found->comments = 1;
         break;
     case 3:
-        if (!equals(name, n, "rel")) break;
+        if (!equals(name, n, "rel")) {
+            if (found->more & MORE_SOURCE || !equals(name, n, "src")) break;
+            found->more |= MORE_SOURCE;
+            found->source = value;
+            found->source_length = length;
+            break;
+        }
         if (has_token(value, length, "canonical")) found->canonical = 1;
         if (has_token(value, length, "next")) found->next = 1;
         break;
@@ -146,7 +198,8 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
             if (has_word(value, length, main_roles)) found->main = 1;
             break;
         case NAME4('t', 'y', 'p', 'e'):
-            if (is_json_type(value, length)) found->json = 1;
+            if (equals(value, length, "application/ld+json")) found->linked = 1; /* describes the text, does not replace it */
+            else if (is_json_type(value, length)) found->json = 1;
             break;
         default:
             break;
@@ -160,18 +213,12 @@ static void attribute(const uint8_t *name, size_t n, const uint8_t *value, size_
             if (style_hides(value, length)) found->hidden = 1;
         }
         break;
-    case 6:
-        if (equals(name, n, "hidden")) found->hidden = 1;
-        break;
-    case 11:
-        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
-        break;
     default:
         break;
     }
 }
 
-const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
+const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found) {
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;
@@ -202,6 +249,6 @@ const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
                 length = (size_t)(at - value);
             }
         }
-        if (wanted) attribute(name, n, value, length, end, found);
+        if (wanted && (n == 3 || n > 5 || !(wanted & WANTED_FEW))) attribute(reader, name, n, value, length, end, wanted, found);
     }
 }

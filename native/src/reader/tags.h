@@ -39,15 +39,38 @@ struct attributes {
     int comments;  /* a class or id word of comments */
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */
+    int linked;    /* the type of JSON-LD (for script) */
+    uint32_t more; /* MORE_ flags: what is said beside that */
     int closed;    /* ends with "/>" */
     const uint8_t *href;
     size_t href_length;
+    /* each only with its flag: not all tags need be made ready for what few have */
+    const uint8_t *itemprop, *content, *source;
+    size_t itemprop_length, content_length, source_length;
+    uint64_t data; /* parts_attribute of the data attributes so far */
 };
 
-/* Reads attributes from just behind a tag's name to behind its '>'. *found is all 0 before, but
- * for next_class, and perhaps comments: then no word of comments is looked for. What is not wanted is passed over, all but
- * closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
-const uint8_t *tag_attributes(const uint8_t *at, const uint8_t *end, int wanted,
+enum {
+    MORE_ITEMPROP = 1 << 0,
+    MORE_ITEMSCOPE = 1 << 1, /* a thing of microdata */
+    MORE_CONTENT = 1 << 2,
+    MORE_SOURCE = 1 << 3,    /* src */
+    MORE_OPEN_GRAPH = 1 << 4, /* og:url is what the content gives */
+    MORE_DATA = 1 << 5
+};
+
+enum {
+    WANTED = 1,
+    WANTED_DATA = 2, /* data attributes, too */
+    WANTED_FEW = 4   /* only src, and names of six letters and more */
+};
+
+struct ndd_reader;
+
+/* Reads attributes from just behind a tag's name to behind its '>'. All of *found up to href_length is 0 before, but
+ * for next_class, and perhaps comments: then no word of comments is looked for. What is not wanted (WANTED_ flags) is
+ * passed over, all but closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
+const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);
 
 #endif

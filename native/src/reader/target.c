@@ -132,7 +132,8 @@ int target_split(const uint8_t *href, size_t n, struct target *target) {
     return 1;
 }
 
-int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t n, int path_only,
+                   uint64_t *hash) {
     uint8_t kept[TARGET_BYTES], joined[TARGET_BYTES];
     struct target parts;
     if (!target_split(href, n, &parts)) return 0;
@@ -143,7 +144,7 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
         length -= 2;
     }
     int relative = !parts.absolute && (length == 0 || (target[0] != '/' && target[0] != '?'));
-    if (relative && reader->directory_length + length <= TARGET_BYTES && reader->directory_length > 0) {
+    if (relative && !path_only && reader->directory_length + length <= TARGET_BYTES && reader->directory_length > 0) {
         memcpy(joined, reader->directory, reader->directory_length);
         memcpy(joined + reader->directory_length, target, length);
         target = joined;
@@ -153,6 +154,18 @@ int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, 
         length = without_volatile(target, length, kept);
         target = kept;
     }
+    if (path_only) {
+        const uint8_t *query = find_near(target, target + length, '?');
+        if (query != NULL) length = (size_t)(query - target);
+    }
     *hash = ndd_hash_token(target, length, reader->key);
     return 1;
+}
+
+int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+    return hash_of(reader, href, n, 0, hash);
+}
+
+int target_hash_path(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash) {
+    return hash_of(reader, href, n, 1, hash);
 }

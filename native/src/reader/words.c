@@ -19,6 +19,8 @@
 
 #define COPYRIGHT_SIGN 0xa9
 
+#define TITLE_BYTES 1024 /* a longer title counts by its beginning */
+
 /* For an ASCII byte that belongs to words its lower case, for any other byte 0. */
 static const uint8_t ascii_word[256] = {
     ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6',
@@ -37,6 +39,37 @@ static void keep_word(struct ndd_reader *reader, const uint8_t *token, size_t n)
     memcpy(to, token, n);
     to[n] = ' ';
     reader->words_kept.n += n + 1;
+}
+
+static int has_digit(const uint8_t *token, size_t n) {
+    size_t i = 0;
+#ifdef NDD_CHUNKS
+    uint32_t found = 0;
+    for (;; i += CHUNK) { /* 16 bytes may be read behind a token */
+        uint32_t digits = chunk_bits(chunk_within(chunk_at(token + i), '0', 10));
+        if (n - i <= CHUNK) return (found | (digits & ((2u << (n - i - 1)) - 1))) != 0;
+        found |= digits;
+    }
+#else
+    for (; i < n; i++) if (is_ascii_digit(token[i])) return 1;
+    return 0;
+#endif
+}
+
+/* Whether a word character above ASCII is a digit (docs/fingerprint-spec.md, "Parts"). */
+static int is_other_digit(uint32_t code) {
+    static const uint32_t zeros[] = {0x660, 0x6f0, 0x966, 0x9e6, 0xff10};
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) if (code - zeros[i] < 10) return 1;
+    return 0;
+}
+
+/* Notes which of the tokens that are added next have a digit, if any has: a bit for each byte of words, and of those
+ * that are digits. No branch depends on it, for numbers come as they like. */
+static inline void note_digits(struct ndd_reader *reader, uint64_t words, uint64_t digits) {
+    if (!ROOM(reader, reader->digits, 1)) return;
+    uint64_t first = reader->tokens.n;
+    reader->digits.at[reader->digits.n] = (struct digits){words | first << 48, digits | first >> 16 << 48};
+    reader->digits.n += digits != 0;
 }
 
 static int open_block(struct ndd_reader *reader, uint32_t context) {
@@ -79,6 +112,8 @@ static void end_word(struct ndd_reader *reader) {
         size_t n = reader->token_length;
         uint64_t hash = hash_token_padded(reader->token, n, reader->key);
         reader->token_length = 0;
+        note_digits(reader, 1, (uint64_t)(reader->token_number | has_digit(reader->token, n)));
+        reader->token_number = 0;
         if (add_hash(reader, hash, n, reader->token_context) && reader->keep_words) {
             keep_word(reader, reader->token, n);
         }
@@ -118,6 +153,7 @@ static inline void add_character(struct ndd_reader *reader, struct character cha
         if (reader->token_length == 0) reader->token_context = reader->context;
         store4_le(reader->token + reader->token_length, bytes);
         reader->token_length += n;
+        if (character.lower >= 0x660 && is_other_digit(character.lower)) reader->token_number = 1;
         break;
     case CHARACTER_SPACELESS:
         end_word(reader);
@@ -182,7 +218,7 @@ static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, 
     while (end - at >= TEXT_BYTES + CHUNK) {
         struct text_bits text = text_at(at);
         uint32_t stop = lowest_bit(text.stops | UINT64_C(1) << TEXT_BYTES);
-        uint64_t words = text.words & ((UINT64_C(1) << stop) - 1);
+        uint64_t words = text.words & ((UINT64_C(1) << stop) - 1), all = words;
         if (words == 0) {
             at += stop;
             if (stop < TEXT_BYTES) return at;
@@ -203,6 +239,7 @@ static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, 
             bytes += length;
             words &= ~UINT64_C(0) << (start + length);
         }
+        note_digits(reader, all, text.digits & all & ((UINT64_C(1) << start) - 1));
         reader->text_bytes += bytes;
         reader->tokens.n += (size_t)(token - first);
         if (reader->context & IN_LINK) reader->link_tokens += (uint32_t)(token - first);
@@ -279,4 +316,37 @@ void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
             at++;
         }
     }
+}
+
+/* A title may occur inside a block: the counts of the page's text are restored afterwards. */
+void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
+    const size_t tokens = reader->tokens.n, blocks = reader->blocks.n, digits = reader->digits.n;
+    const size_t words_kept = reader->words_kept.n;
+    const uint64_t text_bytes = reader->text_bytes, invalid_bytes = reader->invalid_bytes;
+    const uint32_t link_tokens = reader->link_tokens, context = reader->context, notice = reader->notice;
+    const int in_block = reader->in_block;
+    reader->in_block = 0;
+    reader->context = 0;
+    if (end - at > TITLE_BYTES) end = at + TITLE_BYTES;
+    while (at < end && reader->status == NDD_OK) {
+        at = words_html(reader, at, end);
+        words_break(reader);
+        at += at < end; /* past a '<', which is text in a title */
+    }
+    words_break(reader);
+    size_t n = reader->tokens.n - tokens;
+    if (n > 0 && ROOM(reader, reader->title_tokens, n)) {
+        memcpy(reader->title_tokens.at, reader->tokens.at + tokens, n * sizeof *reader->tokens.at);
+        reader->title_tokens.n = n;
+    }
+    reader->tokens.n = tokens;
+    reader->blocks.n = blocks;
+    reader->digits.n = digits;
+    reader->words_kept.n = words_kept;
+    reader->text_bytes = text_bytes;
+    reader->invalid_bytes = invalid_bytes;
+    reader->link_tokens = link_tokens;
+    reader->context = context;
+    reader->notice = notice;
+    reader->in_block = in_block;
 }

@@ -30,11 +30,7 @@
 #define AHEAD_SPOTS 16 /* its lines in the index; a power of two */
 #define AHEAD_BEYOND 6 /* the overflow of those lines */
 
-ndd_status ndd_table_open(uint32_t k, ndd_table **table) {
-    return ndd_table_open_as(k, NDD_AUTO, table);
-}
-
-ndd_status ndd_table_open_as(uint32_t k, ndd_preset preset, ndd_table **table) {
+ndd_status ndd_table_open(uint32_t k, ndd_preset preset, ndd_table **table) {
     if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
     ndd_table *opened = calloc(1, sizeof *opened);

@@ -5,7 +5,6 @@
  * either wholly such a form or refused. Nothing is read before the checksums match,
  * and even then every number is checked.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -42,14 +41,6 @@ static uint64_t load_number(const uint8_t *bytes) { return load_le(bytes, 8); }
 
 static uint64_t saved_size(uint64_t values, uint64_t pairs, uint64_t several) {
     return HEADER + 8 * values + 16 * several + 8 * pairs + TRAILER;
-}
-
-uint64_t ndd_table_saved_size(const ndd_table *table) {
-    uint64_t several = 0;
-    for (uint32_t i = 0; i < table->values.count; i++) {
-        several += documents_count(&table->documents, i) > 1;
-    }
-    return saved_size(table->values.count, table->pairs, several);
 }
 
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
@@ -95,19 +86,6 @@ ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, siz
     size_t covered = (size_t)size - TRAILER;
     store_le(bytes + covered, checksum(bytes, covered), 8);
     return NDD_OK;
-}
-
-ndd_status ndd_table_save(const ndd_table *table, uint64_t note, uint8_t *bytes, uint64_t size) {
-    if (bytes == NULL || size != ndd_table_saved_size(table)) return NDD_BAD_ARGUMENT;
-    size_t n = (size_t)table->pairs, distinct;
-    uint64_t *values = malloc(2 * n * sizeof *values + 1);
-    if (values == NULL) return NDD_NO_MEMORY;
-    uint64_t *documents = values + n;
-    ndd_table_list(table, values, documents);
-    ndd_status status = ndd_sort_pairs(values, documents, n, &distinct);
-    if (status == NDD_OK) status = ndd_pairs_save(values, documents, n, note, bytes, size);
-    free(values);
-    return status;
 }
 
 /* -------------------------------------------------------------------------------------- load */
@@ -234,12 +212,7 @@ static ndd_status load_body(ndd_table *table, const struct saved *saved, const c
     return NDD_OK;
 }
 
-ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_table **table,
-                          uint64_t *note, const char **reason) {
-    return ndd_table_load_as(bytes, size, k, NDD_AUTO, table, note, reason);
-}
-
-ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
+ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_preset preset,
                              ndd_table **table, uint64_t *note, const char **reason) {
     struct saved saved = {0};
     const char *words = "";
@@ -248,7 +221,7 @@ ndd_status ndd_table_load_as(const uint8_t *bytes, uint64_t size, uint32_t k, nd
     if (status == NDD_OK && (bytes == NULL && size > 0)) status = NDD_BAD_ARGUMENT;
     if (status == NDD_OK && size > SIZE_MAX) status = NDD_TOO_LARGE;
     if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);
-    if (status == NDD_OK) status = ndd_table_open_as(k, preset, &loaded);
+    if (status == NDD_OK) status = ndd_table_open(k, preset, &loaded);
     if (status == NDD_OK) {
         uint64_t room = table_spare(saved.values_count);
         status = numbers_reserve(&loaded->values, room);

@@ -1,4 +1,4 @@
-/* What a table holds: whether these pairs, and all of them. */
+/* The pairs of a table: membership, and the list of all. */
 #include "table/table.h"
 
 #define AHEAD_PAIRS 16
@@ -30,20 +30,9 @@ static uint64_t list_place(const ndd_table *table, uint32_t place, uint64_t *val
     return pair;
 }
 
-uint64_t ndd_table_list_part(const ndd_table *table, uint64_t begin, uint64_t end, uint64_t *values,
-                             uint64_t *documents) {
-    uint64_t pairs = 0;
-    if (end > table->values.count) end = table->values.count;
-    for (uint64_t place = begin; place < end; place++) {
-        if (values == NULL || documents == NULL) {
-            pairs += documents_count(&table->documents, (uint32_t)place);
-        } else {
-            pairs += list_place(table, (uint32_t)place, values + pairs, documents + pairs);
-        }
-    }
-    return pairs;
-}
-
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents) {
-    if (table->pairs > 0) (void)ndd_table_list_part(table, 0, table->values.count, values, documents);
+    uint64_t pairs = 0;
+    for (uint32_t place = 0; place < table->values.count; place++) {
+        pairs += list_place(table, place, values + pairs, documents + pairs);
+    }
 }

@@ -20,8 +20,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from dedup.detector.reservations import Reservation
-from dedup.store import changes
-from dedup.store.changes import GivenUp
+from dedup.store.store import GivenUp, Store
 from simulation.log import Reader
 from simulation.services import give_up, here
 from simulation.world import World
@@ -66,14 +65,14 @@ def run(
     async def main() -> World:
         world = World(seed, place, mutation, shards=shards, faults=faults)
         world.latency_seconds = latency_seconds or world.latency_seconds
-        replica = "dedup.service.log.replica"
+        replica = "dedup.service.replica.replica"
         with (
             mock.patch(f"{replica}.asyncio.to_thread", here),
-            mock.patch("dedup.service.log.identity.ensure_topic", world.log.topic),
+            mock.patch(f"{replica}.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
-            mock.patch("dedup.store.changes.BATCH", 1),
-            mock.patch("dedup.store.changes.SMALL_BATCH", 1),
-            mock.patch("dedup.detector.detector.give_up", give_up(world, changes.give_up)),
+            mock.patch("dedup.store.store.BATCH", 1),
+            mock.patch("dedup.store.store.SMALL_BATCH", 1),
+            mock.patch.object(Store, "give_up", give_up(world, Store.give_up)),
             broken(mutation),
         ):
             await world.run()

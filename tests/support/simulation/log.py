@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dedup.model.events import decode, record_key
-from dedup.model.values import PageFingerprint
+from dedup.model.page import PageFingerprint
 from dedup.wire.kafka import KafkaUnavailable
 from dedup.wire.kafka.topics import Topic
 from dedup.wire.shards import partition_of
@@ -96,6 +96,7 @@ class Reader:
     """What dedup.wire.kafka.Reader is to a replica, read by read."""
 
     alive = True
+    away = False
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class Reader:
         **_: object,
     ) -> None:
         self.log = log
+        self.last: dict[int, object] = {}
         self.positions = {number: first.get(number, 0) for number in partitions}
         self.ends = {number: len(log.partitions[number]) for number in partitions}
 

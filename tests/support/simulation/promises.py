@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.model.page import PageFingerprint, Verdict
 from simulation.services import RESERVATION_SECONDS, Service
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Promises:
             if self.world.log.home(verdict.of or "") not in service.share.partitions:
                 self.wrong(f"{service.path.name} answers for {verdict.of}, which it gave up")
         if verdict.status == "pending":
-            others = [each for each in service.in_flight() if each.key == verdict.of]
+            others = [each for each in service.in_flight() if each.document.key == verdict.of]
             counting = [each for each in others if self._counts(attempt, each, service)]
             if not counting:
                 self.wrong(f"{attempt.page.key} is to wait where that is not decided")
@@ -220,4 +220,4 @@ class Promises:
                     self.wrong(f"{key} was acknowledged and is not at {name}")
             for each in service.in_flight():
                 if each.expires > world.now + RESERVATION_SECONDS:
-                    self.wrong(f"{each.key} stays in flight at {name}")
+                    self.wrong(f"{each.document.key} stays in flight at {name}")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dedup.model.errors import DedupError
-from dedup.model.values import PageFingerprint, Verdict
+from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
 from dedup.service.core.store_inserts import Inserts, StoreInserts
-from dedup.service.log.log_inserts import LogInserts
-from dedup.service.log.replica import Replica
+from dedup.service.replica.inserts import LogInserts
+from dedup.service.replica.replica import Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share
 from simulation.log import NS
@@ -142,7 +142,11 @@ class Service:
             return None
         try:
             verdict = self.commands.reserve(
-                NS, page.key, page.page, "s", Asked(), exempt=exempt, **options
+                NS,
+                page.key,
+                page.page,
+                Asked(),
+                ReserveOptions(domain="s", exempt=exempt, **options),
             )
         except DedupError:
             return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dedup.model.errors import DedupError
-from dedup.model.values import Verdict
+from dedup.model.page import ReserveOptions, Verdict
 from dedup.service.core.error_codes import Refused
 from dedup.service.core.namespaces import Asked
 from dedup.service.core.operations import Commands
@@ -157,7 +157,11 @@ class ShardSpider(Spider):
                 elif world.mutation == "nobody decides":
                     at_home = False
                 verdict = commands.reserve(
-                    NS, page.key, page.page, "s", Asked(), exempt=exempt, token=token, home=at_home
+                    NS,
+                    page.key,
+                    page.page,
+                    Asked(),
+                    ReserveOptions(domain="s", exempt=exempt, token=token, home=at_home),
                 )
                 promises.answered(attempt, service, verdict)
                 return verdict
@@ -261,7 +265,11 @@ class ShardSpider(Spider):
             {
                 0: self.links[home].send(
                     lambda commands: commands.reserve(
-                        NS, page.key, page.page, "s", Asked(), exempt="expired", token=token
+                        NS,
+                        page.key,
+                        page.page,
+                        Asked(),
+                        ReserveOptions(domain="s", exempt="expired", token=token),
                     )
                 )
             }
@@ -279,7 +287,7 @@ def _without_home(answers: "dict[int, Verdict | None]", home: int) -> Verdict | 
     first = answers[home]
     if first is not None:
         nothing = msgspec.structs.replace(
-            first, status="unique", reason="", of=None, token=first.token or "0" * 32
+            first, status="unique", reason="", match=None, token=first.token or "0" * 32
         )
         answers = answers | {home: nothing}
     return merged(answers, home)

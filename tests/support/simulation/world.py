@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from sketches import sketch
 
+from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import PageFingerprint
 from simulation.log import Log
 from simulation.promises import Promises
 from simulation.services import Service

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 from figure_pages import DISTANCES, tables
+from page_figures import between, put
 
-from dedup.lab.bench.figures import between, put
-from dedup.lab.bench.samples import machine
+from dedup.lab.bench.runner import machine
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "benchmarks" / "measurements.json"

@@ -11,7 +11,6 @@ import dedup.core.fingerprint
 import dedup.model.events
 import dedup.service.resp.resp_connection
 import dedup.store.database.documents
-import dedup.store.database.file
 import dedup.store.database.record_format
 import dedup.store.database.structure
 import dedup.store.index

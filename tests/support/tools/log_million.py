@@ -19,11 +19,10 @@ from logs import log_config
 from sketches import sketch
 
 from dedup.model.events import encode
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.log.lifecycle import SERVING
-from dedup.service.log.replica import Replica
+from dedup.service.replica.replica import SERVING, Replica
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 

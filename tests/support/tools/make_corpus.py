@@ -21,11 +21,11 @@ import fuzzing
 import hostile
 import numpy as np
 import oracle
+from compressed import compress
 
-from dedup.core.bulk.compressed import compress
-from dedup.core.bulk.segments import write_segment
 from dedup.core.table import Table
-from dedup.lab.demo.site.demo_site import Site
+from dedup.lab.demo.site.site import Site
+from dedup.store.segment import write_segment
 
 ROOT = Path(__file__).parents[3]
 DEMO_PAGES = 100

@@ -11,7 +11,7 @@ from typing import Any
 
 import oracle
 
-RECIPE = "words-0-4"
+RECIPE = "words-0-5"
 SECRETS = ("a secret of this crawl", "Geheimnis ä 秘密")
 TOKENS = (
     *("", "a", "the", "naïve", "中文", "0123456", "01234567", "012345678", "0123456789abcdef"),
@@ -52,7 +52,7 @@ PAGES = {  # file -> its URL and that URL's directory
     **dict.fromkeys(("chinese.html", "arabic.html", "thai.html", "russian.html"), (None, b"")),
     "listing.html": ("https://shop.example/shop/rope/index.html?page=2", b"/shop/rope/"),
     **dict.fromkeys(("short.html", "markup.html", "webforms.html", "forum.html"), (None, b"")),
-    **dict.fromkeys(("product.html", "hidden.html"), (None, b"")),
+    **dict.fromkeys(("product.html", "hidden.html", "shirt.html"), (None, b"")),
 }
 CHARACTERS = {
     "unicode": "15.1.0",
@@ -87,6 +87,8 @@ def text_vector(text: str, key: oracle.Key) -> dict[str, Any]:
         "features": public.features,
         "keyed_value": hexadecimal(keyed.value),
         "keyed_sketch": keyed.sketch.hex(),
+        "parts": public.parts.hex(),
+        "keyed_parts": keyed.parts.hex(),
     }
 
 
@@ -96,6 +98,8 @@ def hashes_of(page: oracle.Reading) -> dict[str, str]:
         "sketch": page.sketch.hex(),
         "title": f"{page.title:08x}",
         "canonical": f"{page.canonical:08x}",
+        "thing": f"{page.thing:08x}",
+        "parts": page.parts.hex(),
     }
 
 
@@ -171,7 +175,7 @@ def section(vectors: dict[str, Any]) -> str:
     """Return the specification's section of golden vectors."""
     secret, pages = vectors["secrets"][0], vectors["pages"]
     urls = [page["url"] for page in pages if page["url"]]
-    hashes = ("value", "title", "canonical")
+    hashes = ("value", "title", "canonical", "thing")
     lines = [
         "## Golden vectors",
         "",
@@ -220,8 +224,9 @@ def section(vectors: dict[str, Any]) -> str:
         for page in pages
     ]
     lines += table("page", *map(code, (*hashes, *COUNTS)), rows=rows)
-    rows = [[code(page["file"]), code(page["sketch"])] for page in pages]
-    lines += table("page", "`sketch`", rows=rows)
+    for part in ("sketch", "parts"):
+        rows = [[code(page["file"]), code(page[part])] for page in pages]
+        lines += table("page", code(part), rows=rows)
     rows = [[code(page["file"]), *(code(page[f"keyed_{h}"]) for h in hashes)] for page in pages]
     lines += table("page, keyed", *map(code, hashes), rows=rows)
     characters = vectors["characters"]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sketches import sketch
 
+from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.model.values import Document, PageFingerprint
 from dedup.store import Store
 from dedup.store.transfer import export_lines, import_lines, survey
 from dedup.store.verify import verify_store

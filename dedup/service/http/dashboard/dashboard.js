@@ -135,16 +135,9 @@ function distances(distances) {
   return table(["distance", "pages", "up to it", "of all", ""], most ? rows : [], "No near-duplicate yet.");
 }
 
-const REASONS = {
-  start: "start requests", short: "too few distinct words", unread: "too little was read",
-  other_title: "alike, but another page by title or canonical URL", new_links: "alike, but with a new link",
-  in_flight: "a near-duplicate was in flight for too long", barren: "alike, but pages like it brought no item",
-  expired: "its reservation had expired", fault: "another service did not answer",
-};
-
-function exempt(reasons) {
-  const listed = Object.entries(reasons), most = Math.max(...listed.map(([, n]) => n));
-  const rows = listed.map(([reason, n]) => [`${REASONS[reason] || "a reason of the client's"} (${reason})`, n, bar(n, most, "kept")]);
+function exempt({ exempt, labels }) {
+  const listed = Object.entries(exempt), most = Math.max(...listed.map(([, n]) => n));
+  const rows = listed.map(([reason, n]) => [`${labels[reason]} (${reason})`, n, bar(n, most, "kept")]);
   return table(["reason", "pages", ""], rows, "Every page was judged.");
 }
 
@@ -163,7 +156,7 @@ async function update() {
     state(o); latest = o.history; rates(latest); choices(o);
     redraw("facts", o, facts); redraw("distances", o.distances, distances); redraw("hosts", o.hosts, hosts);
     redraw("namespaces", o.namespaces, namespaces); redraw("hot", o.hot, hot);
-    redraw("exempt", o.exempt, exempt);
+    redraw("exempt", { exempt: o.exempt, labels: o.labels }, exempt);
   } catch (error) {
     if (error instanceof Refused) {
       $("state").textContent = token ? "the token is wrong" : "locked";

@@ -1,0 +1,252 @@
+"""`dedup demo`: a real Scrapy crawl of a generated site, and what the add-on did to it.
+
+Invariant: stdout has the table, or with --json one object; progress goes to stderr, if that is a
+terminal. Exit code 1 says that a page with content of its own was lost, or that the crawl failed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dedup.cli import terminal
+from dedup.cli.common_options import json_option
+from dedup.model.errors import DedupError
+from dedup.report.texts import alike
+
+if TYPE_CHECKING:
+    from dedup.lab.demo.judgement import KindCount, Pair, Report
+    from dedup.model.settings import Mode, Urls
+
+
+@click.command(
+    epilog="Examples: dedup demo --pages 2000 --seed 7; dedup demo --site-only --port 8000"
+)
+@click.option(
+    "--pages", default=500, show_default=True, help="Number of URLs on the site, at least 100."
+)
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    help="Seed of the site's content; another seed makes another site.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["drop", "skip_links", "tag"]),
+    default="drop",
+    show_default=True,
+    help="What happens to near-duplicates (the setting DEDUP_MODE).",
+)
+@click.option(
+    "--urls",
+    type=click.Choice(["learn", "skip", "off"]),
+    default="learn",
+    show_default=True,
+    help="What the crawl learns of its URLs, and does with it (the setting DEDUP_URLS).",
+)
+@json_option("Print one JSON object instead of tables.")
+@click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port of --site-only. [default: any free port]"
+)
+def demo(
+    pages: int,
+    seed: int,
+    mode: "Mode",
+    urls: "Urls",
+    as_json: bool,
+    site_only: bool,
+    port: int | None,
+) -> None:
+    """Crawl a sample site with Scrapy and show what is dropped, and why.
+
+    A news site is generated and served on loopback: articles, their copies under session ids, with
+    other advertisements, times and counters or in a partner's shell, soft 404s, listings, product
+    variants. Scrapy crawls it with the add-on enabled, and the result is compared with what the
+    pages really are. Nothing is left behind.
+    """
+    if site_only:
+        _serve(pages, seed, port or 0, as_json=as_json)
+        return
+    if port is not None:
+        raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
+    if find_spec("scrapy") is None:
+        raise DedupError("the demo needs scrapy; run: pip install 'crawl-dedup[scrapy]'")
+    from dedup.lab.demo.crawl import crawl_site
+    from dedup.lab.demo.judgement import as_json as plain
+    from dedup.lab.demo.judgement import judge
+    from dedup.lab.demo.site.site import Site
+
+    site = Site(pages, seed)
+    progress = _Progress()
+    try:
+        crawl = crawl_site(pages, seed, mode, urls, progress)
+    finally:
+        progress.clear()
+    report = judge(site, crawl)
+    if as_json:
+        terminal.out_json({"seed": seed} | plain(report))
+    else:
+        show(report, terminal.out)
+    if report.complaints:
+        click.get_current_context().exit(1)
+
+
+def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
+    from dedup.lab.demo.site.server import serve_forever
+    from dedup.lab.demo.site.site import Site
+
+    def say(url: str) -> None:
+        if as_json:
+            terminal.out_json({"url": url, "pages": pages, "seed": seed})
+        else:
+            terminal.out(f"{pages} URLs at {url}/ until Ctrl-C")
+
+    site = Site(pages, seed)
+    try:
+        serve_forever(site, port, ready=say)
+    except OSError as error:
+        raise DedupError(
+            f"the site cannot be served on 127.0.0.1:{port}: {error.strerror}; give another --port"
+        ) from error
+
+
+class _Progress:
+    """A line on stderr that says how far the crawl is, if stderr is a terminal."""
+
+    def __init__(self) -> None:
+        self._rate = terminal.Rate()
+        terminal.status.show("making the site ...")
+
+    def __call__(self, fetched: int, near_duplicates: int) -> None:
+        """Say the numbers, and how fast it goes; how many more there are only the end shows."""
+        rate = self._rate.text(fetched, 0)
+        shown = terminal.count(near_duplicates, "near-duplicate")
+        terminal.status.show(f"fetched {terminal.count(fetched, 'page')}{rate}, {shown} ...")
+
+    def clear(self) -> None:
+        """Leave an empty line."""
+        terminal.status.clear()
+
+
+# ---------------------------------------------------------------------------------- the report
+
+
+_BECAME: dict["Mode", str] = {
+    "drop": "dropped before parsing",
+    "skip_links": "parsed, their links not followed",
+    "tag": "tagged and kept",
+}
+_LONGEST_LIST = 5
+
+
+def show(report: "Report", say: Callable[[str], None]) -> None:
+    """Say the report line by line: tables, examples and a sentence."""
+    say(f"\nNear-duplicates {_BECAME[report.mode]}, and why")
+    say(_kinds_table(report))
+    say("\nThe least similar pair of each kind:")
+    for name, count in (*_named(report), ("product variant", report.variants)):
+        if count.example is not None:
+            say(f"  {name}: {_likeness(count.example)}")
+            say(f"    {count.example.path}\n    of {count.example.of}")
+    say(f"\n{_totals_table(report)}\n")
+    for pair in report.wrong[:_LONGEST_LIST]:
+        say(f"wrong drop: {pair.path} of {pair.of}, {_likeness(pair)}")
+    for path, links in list(report.lost_links.items())[:_LONGEST_LIST]:
+        say(f"lost from {path}: {', '.join(links[:_LONGEST_LIST])}")
+    for path, reason in list(report.failed.items())[:_LONGEST_LIST]:
+        say(f"failed: {path}: {reason}")
+    say(_sentence(report))
+    if not report.complaints:
+        say(_NEXT)
+
+
+def _named(report: "Report") -> "list[tuple[str, KindCount]]":
+    from dedup.lab.demo.judgement import COPIES
+
+    return [(COPIES.get(kind, kind), count) for kind, count in report.kinds.items()]
+
+
+def _likeness(pair: "Pair") -> str:
+    return f"{alike(pair.similarity)}, distance {pair.distance}"
+
+
+def _kinds_table(report: "Report") -> str:
+    counts = report.kinds.values()
+    found, missed, exempt = (
+        sum(getattr(c, n) for c in counts) for n in ("found", "missed", "exempt")
+    )
+    return terminal.table(
+        ("why", "found", "missed", "kept exempt"),
+        [
+            *((name, c.found, c.missed, c.exempt) for name, c in _named(report)),
+            ("all planted near-duplicates fetched", found, missed, exempt),
+            ("product variants (neither wrong nor missed)", report.variants.found, "", ""),
+        ],
+    )
+
+
+def _totals_table(report: "Report") -> str:
+    rows: list[tuple[str, object, str]] = []
+
+    def row(name: str, value: object, note: str = "") -> None:
+        rows.append((name, value, note))
+
+    row("URLs on the site", report.urls)
+    row("pages fetched", report.fetched)
+    row("  accepted and parsed", report.accepted)
+    row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
+    row("  refetches (same key, never dropped)", report.refetches)
+    row("  kept as exempt", sum(report.exempt.values()), _listed(report.exempt))
+    row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")
+    if report.found_percent is not None:
+        missed = Counter(miss.kind for miss in report.misses)
+        row("planted near-duplicates found", f"{report.found_percent:.1f} %")
+        row("  misses", len(report.misses), _listed(missed))
+    if report.evidence:
+        row("  parsed as evidence", report.evidence, "their items show what such pages bring")
+    variants = report.variants
+    row("product variants found", variants.found, f"of {variants.found + variants.missed} fetched")
+    row("pages of an archive without new links", report.listings, "neither wrong nor missed")
+    row("wrong drops (must be 0)", len(report.wrong))
+    row("listings that lost new links (must be 0)", len(report.lost_links))
+    if report.unreached:
+        row("pages with own content never requested", len(report.unreached))
+    if report.failed or report.errors:
+        row("failed pages, logged errors", f"{len(report.failed)}, {report.errors}")
+    if report.faults:
+        row("faults of the add-on", sum(report.faults.values()), _listed(report.faults))
+    row("CPU of the crawl", f"{report.cpu_seconds:.2f} s", f"wall {report.wall_seconds:.2f} s")
+    row(
+        "CPU for deduplication",
+        f"{report.dedup_microseconds_per_page:.0f} us a page",
+        f"{report.dedup_cpu_percent:.1f} % of the crawl's, its start included",
+    )
+    width = max(len(str(value)) for _, value, _ in rows)
+    return terminal.table(
+        ("", "", ""), [(name, str(value).rjust(width), note) for name, value, note in rows]
+    )
+
+
+def _listed(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items())
+
+
+def _sentence(report: "Report") -> str:
+    if report.complaints:
+        return f"This must not be: {'; '.join(report.complaints)}."
+    became = _BECAME[report.mode]
+    return (
+        f"Scrapy fetched {report.fetched} of {report.urls} URLs; {report.near_duplicates} of them "
+        f"were near-duplicates ({became}), {report.outlinks_never_requested} URLs that they link "
+        "to were never requested, and nothing with content of its own was lost."
+    )
+
+
+_NEXT = """\
+Look at the site with `dedup demo --site-only`. In a project of your own two lines in settings.py do:
+    ADDONS = {"dedup.scrapy.Addon": 500}
+    DEDUP_MODE = "tag"  # only says so, changes nothing; without this line it drops"""

@@ -1,0 +1,253 @@
+"""`dedup why`: what happened to a page, and which setting would change it.
+
+DEDUP_DROPPED's file, a JSON report or a service -> the lines about a URL, or the riskiest -> advice
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+
+import click
+import msgspec
+
+from dedup.cli import terminal
+from dedup.cli.common_options import json_option
+from dedup.cli.store.backup import get
+from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.model.names import document_key
+from dedup.report.drops import Drop, advice, by_risk, read_drops
+from dedup.report.texts import MARKS, alike
+
+DROPS = "dropped.jsonl"  # looked for where no source is given
+
+_DID = {
+    "dropped": "dropped before it was parsed",
+    "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
+    "flagged": "flagged only (DEDUP_MODE = 'tag')",
+}
+
+
+@click.command(
+    epilog="Examples: dedup why 'http://example.com/item?id=7' --drops dropped.jsonl; "
+    "dedup why --drops dropped.jsonl --top 20"
+)
+@click.argument("url", required=False)
+@click.option(
+    "--drops",
+    metavar="FILE",
+    help=f"File that a crawl wrote with DEDUP_DROPPED. [default: {DROPS}, if it is here]",
+)
+@click.option(
+    "--report", metavar="FILE", help="Report that a crawl wrote with DEDUP_REPORT, as JSON."
+)
+@click.option(
+    "--service", metavar="URL", help="HTTP port of a table service; its token: DEDUP_TOKEN."
+)
+@click.option(
+    "--namespace", default="default", show_default=True, help="Namespace to ask the service about."
+)
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="List the N riskiest drops of all pages."
+)
+@json_option("Print a JSON object for each page found.")
+def why(
+    url: str | None,
+    drops: str | None,
+    report: str | None,
+    service: str | None,
+    namespace: str,
+    top: int | None,
+    as_json: bool,
+) -> None:
+    """Say what happened to the page of a URL: its verdict, its original, what differs, what to change.
+
+    Sources are the file of DEDUP_DROPPED (every drop), a crawl's JSON report (examples only), or a
+    service (whether the page is stored). With --top the drops that are most likely wrong are listed:
+    those that differ in numbers only, then the least similar. The exit code is 1 if nothing is found.
+    """
+    if (url is None) == (top is None):
+        raise UsageError("give a URL, or --top N for the riskiest drops")
+    if service is not None:
+        if url is None:
+            raise UsageError("--top needs --drops or --report; a service does not list drops")
+        found = _ask(service, namespace, url, as_json=as_json)
+    else:
+        listed = _read(drops, report)
+        found = (
+            _riskiest(listed, top, as_json=as_json)
+            if top
+            else _explain(listed, url or "", as_json=as_json)
+        )
+    if not found:
+        click.get_current_context().exit(1)
+
+
+def _read(drops: str | None, report: str | None) -> Iterator[Drop]:
+    if drops is not None and report is not None:
+        raise UsageError("give --drops or --report, not both")
+    if report is not None:
+        return _of_report(report)
+    if drops is None and not Path(DROPS).exists():
+        raise UsageError(
+            f"there is no {DROPS} here; crawl with DEDUP_DROPPED = '{DROPS}', or give --drops, "
+            "--report or --service"
+        )
+    return read_drops(Path(drops or DROPS))
+
+
+def _of_report(path: str) -> Iterator[Drop]:
+    """Yield the examples of a crawl's JSON report."""
+    try:
+        read: dict[str, Any] = json.loads(Path(path).read_bytes())
+        groups, mode = read["near_duplicates"], read["mode"]
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{path} is not a crawl's JSON report; write one with DEDUP_REPORT = 'report.json'"
+        ) from None
+    did = {"drop": "dropped", "skip_links": "links_skipped"}.get(mode, "flagged")
+    for group in groups:
+        for example in group["examples"]:
+            differs = example.get("differences")
+            yield msgspec.convert(
+                {
+                    "time": read.get("end_time") or "",
+                    "action": did,
+                    "url": example["url"],
+                    "key": document_key(example["url"]),
+                    "of": group["of"],
+                    "similarity": example["similarity"],
+                    "distance": example["distance"],
+                    "identity": "unknown",
+                    "reason": "",
+                    "callback": "",
+                    "differs": differs and [(each["of"], each["page"]) for each in differs],
+                },
+                Drop,
+            )
+
+
+def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
+    """Print what happened to a page, the last drop of each address; return whether anything is known."""
+    key = document_key(url)
+    found: dict[str, Drop] = {}
+    copies = 0
+    for drop in listed:
+        if url in {drop.url, drop.key} or drop.key == key:
+            found.pop(drop.url, None)
+            found[drop.url] = drop
+        copies += drop.of == key
+    for number, drop in enumerate(found.values()):
+        if as_json:
+            terminal.out_json(msgspec.to_builtins(drop) | {"advice": advice(drop)})
+            continue
+        if number:
+            terminal.out("")
+        for line in _lines(drop):
+            terminal.out(line)
+    if copies and not as_json:
+        pages = terminal.count(copies, "page")
+        terminal.out(f"{url} was kept, and is the original of {pages} listed as near-duplicate")
+    if not found and not copies:
+        terminal.error(
+            f"{url} is not listed: it was kept, exempt or not fetched, or is in another file"
+        )
+    return bool(found or copies)
+
+
+def _lines(drop: Drop) -> Iterator[str]:
+    yield f"{drop.url} was {_DID[drop.action]}"
+    rows = [
+        ("at", drop.time),
+        ("original", drop.of),
+        ("how alike", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
+        ("title, canonical", drop.identity),
+        ("reason", drop.reason),
+        ("callback", drop.callback),
+        *(("differs in", text) for text in _differences(drop)),
+        *(("to keep it", text) for text in advice(drop)),
+    ]
+    last = ""
+    for name, text in rows:
+        if text:
+            yield f"  {name if name != last else '':<16}  {text}"
+        last = name
+
+
+def _differences(drop: Drop) -> Iterator[str]:
+    if drop.differs is None:
+        yield "not known: the original's text was not in memory any more; try dedup compare"
+    elif not drop.differs:
+        yield "nothing: the main texts are equal"
+    for sides in drop.differs or ():
+        yield " ".join(text.join(mark) for text, mark in zip(sides, MARKS, strict=True) if text)
+    if drop.numbers_only:
+        yield "(numbers only: look whether these are two things, such as two products)"
+
+
+def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
+    drops = sorted(listed, key=by_risk)
+    if as_json:
+        for drop in drops[:top]:
+            terminal.out_json(msgspec.to_builtins(drop))
+        return bool(drops)
+    rows = [
+        (
+            f"{int(100 * drop.similarity)} %",
+            "numbers" if drop.numbers_only else "",
+            " ".join(_differences(drop)) if drop.differs else "",
+            drop.url,
+            drop.of,
+        )
+        for drop in drops[:top]
+    ]
+    if rows:
+        terminal.out(
+            terminal.table(("alike", "differ in", "first words", "page", "original"), rows)
+        )
+        terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")
+    else:
+        terminal.error("no drop is listed")
+    return bool(rows)
+
+
+def _ask(service: str, namespace: str, url: str, *, as_json: bool) -> bool:
+    """Print what a service knows of a page: a stored document, or a recent near-duplicate."""
+    key = document_key(url)
+    query = urlencode({"ns": namespace, "key": key})
+    seen = json.loads(get(service, f"/v1/near-duplicates?{query}")[0])["results"]
+    try:
+        document = json.loads(get(service, f"/v1/documents?{query}")[0])
+    except ServiceUnavailable as error:
+        if (
+            not isinstance(error.__cause__, HTTPError)
+            or error.__cause__.code != HTTPStatus.NOT_FOUND
+        ):
+            raise
+        document = None
+    if as_json:
+        terminal.out_json({"key": key, "document": document, "near_duplicates": seen})
+        return bool(seen or document)
+    for each in seen:
+        if each["key"] == key:
+            when = datetime.fromtimestamp(each["judged_seconds"], UTC).isoformat(timespec="seconds")
+            likeness = (
+                f"{alike(each['similarity'])}, {terminal.count(each['distance'], 'bit')} apart"
+            )
+            terminal.out(f"{key} was judged near-duplicate of {each['of']} at {when} ({likeness})")
+    copies = sum(each["of"] == key for each in seen)
+    if document is not None:
+        pages = terminal.count(copies, "recent near-duplicate")
+        terminal.out(f"{key} is stored in {namespace!r}: it was kept; {pages} of it")
+        for name, value in document.items():
+            terminal.out(f"  {name:<16}  {value}")
+    elif not seen:
+        terminal.error(
+            f"{key} is not stored in {namespace!r}, and is none of the last near-duplicates; what the "
+            "spider wrote with DEDUP_DROPPED lists all"
+        )
+    return bool(seen or document)

@@ -1,0 +1,240 @@
+"""A set of 16-byte digests on disk: exact, 18 to 20 bytes each, mapped into memory.
+
+    text -> keyed digest -> one of 1 or 256 files, by its last byte -> slots (native/src/hash/digest_slots.c)
+
+A file has a header of 64 bytes (magic, version, count) and slots of 17: a digest and its mark. It is mapped
+shared, so what was added survives a killed process without a log. After a power cut digests may be missing.
+A file grows by a ninth when 95 % of its slots are taken: it is copied, then replaced.
+
+Invariants: a digest that was added is found until clear() or the end of the machine; damage in a file makes it
+forget digests, never find one that was not added.
+"""
+
+import contextlib
+import mmap
+import os
+import secrets
+import struct
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from dedup.core.files import PRIVATE, PRIVATE_FOLDER, FolderLock, replace_file
+from dedup.core.native import ffi, lib
+from dedup.model.errors import StoreDamaged
+
+_HEADER = struct.Struct("<8sIIQ")  # magic, version, zero, count; zeros up to HEADER_BYTES
+_COUNT, _COUNT_AT = struct.Struct("<Q"), 16
+HEADER_BYTES = 64
+MAGIC, VERSION = b"NDDDIGST", 1
+SLOT: int = lib.NDD_DIGEST_SLOT
+FEW = 1 << 16  # digests from which they are spread over FILES files
+FILES = 256
+LEAST_SLOTS = 4096
+FULL, GROWTH = 0.95, 10 / 9
+
+
+class DigestFolder:
+    """The digests of a folder, which this process holds until close(). One thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the folder, or make it. A file that is not one of this format is begun again.
+
+        Raises StoreLocked if another process holds it, StoreDamaged for a later version, and OSError.
+        """
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self.folder = folder
+        self._lock = FolderLock(folder / "lock")
+        self._files: list[_File] = []
+        try:
+            self._key = self._read_key()
+            self._open_files()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_key(self) -> bytes:
+        """Return the key of the digests, made with the folder; without it the files mean nothing."""
+        path = self.folder / "key"
+        with contextlib.suppress(FileNotFoundError):
+            if len(key := path.read_bytes()) == 32:
+                return key
+        for left in self.folder.glob("*.digests"):
+            left.unlink()
+        replace_file(path, key := secrets.token_bytes(32), PRIVATE)
+        return key
+
+    def _open_files(self) -> None:
+        # the first file is removed after a split: while it is there, it has all digests
+        whole = self._path(0, 1)
+        count = 1 if whole.exists() or not self._path(0, FILES).exists() else FILES
+        self._files = [_File(self._path(i, count)) for i in range(count)]
+
+    def _path(self, number: int, count: int) -> Path:
+        return self.folder / ("all.digests" if count == 1 else f"{number:02x}.digests")
+
+    def digest(self, name: bytes) -> bytes:
+        """Return the digest of a name, under the folder's key."""
+        return blake2b(name, digest_size=16, key=self._key).digest()
+
+    def find(self, digest: bytes) -> int:
+        """Return the mark of a digest, 0 if it is not in the set."""
+        return self._file_of(digest).find(digest)
+
+    def put(self, digest: bytes, mark: int) -> int:
+        """Add a digest with a mark of 1 to 255, or change its mark; return the one before, 0 if new.
+
+        Raises OSError if the disk is full; the set is then as before.
+        """
+        file = self._file_of(digest)
+        if file.is_full:
+            if len(self._files) == 1 and file.count >= FEW:
+                self._split()
+                file = self._file_of(digest)
+            else:
+                file.grow()
+        return file.put(digest, mark)
+
+    def _file_of(self, digest: bytes) -> "_File":
+        return self._files[digest[15] if len(self._files) > 1 else 0]
+
+    def _split(self) -> None:
+        """Spread the digests of the first file over 256. A kill before its end leaves the first file."""
+        whole = self._files[0]
+        for i in range(FILES):
+            whole.copy(self._path(i, FILES), max(LEAST_SLOTS, whole.count // FILES * 5 // 4), i)
+        whole.close()
+        whole.path.unlink()
+        self._open_files()
+
+    def clear(self) -> None:
+        """Remove all digests."""
+        self._close_files()
+        for path in self.folder.glob("*.digests"):
+            path.unlink()
+        self._open_files()
+
+    def __len__(self) -> int:
+        return sum(file.count for file in self._files)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of all files, in bytes; what of it is in memory is the system's page cache."""
+        return sum(file.size for file in self._files)
+
+    def close(self) -> None:
+        """Unmap the files, and let other processes open the folder."""
+        self._close_files()
+        self._lock.close()
+
+    def _close_files(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files = []
+
+
+class _File:
+    """One mapped file of slots."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file, or make an empty one."""
+        self.path = path
+        if not _is_readable(path):
+            _make(path, LEAST_SLOTS)
+        self._map()
+
+    def _map(self) -> None:
+        with self.path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self.size = len(self._memory)
+        self._slots = (self.size - HEADER_BYTES) // SLOT
+        self._bytes: Any = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
+        self._first = self._bytes + HEADER_BYTES
+        self.count = min(_HEADER.unpack_from(self._memory)[3], self._slots)
+        self._most = int(self._slots * FULL)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has to grow before another digest is added."""
+        return bool(self.count >= self._most)
+
+    def find(self, digest: bytes) -> int:
+        """Return the mark of a digest, 0 without one."""
+        found: int = lib.ndd_digest_find(self._first, self._slots, digest)
+        return found
+
+    def put(self, digest: bytes, mark: int) -> int:
+        """Set the mark of a digest; return the one before."""
+        before: int = lib.ndd_digest_put(self._first, self._slots, digest, mark)
+        if before == 0:
+            self.count += 1
+            _COUNT.pack_into(self._memory, _COUNT_AT, self.count)
+        elif before < 0:  # the count was damaged: there is no room
+            self.count = self._slots
+            self.grow()
+            return self.put(digest, mark)
+        return before
+
+    def grow(self) -> None:
+        """Move the digests to a larger file, which takes this one's place. Raises OSError."""
+        beside = self.path.with_suffix(".new")
+        self.copy(beside, max(LEAST_SLOTS, int(self._slots * GROWTH) + 1), -1)
+        self.close()  # Windows replaces no mapped file
+        beside.replace(self.path)
+        self._map()
+
+    def copy(self, path: Path, slots: int, last_byte: int) -> None:
+        """Write the digests that end with a byte, or all (-1), to a new file with that many slots."""
+        _make(path, slots)
+        other = _File(path)
+        try:
+            other.count = lib.ndd_digest_copy(
+                self._first, self._slots, other._first, other._slots, last_byte
+            )
+            _COUNT.pack_into(other._memory, _COUNT_AT, other.count)
+        finally:
+            other.close()
+
+    def close(self) -> None:
+        """Unmap the file."""
+        if self._bytes is not None:
+            self._first = None
+            ffi.release(self._bytes)
+            self._bytes = None
+            self._memory.close()
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether there is a file of this format. Raises StoreDamaged for one of a later version."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return False
+    if len(head) < _HEADER.size:
+        return False
+    magic, version, _, _ = _HEADER.unpack(head)
+    if magic == MAGIC and version > VERSION:
+        raise StoreDamaged(
+            f"{path} has version {version}, this release reads {VERSION}: upgrade crawl-dedup, or "
+            "remove the folder to begin with no requests seen"
+        )
+    return bool(magic == MAGIC and path.stat().st_size >= HEADER_BYTES + SLOT)
+
+
+def _make(path: Path, slots: int) -> None:
+    """Write an empty file. Its space is taken now: a full disk raises OSError here, not a signal later."""
+    size = HEADER_BYTES + slots * SLOT
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, size)
+        else:
+            os.ftruncate(fd, size)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, _HEADER.pack(MAGIC, VERSION, 0, 0))
+    except BaseException:
+        os.close(fd)
+        path.unlink(missing_ok=True)
+        raise
+    os.close(fd)

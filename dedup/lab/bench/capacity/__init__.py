@@ -1,1 +1,0 @@
-"""The capacity model beside what was measured."""

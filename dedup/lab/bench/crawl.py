@@ -1,0 +1,235 @@
+"""`dedup bench crawl`: what the add-on costs a crawl, the same crawl with and without it, in turns.
+
+    pages -> a site (a process) <- a spider (a process each time): without, with, with, without, ...
+    python -m dedup.lab.bench.crawl FOLDER COUNT       serves a folder's pages; prints the URL of the start
+
+Invariants: the cost is the difference in CPU time of two whole processes that ran one after the other,
+which of them first changes from pair to pair; all pages lie in memory before the first request; the server
+listens on loopback only, and ends when its standard input does.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from dedup.lab.bench.crawl_spider import Outcome, Work
+from dedup.lab.bench.pages import find_pages, write_pages
+from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench.service import serving
+from dedup.model.errors import DedupError
+
+START = "/index.html"
+ENDS_WITHIN_SECONDS = 10
+
+
+@contextmanager
+def open_crawls(
+    pages: Path | None,
+    count: int,
+    work: Work,
+    service: bool,
+    progress: Progress | None = None,
+) -> Iterator[Bench]:
+    """Crawl the first `count` pages of a folder, or generated ones, both ways in each round.
+
+    service  the crawls with the add-on ask a table service, which is started for it, and whose own
+             time does not count; without it they have an embedded store
+
+    Raises UsageError for a folder without pages, DedupError if a crawl fails.
+    """
+    del progress
+    with ExitStack() as stack:
+        folder = pages or Path(stack.enter_context(TemporaryDirectory(prefix="dedup-bench-")))
+        if pages is None:
+            write_pages(folder, count)
+        find_pages(folder, count)  # says what is wrong before anything runs
+        url = stack.enter_context(_serve_in_child(folder, count))
+        memory = None
+        if service:
+            held = Path(stack.enter_context(TemporaryDirectory(prefix="dedup-bench-")))
+            _, port = stack.enter_context(serving(held, None))
+            memory = f"redis://127.0.0.1:{port}"
+        facts: dict[str, Any] = {"work": work, "service": service}
+        turns = 0
+
+        def measure() -> Round:
+            nonlocal turns
+            turns += 1
+            order = (False, True) if turns % 2 else (True, False)
+            pair = {addon: _crawl(url, work, memory, addon=addon) for addon in order}
+            _check(pair[False], pair[True], facts)
+            rows = _rows(pair[False], pair[True])
+            if turns > 1:
+                return rows
+            timed = _crawl(url, work, memory, addon=True, steps=True)
+            if memory is None and (lost := [n for n, s in timed.steps_seconds.items() if not s]):
+                raise DedupError(f"steps of the add-on were not seen: {', '.join(lost)}")
+            return {**rows, **_steps(timed)}
+
+        yield Bench(facts, measure, packages=("scrapy", "twisted", "lxml", "lmdb"))
+
+
+def _check(without: Outcome, addon: Outcome, facts: dict[str, Any]) -> None:
+    """Raise DedupError if the two crawls did not do the same; note what they did."""
+    fetched = facts.setdefault("pages", without.pages)
+    if {without.pages, addon.pages} != {fetched}:
+        raise DedupError("the crawls fetched different numbers of pages; run it again")
+    if faults := sorted(name for name in addon.dedup if "/error/" in name):
+        raise DedupError(f"the add-on met faults ({', '.join(faults)}): nothing to measure")
+    facts["page_bytes"] = addon.bytes // addon.pages
+    facts["near_duplicates"] = int(addon.dedup.get("dedup/near_duplicate", 0))
+
+
+def _rows(without: Outcome, addon: Outcome) -> Round:
+    pages = without.pages
+    added = addon.crawl_seconds - without.crawl_seconds
+    whole = addon.whole_seconds - without.whole_seconds
+    metered = addon.dedup["dedup/cpu_seconds"]
+    return {
+        "crawl without the add-on": {"us of CPU a page": 1e6 * without.crawl_seconds / pages},
+        "crawl with the add-on": {"us of CPU a page": 1e6 * addon.crawl_seconds / pages},
+        "added": {
+            "us of CPU a page": 1e6 * added / pages,
+            "%": 100 * added / without.crawl_seconds,
+        },
+        "added, whole process": {
+            "us of CPU a page": 1e6 * whole / pages,
+            "%": 100 * whole / without.whole_seconds,
+        },
+        "added once, at the start": {
+            "ms of CPU": 1e3 * (addon.startup_seconds - without.startup_seconds)
+        },
+        "the add-on's own meter": {"us of CPU a page": 1e6 * metered / pages},
+    }
+
+
+def _steps(outcome: Outcome) -> Round:
+    """Return the add-on's steps, timed in a crawl of their own: timing costs some microseconds a page."""
+    steps = {
+        name: 1e6 * seconds / outcome.pages
+        for name, seconds in outcome.steps_seconds.items()
+        if seconds  # with a service some steps are not the crawl's
+    }
+    metered = 1e6 * outcome.dedup["dedup/cpu_seconds"] / outcome.pages
+    steps["all else"] = metered - sum(steps.values())
+    return {f"  {name}": {"us of CPU a page": us} for name, us in steps.items()}
+
+
+def _crawl(
+    url: str, work: Work, service: str | None, *, addon: bool, steps: bool = False
+) -> Outcome:
+    command = [sys.executable, "-m", "dedup.lab.bench.crawl_spider", f"--url={url}"]
+    command.append(f"--work={work}")
+    # a project's settings, named by the environment, are not the benchmark's
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
+    if service is not None:
+        command.append(f"--service={service}")
+    command += ["--addon"] * addon + ["--steps"] * steps
+    done = subprocess.run(  # noqa: S603 - this package
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode:
+        raise DedupError(f"a crawl ended with exit code {done.returncode}; its error is above")
+    return msgspec.json.decode(done.stdout, type=Outcome)
+
+
+# ------------------------------------------------------------------------------------ the site
+
+
+class _Site(ThreadingHTTPServer):
+    """Pages by path, in memory; the start links to all others."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        paths = [f"/2025/11/{n % 28 + 1:02}/page-{n:06}.html" for n in range(len(files))]
+        self.pages = dict(zip(paths, map(_load, files), strict=True))
+        links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
+        words = "Every page of this site is named here, once, and in the order of their numbers."
+        start = f"<!DOCTYPE html><html><body><p>{words}</p><ul>{links}</ul></body></html>"
+        self.pages[START] = "text/html; charset=utf-8", start.encode()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a crawler that went away; report anything else."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Site
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        page = self.server.pages.get(self.path)
+        kind, body = page or ("text/plain; charset=utf-8", b"There is no such page.\n")
+        self.send_response(404 if page is None else 200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+def _load(file: Path) -> tuple[str, bytes]:
+    """Return a page and its type; servers name the encoding where they know it."""
+    body = file.read_bytes()
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return "text/html", body
+    return "text/html; charset=utf-8", body
+
+
+@contextmanager
+def _serve_in_child(folder: Path, count: int) -> Iterator[str]:
+    """Serve the first pages of a folder from a process of its own; give the URL of the start."""
+    command = [sys.executable, "-m", "dedup.lab.bench.crawl", str(folder), str(count)]
+    with subprocess.Popen(  # noqa: S603 - this module
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            url = child.stdout.readline().strip()
+            if not url:
+                raise DedupError("the benchmark's site did not start; its error is above")
+            yield url
+        finally:
+            child.stdin.close()
+            try:
+                child.wait(ENDS_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+def main(folder: str, count: str) -> None:
+    """Serve until standard input ends."""
+    with _Site(find_pages(Path(folder), int(count))) as site:
+        Thread(target=site.serve_forever, args=(0.05,), daemon=True).start()
+        print(f"http://127.0.0.1:{site.server_port}{START}", flush=True)  # noqa: T201
+        with suppress(KeyboardInterrupt):
+            sys.stdin.read()
+        site.shutdown()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,180 @@
+"""Run a benchmark: rounds of figures in, medians with their range out.
+
+    Case (one line of dedup.lab.bench.cases) -> Bench -> rounds -> Result
+
+Invariants: what is compared is measured in turns within each round, so that a slow minute of the machine
+hits both; a ratio compares figures of one round.
+"""
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import Any, Literal
+
+import msgspec
+
+Progress = Callable[[int, int], None]
+Round = Mapping[str, Mapping[str, float]]  # by row, then by column; the column says the unit
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """Measurements of one thing, in one unit."""
+
+    median: float
+    lowest: float
+    highest: float
+    count: int
+
+    def text(self, digits: int | None = None) -> str:
+        """Return "8.21 (8.05 to 8.44)"; without digits three figures or more are shown."""
+        if digits is None:
+            digits = next((d for d, least in enumerate((100, 10, 1)) if self.median >= least), 3)
+        shown = f"{self.median:,.{digits}f}"
+        if self.count == 1:
+            return shown
+        return f"{shown} ({self.lowest:,.{digits}f} to {self.highest:,.{digits}f})"
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where figures were taken: cores this process may use, and versions by package."""
+
+    cores: int
+    architecture: str
+    system: str
+    python: str
+    packages: dict[str, str]
+
+    def text(self) -> str:
+        """Return it in one line."""
+        packages = ", ".join(f"{name} {number}" for name, number in self.packages.items())
+        python = f"{self.cores} cores, {self.architecture}, {self.system}, Python {self.python}"
+        return f"{python}, {packages}" if packages else python
+
+
+def samples(measured: Sequence[float]) -> Samples:
+    """Return the median and the range of one measurement or more."""
+    return Samples(median(measured), min(measured), max(measured), len(measured))
+
+
+def machine(*packages: str) -> Machine:
+    """Return this machine, with the versions of those of the packages that are installed."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Machine(
+        cores=cores or 1,
+        architecture=platform.machine(),
+        system=platform.system(),
+        python=platform.python_version(),
+        packages={name: found for name in packages if (found := installed(name))},
+    )
+
+
+def installed(package: str) -> str:
+    """Return the version of a package, or nothing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+# --------------------------------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a case, as --name of the command line and as an argument of its function.
+
+    kind  number, numbers (with commas between), flag, choice (of `choices`), text, folder, or path;
+          a path exists, a folder is made where it is missing
+    """
+
+    name: str
+    default: Any
+    help: str
+    kind: Literal["number", "numbers", "flag", "choice", "text", "folder", "path"] = "number"
+    least: int = 1
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass
+class Bench:
+    """A case that is ready: facts that are the same in all rounds, and what measures a round.
+
+    facts  may be completed by the rounds
+    ratio  column that is also shown as the ratio to that of the first row, round by round
+    """
+
+    facts: dict[str, Any]
+    measure: Callable[[], Round]
+    packages: tuple[str, ...] = ()
+    ratio: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A benchmark.
+
+    measures  what, as the first line of its help; `note` is the rest
+    open      called with the options and progress; gives a Bench until the block ends
+    rounds    by default; None: it is measured once, and says itself how far it is
+    quick     values of options for a first look
+    """
+
+    name: str
+    measures: str
+    note: str
+    options: tuple[Option, ...]
+    open: Callable[..., AbstractContextManager[Bench]]
+    rounds: int | None = None
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    quick_text: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The figures of a case: by row, then by column."""
+
+    bench: str
+    facts: dict[str, Any]
+    rounds: int
+    rows: dict[str, dict[str, Samples]]
+    machine: Machine
+
+
+def measure(
+    case: Case, rounds: int, options: Mapping[str, Any], progress: Progress | None = None
+) -> Result:
+    """Run a case. Raises what it raises."""
+    with case.open(**options, progress=progress) as bench:
+        found: dict[str, dict[str, list[float]]] = {}
+        for number in range(rounds):
+            measured = bench.measure()
+            for row, figures in (_with_ratios(measured, bench.ratio)).items():
+                for column, figure in figures.items():
+                    found.setdefault(row, {}).setdefault(column, []).append(figure)
+            if progress is not None and case.rounds is not None:
+                progress(number + 1, rounds)
+        return Result(
+            case.name,
+            bench.facts,
+            rounds,
+            {
+                row: {c: samples(taken) for c, taken in cells.items()}
+                for row, cells in found.items()
+            },
+            machine("crawl-dedup", *bench.packages),
+        )
+
+
+def _with_ratios(measured: Round, column: str | None) -> Round:
+    if column is None:
+        return measured
+    first, *_ = measured
+    name = f"times {first}"
+    return {
+        row: {**cells, name: cells[column] / measured[first][column]}
+        for row, cells in measured.items()
+    }

@@ -1,0 +1,384 @@
+"""`dedup bench service`: what a table service reaches over RESP.
+
+    documents -> a real `dedup serve` -> PROBE single and pipelined, RESERVE + INSERT single and pipelined
+                                      -> single probes at half of the full rate -> latencies
+
+Invariants: rates are given for the CPU time of the service's process, system calls included, since the load
+comes from the same machine; latencies are counted from when a probe was due, not from when it was sent.
+"""
+
+import asyncio
+import json
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench.store import NAMESPACE, keys_of, sketch_of
+from dedup.model.page import Document, PageFingerprint
+from dedup.model.recipes import NEWEST
+from dedup.store import Store
+
+T = TypeVar("T")
+
+QUERIES = 4096  # different probes, in turns; one in eight near a stored document
+CONNECTIONS = 16  # of single probes
+DEPTH = 64  # pipelined probes of a connection
+DEEP = 16  # pages reserved in one write, as a spider's turn of the loop makes them
+FIRST = 10**10  # the number of the first page that is reserved: no store is filled so far
+HALF_SECONDS = 4.0
+WAIT_SECONDS = 120.0
+STOP_SECONDS = 20.0
+CPUCLOCK_SCHED = 2  # the clock of a process's CPU time, in nanoseconds (clock_getcpuclockid)
+TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of the time taken
+
+
+@contextmanager
+def open_service(
+    documents: int, distance: int, requests: int, progress: Progress | None = None
+) -> Iterator[Bench]:
+    """Fill a store, serve it, and measure. Raises OSError if the service does not start."""
+    del progress
+    with tempfile.TemporaryDirectory() as folder:
+        queries = _queries(fill(Path(folder), documents, distance))
+        with serving(Path(folder), distance) as (process, port):
+            pages = Pages(FIRST)
+
+            def measure() -> Round:
+                single = _load(process, port, 1, queries, requests)
+                rows = {
+                    "PROBE, single": single,
+                    f"PROBE, pipelined {DEPTH}": _load(process, port, DEPTH, queries, 8 * requests),
+                    "RESERVE + INSERT": _pages(process, port, pages, 1, requests // 10),
+                    f"RESERVE + INSERT, {DEEP} in a write": _pages(
+                        process, port, pages, DEEP, requests // 10
+                    ),
+                }
+                rate = single["a CPU second"] / 2
+                rows["PROBE, at half load"] = run(_half(rate, process, port, queries))
+                return rows
+
+            facts = {"documents": documents, "distance": distance}
+            yield Bench(facts, measure, packages=("hiredis", "uvloop"))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run the load in the faster event loop, where there is one."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
+
+
+def fill(folder: Path, documents: int, distance: int) -> list[int]:
+    """Make the store that is served; return its values."""
+    rng = random.Random(1)  # noqa: S311  (values for a benchmark)
+    values = [rng.getrandbits(64) for _ in range(documents)]
+    with Store.open(folder, NAMESPACE, distance) as store:
+        for first in range(0, len(values), 10_000):
+            store.insert_many(
+                [
+                    Document(
+                        f"http://example.com/articles/{first + i}",
+                        PageFingerprint(value, sketch_of(value), 0, 300, NEWEST),
+                        "example.com",
+                        0.0,
+                    )
+                    for i, value in enumerate(values[first : first + 10_000])
+                ]
+            )
+    return values
+
+
+def _queries(values: list[int]) -> list[bytes]:
+    """Return probes as they go over the wire."""
+    rng = random.Random(2)  # noqa: S311  (values for a benchmark)
+    made = []
+    for i in range(QUERIES):
+        value = rng.choice(values) ^ 1 << rng.randrange(64) if i % 8 == 0 else rng.getrandbits(64)
+        words = [
+            "DEDUP.PROBE",
+            NAMESPACE,
+            f"{value:016x}",
+            sketch_of(value).hex(),
+            "RECIPE",
+            NEWEST,
+        ]
+        made.append(
+            b"*6\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word.encode()) for word in words)
+        )
+    return made
+
+
+@contextmanager
+def serving(
+    folder: Path, distance: int | None, *options: str
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Serve a folder until the block ends; give the process and its port. Raises OSError."""
+    command = [sys.executable, "-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
+    command += ["--listen", "127.0.0.1:0", "--http", "none", *options]
+    if distance is not None:
+        command += ["--distance", str(distance)]
+    with subprocess.Popen(  # noqa: S603  (ourselves)
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            line = process.stdout.readline()
+            if not line:
+                raise OSError(f"the service did not start: {process.stderr.read()}")
+            port = urlsplit(json.loads(line)["listening"]["redis"]).port
+            while '"message":"ready' not in (said := process.stderr.readline()):
+                if not said:
+                    raise OSError("the service ended before it was ready")
+            assert port is not None
+            drain = threading.Thread(target=process.stderr.read, daemon=True)  # its log
+            drain.start()
+            yield process, port
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def cpu_seconds(process: "subprocess.Popen[str]") -> float:
+    """Return the CPU time of a process so far (Linux; elsewhere 0)."""
+    if sys.platform != "linux":
+        return 0.0
+    clock = ~process.pid << 3 | CPUCLOCK_SCHED  # as clock_getcpuclockid() has it
+    try:
+        return time.clock_gettime(clock)
+    except OSError:
+        return 0.0
+
+
+def _load(
+    process: "subprocess.Popen[str]", port: int, depth: int, queries: list[bytes], count: int
+) -> dict[str, float]:
+    before, began = cpu_seconds(process), time.perf_counter()
+    run(_full(depth, port, queries, count))
+    return _rates(count, time.perf_counter() - began, cpu_seconds(process) - before)
+
+
+def _rates(count: int, wall: float, cpu: float) -> dict[str, float]:
+    cpu = max(cpu, 1e-9)
+    return {"a CPU second": count / cpu, "us of CPU": cpu / count * 1e6, "a second": count / wall}
+
+
+def _pages(
+    process: "subprocess.Popen[str]", port: int, pages: "Pages", depth: int, count: int
+) -> dict[str, float]:
+    """Reserve new pages and insert them, a number of them in a write; of both the CPU time of a page."""
+    connection = Connection(port)
+    try:
+        commands = pages.reserve(count)
+        before, began = cpu_seconds(process), time.perf_counter()
+        for i in range(0, count, depth):
+            some = commands[i : i + depth]
+            connection.ask(ending("INSERT", some, connection.ask(some)))
+        return _rates(count, time.perf_counter() - began, cpu_seconds(process) - before)
+    finally:
+        connection.close()
+
+
+class _Client(asyncio.Protocol):
+    """A connection that counts whole answers; each begins with the length of an array at depth 0.
+
+    Answers are not parsed, but for their number: an empty one is `*0`, and of one that is not the
+    keys have no line that begins like an outer array.
+    """
+
+    def __init__(self, answered: Callable[["_Client", int], None]) -> None:
+        self._answered = answered
+        self._left = b""
+        self.due: deque[float] = deque()
+        self.transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep it."""
+        self.transport = cast(asyncio.WriteTransport, transport)  # uvloop's says it is none
+
+    def data_received(self, data: bytes) -> None:
+        """Count."""
+        data = self._left + data
+        whole = data.rfind(b"\r\n") + 2
+        self._left = data[whole:]
+        if b"-" in data and (error := re.search(rb"^-\w.*", data, re.MULTILINE)):
+            raise RuntimeError(f"the service answered {error[0]!r}")
+        # inner arrays are *3; probes here have at most two neighbours
+        count = data.count(b"*", 0, whole) - data.count(b"*3\r\n", 0, whole)
+        if count:
+            self._answered(self, count)
+
+
+async def _connected(
+    port: int, count: int, answered: Callable[[_Client, int], None]
+) -> list[_Client]:
+    loop = asyncio.get_running_loop()
+    return [
+        (await loop.create_connection(lambda: _Client(answered), "127.0.0.1", port))[1]
+        for _ in range(count)
+    ]
+
+
+async def _full(depth: int, port: int, queries: list[bytes], count: int) -> None:
+    """Keep a number of probes under way on each connection until all were answered."""
+    done = asyncio.Event()
+    batches = [b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)]
+    sent = answers = 0
+    open_: dict[_Client, int] = {}
+
+    def send(client: _Client) -> None:
+        nonlocal sent
+        if sent < count:
+            assert client.transport is not None
+            client.transport.write(batches[sent // depth % len(batches)])
+            open_[client] = depth
+            sent += depth
+
+    def answered(client: _Client, number: int) -> None:
+        nonlocal answers
+        answers += number
+        open_[client] -= number
+        if answers >= count:
+            done.set()
+        elif open_[client] <= 0:
+            send(client)
+
+    clients = await _connected(port, CONNECTIONS if depth == 1 else 4, answered)
+    for client in clients:
+        send(client)
+    await asyncio.wait_for(done.wait(), 600)
+    for client in clients:
+        assert client.transport is not None
+        client.transport.close()
+
+
+async def _half(
+    rate: float, process: "subprocess.Popen[str]", port: int, queries: list[bytes]
+) -> dict[str, float]:
+    """Send probes at a steady rate, whatever comes back when."""
+    times: list[float] = []
+    all_answered = asyncio.Event()
+
+    def answered(client: _Client, number: int) -> None:
+        now = time.perf_counter()
+        times.extend(now - client.due.popleft() for _ in range(number))
+        if len(times) == sent:
+            all_answered.set()
+
+    sent = 0
+    clients = await _connected(port, CONNECTIONS, answered)
+    began, before = time.perf_counter(), cpu_seconds(process)
+    while (now := time.perf_counter()) < began + HALF_SECONDS:
+        while sent < (now - began) * rate:
+            client = clients[sent % len(clients)]
+            client.due.append(began + sent / rate)
+            assert client.transport is not None
+            client.transport.write(queries[sent % len(queries)])
+            sent += 1
+        time.sleep(TICK_SECONDS)  # noqa: ASYNC251  (a timer of the loop would be late by 1 ms)
+        await asyncio.sleep(0)
+    cpu = cpu_seconds(process) - before
+    took = time.perf_counter() - began
+    if len(times) < sent:
+        all_answered.clear()
+        await asyncio.wait_for(all_answered.wait(), 30)
+    for client in clients:
+        assert client.transport is not None
+        client.transport.close()
+    times.sort()
+
+    def percentile(share: float) -> float:
+        return times[min(int(len(times) * share), len(times) - 1)] * 1000
+
+    shares = {"p50 ms": 0.5, "p99 ms": 0.99, "p99.9 ms": 0.999}
+    return _rates(sent, took, cpu) | {name: percentile(share) for name, share in shares.items()}
+
+
+# ------------------------------------------------------------------------- commands, answered
+
+
+class Connection:
+    """A connection that sends commands and waits for their answers."""
+
+    def __init__(self, port: int) -> None:
+        import hiredis
+
+        self._hiredis = hiredis
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = hiredis.Reader()
+        self.sent = self.received = 0
+
+    def ask(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
+        """Send commands in one write and return their answers; raise OSError for an error."""
+        pack: Any = self._hiredis.pack_command
+        data = b"".join(pack(command) for command in commands)
+        self._socket.sendall(data)
+        self.sent += len(data)
+        answers: list[Any] = []
+        while len(answers) < len(commands):
+            answer = self._reader.gets()
+            if answer is False:
+                read = self._socket.recv(1 << 16)
+                if not read:
+                    raise OSError("the service closed the connection")
+                self.received += len(read)
+                self._reader.feed(read)
+                continue
+            if isinstance(answer, self._hiredis.ReplyError):
+                raise OSError(f"the service answered {answer}")
+            answers.append(answer)
+        return answers
+
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+
+
+class Pages:
+    """Pages that were never seen before, and their tokens."""
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+        self._chance = random.Random(first)  # noqa: S311  (values for a benchmark)
+
+    def reserve(self, count: int) -> list[tuple[str, ...]]:
+        """Return commands of a number of new pages."""
+        keys = keys_of(self._next, count)
+        self._next += count
+        made: list[tuple[str, ...]] = []
+        for key in keys:
+            value, identity = (self._chance.getrandbits(64) for _ in range(2))
+            words = (f"{value:016x}", sketch_of(value).hex(), f"{identity:016x}")
+            page = (*words, "300", "example.com", "RECIPE", NEWEST)
+            made.append(("DEDUP.RESERVE", NAMESPACE, key, *page))
+        return made
+
+
+def ending(
+    what: str, commands: Sequence[tuple[str, ...]], answers: Sequence[Any]
+) -> list[tuple[str, ...]]:
+    """Return the commands that end reservations; a page that happens to be near another has none."""
+    return [
+        (f"DEDUP.{what}", NAMESPACE, command[2], answer[1].decode())
+        for command, answer in zip(commands, answers, strict=True)
+        if answer[1] is not None
+    ]

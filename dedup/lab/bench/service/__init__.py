@@ -1,1 +1,0 @@
-"""The table service measured: one alone, and several that share a store."""

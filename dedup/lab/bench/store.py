@@ -1,0 +1,556 @@
+"""`dedup bench store`: a store that is filled by a process that is killed, then opened by another one.
+
+    fill (an Interval for each part of the documents) -> kill -9 -> open, judge -> StoreFigures -> rows
+
+A folder that holds documents is filled further; what was measured of them then is in its fill.jsonl, and
+counts. A store is filled as the replica of a log fills it; what makes the documents is counted neither in
+CPU time nor in wall time. Memory is that of the whole process.
+
+    python -m dedup.lab.bench.store PART JSON      a part in a process of its own: a JSON object a line
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import dedup
+from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.model.errors import UsageError
+from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
+from dedup.model.recipes import NEWEST
+from dedup.store import Store
+from dedup.store.segment import Segment, Segments
+
+NAMESPACE = "bench"
+BATCH = 1000  # documents of one transaction
+SAMPLED = 10  # batches between two looks at the memory
+TURN = 100  # calls of one kind in a row
+NEW = 10**12  # the number of the first page that is judged: no store is filled so far
+QUANTILES = (0.5, 0.99)
+MILLION = 1_000_000
+SMALL_SHARE = 10  # the small store has one in so many of the documents, and MILLION at most
+MORE_SECONDS = 0.5  # before the process is killed, amid the next documents
+EVERY = 100_000  # documents of an interval at most; of a small store as above
+KEPT = 2000  # bytes of what a process wrote to stderr that an error repeats
+MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")  # of a cgroup: version 2, version 1
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """Some documents that were stored in a row: CPU time of all threads, times by the clock.
+
+    documents        held at the end; count of them were stored in this interval
+    written_bytes    to the disk
+    anonymous_bytes  of the process, at most
+    *_most           the longest of each: a probe and a change of one document, while the index is
+                     written and merged behind them, and a change of 999
+    """
+
+    documents: int
+    count: int
+    seconds: float
+    cpu_seconds: float
+    written_bytes: int
+    anonymous_bytes: int
+    probe_most: float
+    change_most: float
+    batch_most: float
+
+
+class Call(msgspec.Struct, frozen=True):
+    """How long calls of one kind took, in microseconds by the clock: half of them, and 99 of 100."""
+
+    what: str
+    documents: int
+    p50_us: float
+    p99_us: float
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A store that was opened. Bytes.
+
+    open_seconds     from dedup.open() to the first answer, by the clock
+    started_bytes    memory of the process before that, and after: anonymous_bytes, and mapped_bytes
+                     of files that are in memory
+    segments         the documents of each of them
+    probe_us         of CPU: their search for one value; batch_us: for each of a thousand
+    calls            of this store and of a small one, in turns
+    """
+
+    documents: int
+    open_seconds: float
+    open_cpu_seconds: float
+    started_bytes: int
+    anonymous_bytes: int
+    mapped_bytes: int
+    documents_file_bytes: int
+    index_file_bytes: int
+    segments: list[int]
+    probe_us: float
+    batch_us: float
+    calls: list[Call]
+
+
+class StoreFigures(msgspec.Struct, frozen=True):
+    """A store filled in transactions of 1000, killed and opened. Bytes a document, unless it is said.
+
+    *_per_second         events applied, by the clock: the first million, the last, all of them; None
+                         where that was not measured
+    cpu_us               of all threads, an event; written_bytes to the disk
+    fill_memory_bytes    of the process while it was filled, at most, mapped files aside
+    probe_most_ms        and change_most_ms, batch_most_ms: the longest while it was filled (Interval)
+    documents_bytes      of documents.mdb, and index_bytes of all segments
+    memory_bytes         of the process that opened it, mapped files aside; of them mapped_bytes are in
+                         memory; started_bytes before it was opened
+    segments             the documents of each of them
+    probe_us             of CPU: their search for one value; batch_us: for each of a thousand
+    limit                what held the memory down, if anything did
+    """
+
+    documents: int
+    k: int
+    key_bytes: float
+    first_per_second: float | None
+    last_per_second: float
+    per_second: float
+    cpu_us: float
+    written_bytes: float
+    last_written_bytes: float
+    fill_memory_bytes: int
+    probe_most_ms: float
+    change_most_ms: float
+    batch_most_ms: float
+    documents_bytes: float
+    index_bytes: float
+    open_seconds: float
+    open_cpu_seconds: float
+    started_bytes: int
+    memory_bytes: int
+    mapped_bytes: int
+    segments: list[int]
+    probe_us: float
+    batch_us: float
+    calls: list[Call]
+    limit: str = ""
+
+
+def sketch_of(value: int) -> bytes:
+    """Return a sketch for a made-up value: those of near values are alike, those of others not."""
+    places = b"\xff" + value.to_bytes(8, "little") * 4  # of a long text: all places taken
+    return places + value.to_bytes(8, "little")[: SKETCH_BYTES - len(places)]
+
+
+def keys_of(first: int, count: int) -> list[str]:
+    """Return document keys as a crawl has them: 67 bytes on the average."""
+    return [
+        f"https://www.example{i % 977}.com/articles/2026/{i:010d}/page-title.html"
+        for i in range(first, first + count)
+    ]
+
+
+def _pages(first: int, count: int) -> list[tuple[str, Document | None]]:
+    """Return documents as changes; their values are spread evenly, and the same each time."""
+    words = np.random.default_rng(first).integers(0, 2**64, (count, 2), np.uint64).tolist()
+    return [
+        (key, Document(key, _page(value, identity), "example.com", 1.7e9))
+        for key, (value, identity) in zip(keys_of(first, count), words, strict=True)
+    ]
+
+
+def _page(value: int, identity: int) -> PageFingerprint:
+    return PageFingerprint(value, sketch_of(value), identity, 300, NEWEST)
+
+
+# -------------------------------------------------------------------------------------- filling
+
+
+def fill(folder: Path, k: int, every: int) -> Generator[Interval, None, None]:
+    """Store documents without end, in a store that may hold some; yield after `every` of them."""
+    chance = random.Random(k)  # noqa: S311  (values for a benchmark)
+    with Store.open(folder, NAMESPACE, k) as store:
+        documents = len(store)
+        while True:
+            end, count, seconds = documents + every, 0, 0.0
+            cpu, written, memory = time.process_time(), _written(), 0
+            longest = [0.0, 0.0, 0.0]
+            while documents < end:
+                busy = time.thread_time()
+                changes = _pages(documents, BATCH)
+                value = chance.getrandbits(64)
+                cpu += time.thread_time() - busy
+                calls: list[Callable[[], object]] = [
+                    partial(store.near, value),
+                    partial(store.apply, changes[-1:], {0: documents}),
+                    partial(store.apply, changes[:-1], {0: documents + BATCH}),
+                ]
+                for i, call in enumerate(calls):
+                    took = _seconds(call)
+                    longest[i] = max(longest[i], took)
+                    seconds += took
+                documents += BATCH
+                count += BATCH
+                if count // BATCH % SAMPLED == 1:
+                    memory = max(memory, memory_of()[0])
+            cpu = time.process_time() - cpu
+            yield Interval(documents, count, seconds, cpu, _written() - written, memory, *longest)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def _written() -> int:
+    """Return the bytes this process had written to the disk (Linux; else 0)."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
+def memory_of(process: int | str = "self") -> tuple[int, int]:
+    """Return the memory of a process: that which no file stands for, and the rest (Linux; else 0)."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    sizes = dict(line.split(":", 1) for line in lines)
+    anonymous, mapped = (int(sizes[name].split()[0]) * 1024 for name in ("RssAnon", "RssFile"))
+    return anonymous, mapped
+
+
+# -------------------------------------------------------------------------------------- judging
+
+
+def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -> Judged:
+    """Open a store, and reserve and insert pages there and in a small one, which is made."""
+    dedup.open(small_folder, namespace="first").close()  # all that is imported is in memory then
+    started = memory_of()[0]
+    began, cpu = time.perf_counter(), time.process_time()
+    detector = dedup.open(folder, namespace=NAMESPACE, distance=k)
+    detector.probe(_page(0, 0))
+    opened, cpu = time.perf_counter() - began, time.process_time() - cpu
+    anonymous, mapped = memory_of()
+    store: Any = detector._store  # type: ignore[attr-defined]  # noqa: SLF001
+    store.write_index()  # what was read is on disk, too, and merged
+    info, documents = detector.info(), len(detector)
+    with closing(fill(small_folder, k, small)) as filling:
+        next(filling)
+    with detector, dedup.open(small_folder, namespace=NAMESPACE, distance=k) as other:
+        segments = store._index.values._segments  # noqa: SLF001
+        one, many = _probe_us(segments, k, requests)
+        calls = _calls([(documents, detector), (len(other), other)], requests)
+    return Judged(
+        documents=documents,
+        open_seconds=opened,
+        open_cpu_seconds=cpu,
+        started_bytes=started,
+        anonymous_bytes=anonymous,
+        mapped_bytes=mapped,
+        documents_file_bytes=info["documents_file_bytes"],
+        index_file_bytes=info["index_file_bytes"],
+        segments=[*map(len, segments)],
+        probe_us=one,
+        batch_us=many,
+        calls=calls,
+    )
+
+
+def _probe_us(segments: Sequence[Segment], k: int, count: int) -> tuple[float, float]:
+    """Return microseconds of CPU that segments take for a value: one a call, and of a thousand."""
+    values = np.random.default_rng(count).integers(0, 2**64, count, np.uint64)
+    cpu = time.process_time()
+    for i in range(0, count, BATCH):
+        for segment in segments:
+            segment.find(values[i : i + BATCH], k)
+    batch = time.process_time() - cpu
+    ones, together = values.tolist(), Segments(segments)
+    cpu = time.process_time()
+    for value in ones:
+        together.probe(value, k)
+    return (time.process_time() - cpu) / count * 1e6, batch / count * 1e6
+
+
+def _calls(detectors: Sequence[tuple[int, dedup.Detector]], requests: int) -> list[Call]:
+    """Search, reserve and insert new pages in turns; what is searched is near hardly anything."""
+    chance = random.Random(detectors[0][0])  # noqa: S311  (pages that were never judged before)
+    times: dict[tuple[str, int], list[float]] = {}
+    for first in range(0, requests, TURN):
+        for documents, detector in detectors:
+            store: Store = detector._store  # type: ignore[attr-defined]  # noqa: SLF001
+            for key in keys_of(NEW + documents + first, TURN):
+                page = _page(chance.getrandbits(64), chance.getrandbits(64))
+                marks = [time.perf_counter()]
+                store.near(chance.getrandbits(64))
+                marks.append(time.perf_counter())
+                verdict = detector.reserve(page, key)
+                marks.append(time.perf_counter())
+                if verdict.status == "near_duplicate":  # by chance: rare, and only at a large k
+                    continue
+                detector.insert(verdict)
+                marks.append(time.perf_counter())
+                for i, what in enumerate(("search", "RESERVE", "INSERT")):
+                    times.setdefault((what, documents), []).append(marks[i + 1] - marks[i])
+    return [
+        Call(what, documents, *(float(us) for us in np.quantile(each, QUANTILES) * 1e6))
+        for (what, documents), each in times.items()
+    ]
+
+
+# ------------------------------------------------------------------------------- the processes
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """How much memory the processes may have: in a cgroup that the caller made, or by RLIMIT_DATA.
+
+    The former counts files that are in memory, too; the latter only what no file stands for.
+    """
+
+    memory: int
+    cgroup: Path | None = None
+
+    def __str__(self) -> str:
+        return "RLIMIT_DATA" if self.cgroup is None else "cgroup"
+
+    def take(self, process: int) -> None:
+        """Put a process under it. Raises OSError."""
+        if self.cgroup is None:
+            import resource
+
+            resource.prlimit(process, resource.RLIMIT_DATA, (self.memory, self.memory))
+            return
+        limits = [self.cgroup / name for name in MEMORY_FILES if (self.cgroup / name).exists()]
+        if not limits:
+            raise OSError(f"{self.cgroup} is no cgroup with a limit of memory")
+        limits[0].write_text(f"{self.memory}\n")
+        (self.cgroup / "cgroup.procs").write_text(f"{process}\n")
+
+
+def lines_of(
+    part: str,
+    arguments: dict[str, Any],
+    limit: Limit | None = None,
+    program: Sequence[str] = ("-m", "dedup.lab.bench.store"),
+) -> Generator[dict[str, Any], None, None]:
+    """Yield the figures of a part of a program. Raises OSError with its stderr when it fails.
+
+    The process is killed, as by kill -9, when its figures are not read to the end.
+    """
+    command = [sys.executable, *program, part, json.dumps(arguments)]
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process,  # noqa: S603
+    ):
+        try:
+            if limit is not None:
+                limit.take(process.pid)
+            assert process.stdout is not None
+            for line in process.stdout:
+                yield json.loads(line)
+        except BaseException:
+            process.kill()
+            raise
+        if process.wait():
+            said.seek(0)
+            words = said.read().decode(errors="replace").strip()[-KEPT:]
+            raise OSError(f"measuring {part} failed ({process.returncode}): {words}")
+
+
+def measure_stores(
+    sizes: Sequence[int],
+    k: int,
+    requests: int,
+    folder: Path,
+    limit: Limit | None = None,
+    progress: Progress | None = None,
+) -> Iterator[StoreFigures]:
+    """Fill one store in the folder to each size and measure it there. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for size in sorted(sizes):
+        _fill(size, k, folder, limit, progress)
+        with tempfile.TemporaryDirectory() as small_folder:
+            (line,) = lines_of(
+                "judge",
+                {
+                    "folder": str(folder),
+                    "small_folder": small_folder,
+                    "k": k,
+                    "small": min(MILLION, -(-size // SMALL_SHARE)),
+                    "requests": requests,
+                },
+                limit,
+            )
+        yield _figures(msgspec.convert(line, Judged), k, _noted(folder), limit)
+
+
+def _log(folder: Path) -> Path:
+    return folder / "fill.jsonl"
+
+
+def _noted(folder: Path) -> list[Interval]:
+    lines = _log(folder).read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Interval) for line in lines]
+
+
+def _fill(
+    size: int,
+    k: int,
+    folder: Path,
+    limit: Limit | None,
+    progress: Progress | None,
+) -> None:
+    """Fill a store until it holds so many documents, and kill the process that goes on filling it."""
+    arguments = {"folder": str(folder), "k": k, "every": min(EVERY, -(-size // SMALL_SHARE))}
+    with closing(lines_of("fill", arguments, limit)) as lines:
+        for line in lines:
+            with _log(folder).open("ab") as file:
+                file.write(msgspec.json.encode(line) + b"\n")
+            if progress is not None:
+                progress(min(size, line["documents"]), size)
+            if line["documents"] >= size:
+                time.sleep(MORE_SECONDS)
+                break
+
+
+def _figures(
+    judged: Judged, k: int, filled: Sequence[Interval], limit: Limit | None
+) -> StoreFigures:
+    n = judged.documents
+    first = [each for each in filled if each.documents <= MILLION]
+    last = [each for each in filled if each.documents > filled[-1].documents - MILLION]
+
+    def an_event(intervals: Sequence[Interval], what: str) -> float:
+        total: float = sum(getattr(each, what) for each in intervals)
+        return total / sum(each.count for each in intervals)
+
+    def most(what: str) -> float:
+        longest: float = max(getattr(each, what) for each in filled)
+        return longest
+
+    return StoreFigures(
+        documents=n,
+        k=k,
+        key_bytes=sum(map(len, keys_of(0, 1000))) / 1000,
+        first_per_second=1 / an_event(first, "seconds") if first else None,
+        last_per_second=1 / an_event(last, "seconds"),
+        per_second=1 / an_event(filled, "seconds"),
+        cpu_us=an_event(filled, "cpu_seconds") * 1e6,
+        written_bytes=an_event(filled, "written_bytes"),
+        last_written_bytes=an_event(last, "written_bytes"),
+        fill_memory_bytes=round(most("anonymous_bytes")),
+        probe_most_ms=most("probe_most") * 1e3,
+        change_most_ms=most("change_most") * 1e3,
+        batch_most_ms=most("batch_most") * 1e3,
+        documents_bytes=judged.documents_file_bytes / n,
+        index_bytes=judged.index_file_bytes / n,
+        open_seconds=judged.open_seconds,
+        open_cpu_seconds=judged.open_cpu_seconds,
+        started_bytes=judged.started_bytes,
+        memory_bytes=judged.anonymous_bytes,
+        mapped_bytes=judged.mapped_bytes,
+        segments=judged.segments,
+        probe_us=judged.probe_us,
+        batch_us=judged.batch_us,
+        calls=judged.calls,
+        limit=str(limit or ""),
+    )
+
+
+# -------------------------------------------------------------------------------------- the case
+
+
+@contextmanager
+def open_store(
+    sizes: tuple[int, ...],
+    distance: int,
+    path: Path | None,
+    memory: str | None,
+    cgroup: Path | None,
+    requests: int,
+    progress: Progress | None = None,
+) -> Iterator[Bench]:
+    """Fill a store in the folder, or in a temporary one, to each size."""
+    if cgroup is not None and memory is None:
+        raise UsageError("--cgroup needs --memory: how much the processes may have")
+    limit = None if memory is None else Limit(memory_bytes(memory), cgroup)
+    facts: dict[str, Any] = {"distance": distance}
+    if limit is not None:
+        facts["limit"] = f"{memory} of memory, by {limit}"
+    with tempfile.TemporaryDirectory() as folder:
+
+        def measure() -> Round:
+            found = list(
+                measure_stores(sizes, distance, requests, path or Path(folder), limit, progress)
+            )
+            return store_rows(found)
+
+        yield Bench(facts, measure, packages=("lmdb", "numpy"))
+
+
+def store_rows(figures: Sequence[StoreFigures]) -> Round:
+    """Return a row for each figure, with a column for each size."""
+    rows: dict[str, dict[str, float]] = {}
+    for one in figures:
+        n = one.documents
+        found = {
+            "events/s, last million": one.last_per_second,
+            "events/s, all": one.per_second,
+            "us of CPU an event": one.cpu_us,
+            "B written an event": one.written_bytes,
+            "B written an event, last million": one.last_written_bytes,
+            "MB of memory while filled, at most": one.fill_memory_bytes / 1e6,
+            "ms, longest probe while filled": one.probe_most_ms,
+            "ms, longest change of one document": one.change_most_ms,
+            "ms, longest change of 999": one.batch_most_ms,
+            "B of disk a document: documents": one.documents_bytes,
+            "B of disk a document: index": one.index_bytes,
+            "s to open after kill -9": one.open_seconds,
+            "s to open after kill -9, of CPU": one.open_cpu_seconds,
+            "MB of memory when opened": (one.memory_bytes + one.mapped_bytes) / 1e6,
+            "B of it a document: anonymous": one.memory_bytes / n,
+            "B of it a document: mapped": one.mapped_bytes / n,
+            "segments by value": len(one.segments),
+            "us of CPU of their search, alone": one.probe_us,
+            "us of CPU of their search, of many": one.batch_us,
+        }
+        if one.first_per_second is not None:
+            found = {"events/s, first million": one.first_per_second} | found
+        for i, call in enumerate(one.calls):
+            size = "" if 2 * i < len(one.calls) else " in a small store"
+            found[f"us, {call.what}{size}, p50"] = call.p50_us
+            found[f"us, {call.what}{size}, p99"] = call.p99_us
+        for name, value in found.items():
+            rows.setdefault(name, {})[f"{n:,}"] = value
+    return rows
+
+
+def main(part: str, arguments: str) -> None:
+    """Measure a part and print its figures."""
+    measures: dict[str, Any] = {"fill": fill, "judge": lambda **given: [judge(**given)]}
+    print_figures(measures, part, arguments)
+
+
+def print_figures(measures: dict[str, Any], part: str, arguments: str) -> None:
+    """Call a part with its arguments in JSON, and print each of its figures."""
+    given = json.loads(arguments)
+    paths = {name: Path(text) for name, text in given.items() if name.endswith("folder")}
+    for figures in measures[part](**given | paths):
+        sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

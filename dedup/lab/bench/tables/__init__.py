@@ -1,1 +1,0 @@
-"""The tables beside other libraries: what is compared, on which data, and how it is shown."""

@@ -1,0 +1,727 @@
+"""How many machines a crawl's memory takes: the capacity model of the sharded table service.
+
+    pages, pages a second, k, a machine -> documents a shard -> memory, disk, CPU -> shards, machines
+                                                             -> partitions, network, Kafka, times
+
+Documents are spread over shards by their keys, so shards divide memory, disk and the application of
+events. They do not divide the crawl: every page is reserved at every shard. What one core can reserve
+is the end of a set of shards, however many they are; past it the crawl is divided among several whole
+sets, each with all documents (docs/scale.md).
+
+Invariants: no I/O, no clock. No number without the command that measured it (SOURCES); the rest follows
+from the design of segments in dedup.plan. Sizes are for the worst moment, not the average one: the largest
+segments are being merged, a log is not compacted yet.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dedup.core.bulk.designs import plan
+from dedup.core.numbers import number
+from dedup.model.errors import UsageError
+from dedup.store.index import MOST
+from dedup.store.segmented_table import MERGED_MOST, RATIO
+
+MOST_MACHINES = 100_000
+MOST_SETS = 64
+HARDLY_MORE = 1.15  # times the fewest machines
+LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
+LATENCY_PAGES = 20_000
+LOG_BEFORE_COMPACTION = 2  # a topic has up to this many times the records that stay
+MONTH_HOURS = 730
+ANSWER_PROBE_US = 7.0  # the search in the answers measured below, by the model
+KEY_DISTANCE = 0  # of the table that finds a document by the digest of its key
+DOCUMENT_BYTES = 4  # of a document's number in a segment (docs/segment-format.md)
+COMPARE_BYTES, COMPARE_US = 8, 0.0012  # a segment so small that it is compared with value by value
+FULL = MERGED_MOST * RATIO // (RATIO + 1)  # the least that a segment holds that is merged no more
+TOGETHER = 16  # commands of one write, whose cost was measured
+STEP = 2 ** (1 / 4)  # designs are worked out for its powers
+
+
+# ------------------------------------------------------------------------------- what is measured
+
+MACHINE = (
+    "2 shared cores of an x86-64 server, 24 GiB, Linux, Python 3.11.7, lmdb 3.0.0, "
+    "others at work beside it"
+)
+
+
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The constants; SOURCES says what each is, in which unit, and how it was measured."""
+
+    process_bytes: float = 38e6
+    buffer_bytes: float = 159e6
+    merge_bytes: float = 54.0
+    record_bytes: float = 120.2
+    event_bytes: float = 321.9
+    reserve_us: float = 60.6
+    away_us: float = 55.0
+    insert_us: float = 126.3
+    release_us: float = 11.6
+    reserve_deep_us: float = 27.7
+    away_deep_us: float = 26.0
+    release_deep_us: float = 8.3
+    applied_us: float = 56.3
+    probe_share: float = 1.8
+    segment_us: float = 1.0
+    rebuild_us: float = 5.2
+    written_bytes: float = 353.0
+    open_us: float = 0.22
+    reserve_wire_bytes: float = 326.0
+    away_wire_bytes: float = 394.0
+    insert_wire_bytes: float = 86.0
+    release_wire_bytes: float = 86.0
+
+
+class Source(NamedTuple):
+    """What a constant is: its unit, what it says, and the command that measures it."""
+
+    unit: str
+    what: str
+    command: str
+
+
+STORE = "dedup bench store"
+COMMANDS = "chrt -r 5 python tests/bench capacity --part commands"
+LOG = "python tests/bench capacity --part log"
+
+SOURCES = {
+    "process_bytes": Source("B", "memory of a service without documents", LOG),
+    "buffer_bytes": Source("B", "the tables in memory before the segments, at most", STORE),
+    "merge_bytes": Source(
+        "B a document", "memory while segments are merged, of the largest that is made", STORE
+    ),
+    "record_bytes": Source(
+        "B a document", "documents.mdb, and as many as the document's key has", STORE
+    ),
+    "event_bytes": Source(
+        "B a document", "a record in a broker's log, one copy, each a batch of its own", LOG
+    ),
+    "reserve_us": Source("us of CPU", "RESERVE, one at a time, little to search", COMMANDS),
+    "away_us": Source("us of CPU", "the same at a shard that is not the key's home", COMMANDS),
+    "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
+    "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
+    "reserve_deep_us": Source("us of CPU", "RESERVE, sixteen in one write", COMMANDS),
+    "away_deep_us": Source("us of CPU", "the same away from home", COMMANDS),
+    "release_deep_us": Source("us of CPU", "RELEASE, sixteen in one write", COMMANDS),
+    "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
+    "probe_share": Source("", "a search, times the plan's estimate for segments", STORE),
+    "segment_us": Source(
+        "us of CPU", "each segment of a search for a single value, beside that", STORE
+    ),
+    "rebuild_us": Source("us", "an event, when a store is filled (wall time)", STORE),
+    "written_bytes": Source("B an event", "written to the disk, merging included", STORE),
+    "open_us": Source("us a document", "opening a store that was killed (wall time)", STORE),
+    "reserve_wire_bytes": Source(
+        "B", "RESERVE and its answer, and as many as the key has", COMMANDS
+    ),
+    "away_wire_bytes": Source("B", "the same at a shard that is not the key's home", COMMANDS),
+    "insert_wire_bytes": Source("B", "INSERT and its answer, and as many as the key has", COMMANDS),
+    "release_wire_bytes": Source(
+        "B", "RELEASE and its answer, and as many as the key has", COMMANDS
+    ),
+}
+
+MEASURED = Costs()
+
+# How long an answer to RESERVE took on loopback with nothing else under way, in microseconds: the
+# shares of answers that took less. COMMANDS, a million documents, k = 3, 20,000 pages.
+ANSWER_SHARES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995)
+ANSWER_US = (77.1, 78.9, 80.8, 82.3, 85.3, 90.3, 100.1, 123.4, 162.9, 183.1, 292.8, 1144.2)
+
+
+def read_costs(data: bytes) -> Costs:
+    """Return costs from JSON: an object with some of the fields of Costs; the others stay measured.
+
+    Raises UsageError saying what is wrong with it.
+    """
+    try:
+        costs = msgspec.json.decode(data, type=Costs)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"costs are a JSON object of numbers, of: {', '.join(SOURCES)}; {error}"
+        ) from error
+    for name in SOURCES:
+        if not 0 <= getattr(costs, name) < float("inf"):
+            raise UsageError(f"the cost {name} is {getattr(costs, name)}; it must be 0 or more")
+    return costs
+
+
+# ------------------------------------------------------------------------------------- one shard
+
+
+class Crawl(msgspec.Struct, frozen=True):
+    """What is to be remembered, and how it comes.
+
+    documents    accepted pages that are stored
+    rate         pages fetched a second, each of which is judged
+    k            greatest distance, in bits
+    key_bytes    of a document key, on the average
+    unique       share of the pages fetched that are accepted and stored
+    copies       whole sets of shards; all but one may be lost
+    kafka_copies replication factor of the topic
+    room         partitions a shard: so often each may be split
+    together     pages that a client sends in one write, 1 to TOGETHER
+    """
+
+    documents: int
+    rate: float
+    k: int
+    key_bytes: int = 67
+    unique: float = 1.0
+    copies: int = 2
+    kafka_copies: int = 3
+    room: int = 4
+    together: int = 1
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """One service of the cluster. Bytes; a second's counts; CPU in cores.
+
+    memory_bytes   that it needs: working_bytes of the process, at its worst, and index_bytes of files that
+                   should be in memory, as every search reads them at random places
+    probe_us       search alone; reserve_us with all that belongs to it
+    core_share     of the service's one core, in all: of RESERVE, of RELEASE, of INSERT, of events
+    """
+
+    documents: int
+    memory_bytes: int
+    working_bytes: int
+    index_bytes: int
+    segments: int
+    disk_bytes: int
+    disk_bytes_per_second: float
+    probe_us: float
+    reserve_us: float
+    reserves: float
+    releases: float
+    inserts: float
+    events: float
+    reserve_share: float
+    release_share: float
+    insert_share: float
+    event_share: float
+    core_share: float
+    network_bytes_per_second: float
+    open_seconds: float
+    rebuild_seconds: float
+
+
+def segments_of(documents: int) -> list[int]:
+    """Return how many documents each segment has, the largest first, as merging leaves them.
+
+    At most: a segment is merged with all newer ones while it has less than RATIO times as many, so it
+    has at least that many; and no more when both would be more than MERGED_MOST.
+    """
+    sizes, left = [FULL] * (documents // FULL), documents % FULL
+    while left > MOST:
+        sizes.append(left - left // (RATIO + 1))
+        left -= sizes[-1]
+    return [*sizes, left] if left else sizes
+
+
+def index_bytes(documents: int, k: int) -> int:
+    """Return the bytes of the segments of an index: by value, for distances up to k, and by key."""
+    return round(
+        sum(
+            size * _segment(_power(size), distance)[0]
+            for size in segments_of(documents)
+            for distance in (k, KEY_DISTANCE)
+        )
+    )
+
+
+def probe_us(documents: int, k: int, costs: Costs = MEASURED) -> float:
+    """Return the CPU time that the search of one value takes at most, in microseconds."""
+    sizes = segments_of(documents)
+    return estimated_us(sizes, k) * costs.probe_share + len(sizes) * costs.segment_us
+
+
+def estimated_us(sizes: Sequence[int], k: int) -> float:
+    """Return the plan's estimates of a search in segments of these sizes, one of many."""
+    return sum(_segment(_power(size), k)[1] for size in sizes)
+
+
+def _power(size: int) -> int:
+    return math.ceil(math.log(size, STEP))
+
+
+@lru_cache(maxsize=4096)
+def _segment(power: int, k: int) -> tuple[float, float]:
+    """Return the bytes of each document of a segment, and how long a search in it takes."""
+    documents = round(STEP**power)
+    for design in plan(documents, k):
+        if design.kind == "segment":
+            return DOCUMENT_BYTES + design.bytes / documents, design.latency_ns / 1000
+    return DOCUMENT_BYTES + COMPARE_BYTES, documents * COMPARE_US
+
+
+def working_bytes(documents: int, costs: Costs) -> int:
+    """Return the memory of the process, mapped files aside: also while its largest segment is made."""
+    merged = costs.merge_bytes * min(documents, MERGED_MOST)
+    return round(costs.process_bytes + costs.buffer_bytes + merged)
+
+
+def memory_bytes_of(documents: int, k: int, costs: Costs) -> int:
+    """Return what a shard of this size needs of a machine, at its worst."""
+    return working_bytes(documents, costs) + index_bytes(documents, k)
+
+
+def work(
+    crawl: Crawl, shards: int, active: int, costs: Costs
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return how often a second a shard reserves, releases, inserts, and applies others' events.
+
+    And the shares of its core that these take. The shard is one of an active set.
+    """
+    documents = -(-crawl.documents // shards)
+    reserves = crawl.rate / active
+    accepted = crawl.rate * crawl.unique / shards
+    inserts = accepted / active
+    counts = (reserves, reserves * (shards - 1) / shards, inserts, accepted - inserts)
+    reserve = _reserve_us(crawl, shards, costs) + probe_us(documents, crawl.k, costs)
+    release = _of_one_write(crawl, costs.release_us, costs.release_deep_us)
+    each = (reserve, release, costs.insert_us, costs.applied_us)
+    return counts, tuple(count * us / 1e6 for count, us in zip(counts, each, strict=True))
+
+
+def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
+    """Return one of a number of shards, of one of the active sets that share the crawl."""
+    documents = -(-crawl.documents // shards)
+    counts, shares = work(crawl, shards, active, costs)
+    search = probe_us(documents, crawl.k, costs)
+    record = costs.record_bytes + crawl.key_bytes
+    files = index_bytes(documents, crawl.k)
+    merged = index_bytes(min(documents, MERGED_MOST), crawl.k)  # on disk beside what it is made of
+    changes = counts[2] + counts[3]
+    asked = _at_home(shards, costs.reserve_wire_bytes, costs.away_wire_bytes)
+    wire = (asked, costs.release_wire_bytes, costs.insert_wire_bytes)
+    return Shard(
+        documents=documents,
+        memory_bytes=working_bytes(documents, costs) + files,
+        working_bytes=working_bytes(documents, costs),
+        index_bytes=files,
+        segments=len(segments_of(documents)),
+        disk_bytes=round(record * documents) + files + merged,
+        disk_bytes_per_second=changes * costs.written_bytes,
+        probe_us=search,
+        reserve_us=_reserve_us(crawl, shards, costs) + search,
+        reserves=counts[0],
+        releases=counts[1],
+        inserts=counts[2],
+        events=counts[3],
+        reserve_share=shares[0],
+        release_share=shares[1],
+        insert_share=shares[2],
+        event_share=shares[3],
+        core_share=sum(shares),
+        network_bytes_per_second=sum(
+            count * (size + crawl.key_bytes) for count, size in zip(counts[:3], wire, strict=True)
+        )
+        + changes * costs.event_bytes,
+        open_seconds=documents * costs.open_us / 1e6,
+        rebuild_seconds=documents * costs.rebuild_us / 1e6,
+    )
+
+
+def _reserve_us(crawl: Crawl, shards: int, costs: Costs) -> float:
+    """Return the CPU time of RESERVE, its search aside, in microseconds."""
+    home = _of_one_write(crawl, costs.reserve_us, costs.reserve_deep_us)
+    return _at_home(shards, home, _of_one_write(crawl, costs.away_us, costs.away_deep_us))
+
+
+def _of_one_write(crawl: Crawl, alone: float, deep: float) -> float:
+    """Return what a command costs that shares its write, and the work of reading it, with others."""
+    shared = (1 - 1 / crawl.together) / (1 - 1 / TOGETHER)
+    return alone + (deep - alone) * shared
+
+
+def _at_home(shards: int, home: float, away: float) -> float:
+    """Return the mean over all pages of what a page costs at its home and at another shard."""
+    return (home + away * (shards - 1)) / shards
+
+
+# ------------------------------------------------------------------ waiting for the slowest shard
+
+Times = npt.NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Times]  # a number of service times, in seconds
+
+WARM_UP = 0.1  # of all pages: they meet queues that are still too short, and are not counted
+
+
+class Stalls(msgspec.Struct, frozen=True):
+    """A shard does nothing for `seconds`, once in `every_seconds`; `together`: all at the same time."""
+
+    every_seconds: float
+    seconds: float
+    together: bool = False
+
+
+class FanOut(msgspec.Struct, frozen=True):
+    """How long pages took to be answered by every shard, in seconds.
+
+    load        share of its time that a shard is busy with pages, stalls aside
+    late_share  of pages that took longer than the timeout, which do not wait for the last answers
+    """
+
+    shards: int
+    load: float
+    pages: int
+    mean: float
+    p50: float
+    p99: float
+    p999: float
+    late_share: float
+
+
+def of_quantiles(shares: Sequence[float], seconds: Sequence[float]) -> tuple[Draw, float]:
+    """Return what draws times with this mean, of which this share is below a number of seconds.
+
+    Between two shares times are evenly spread. shares rise from 0; beyond the last one times are as
+    long as at it. Raises UsageError for what is no distribution.
+    """
+    at, values = np.array(shares, float), np.array(seconds, float)
+    if len(at) != len(values) or len(at) < 2 or at[0] != 0 or not np.all(np.diff(at) > 0):
+        raise UsageError("shares must rise from 0, and there must be a time for each")
+    if at[-1] > 1 or values[0] < 0 or np.any(np.diff(values) < 0):
+        raise UsageError("shares are at most 1, and times rise from 0")
+    mean = float(np.sum(np.diff(at) * (values[:-1] + values[1:]) / 2) + (1 - at[-1]) * values[-1])
+
+    def draw(rng: np.random.Generator, count: int) -> Times:
+        times: Times = np.interp(rng.random(count), at, values)
+        return times
+
+    return draw, mean
+
+
+def waits(arrivals: Times, services: Times) -> Times:
+    """Return how long each of a server's jobs waits for its turn, in the order of arrival.
+
+    W[i] = max(0, W[i-1] + services[i-1] - (arrivals[i] - arrivals[i-1])), without a loop: what came
+    in less what could be done, less the least that this ever was.
+    """
+    backlog = np.concatenate(([0.0], np.cumsum(services[:-1] - np.diff(arrivals))))
+    waited: Times = backlog - np.minimum.accumulate(np.minimum(backlog, 0.0))
+    return waited
+
+
+def simulate(
+    draw: Draw,
+    mean: float,
+    shards: int,
+    load: float,
+    *,
+    pages: int = 100_000,
+    seed: int = 1,
+    stalls: Stalls | None = None,
+    slow: float = 1.0,
+    timeout: float = float("inf"),
+) -> FanOut:
+    """Return how long pages wait for all of their shards.
+
+    draw gives service times of the given mean, in seconds; load is in 0 .. 1, exclusive. With slow,
+    the first shard takes that many times as long as the others for every page. timeout is in seconds;
+    it changes no queue, since what was asked is answered all the same. Raises UsageError for what no queue can carry.
+    """
+    if shards < 1 or pages < 100:
+        raise UsageError("there must be a shard at least, and 100 pages")
+    if not 0 < load < 1 or load * slow >= 1:
+        raise UsageError(
+            f"a load of {load * max(slow, 1):.2f} cannot be carried: it must be below 1"
+        )
+    rng = np.random.default_rng(seed)
+    arrivals = np.cumsum(rng.exponential(mean / load, pages))
+    shared = _stall_times(rng, stalls, arrivals[-1])
+    latest = np.zeros(pages)
+    for shard in range(shards):
+        services = draw(rng, pages) * (slow if shard == 0 else 1.0)
+        if stalls is None:
+            took = waits(arrivals, services) + services
+        else:
+            own = shared if stalls.together else _stall_times(rng, stalls, arrivals[-1])
+            took = _held_up(arrivals, services, own, stalls.seconds)
+        np.maximum(latest, took, out=latest)
+    latest = latest[int(pages * WARM_UP) :]
+    p50, p99, p999 = np.quantile(latest, (0.5, 0.99, 0.999))
+    return FanOut(
+        shards=shards,
+        load=load,
+        pages=len(latest),
+        mean=float(latest.mean()),
+        p50=float(p50),
+        p99=float(p99),
+        p999=float(p999),
+        late_share=float(np.mean(latest > timeout)),
+    )
+
+
+def _stall_times(rng: np.random.Generator, stalls: Stalls | None, until: float) -> Times:
+    """Return when a shard begins to be held up: at a steady pace, from a random moment on."""
+    if stalls is None:
+        return np.empty(0)
+    times: Times = np.arange(rng.random() * stalls.every_seconds, until, stalls.every_seconds)
+    return times
+
+
+def _held_up(arrivals: Times, services: Times, stalls: Times, seconds: float) -> Times:
+    """Return how long each page takes at a shard that has stalls among its jobs."""
+    times = np.concatenate((arrivals, stalls))
+    order = np.argsort(times, kind="stable")
+    work = np.concatenate((services, np.full(len(stalls), seconds)))[order]
+    took = np.empty(len(times))
+    took[order] = waits(times[order], work) + work
+    return took[: len(arrivals)]
+
+
+# ----------------------------------------------------------------------------------- the cluster
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """A machine: bytes of memory, cores, and how much of them may be planned for.
+
+    memory_share  of the memory; the rest is the system's, and room for mistakes
+    core_share    of a core; queues grow without bound as a core comes to its end
+    """
+
+    memory: int
+    cores: int = 1
+    memory_share: float = 0.85
+    core_share: float = 0.5
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What a crawl takes.
+
+    shards        that divide the documents; partitions of the topic, a multiple of them
+    active_sets   whole sets of shards among which the crawl is divided
+    sets          with those that stand by; instances are shards times sets
+    machines      and how many instances each carries
+    set_rate      pages a second that one set could carry, its cores as full as allowed
+    limit         what decides the number of shards: "memory" or "CPU"
+    page_bytes    over the network for one page, both ways, of one set
+    kafka_bytes   of all brokers, before compaction; log_bytes_per_second, of one copy
+    latency       of a page, until the slowest shard of a set has answered
+    machine_hours a month of 730 hours; cost: at the price of a machine-hour, or None
+    """
+
+    shards: int
+    partitions: int
+    active_sets: int
+    sets: int
+    instances: int
+    machines: int
+    instances_per_machine: int
+    limit: str
+    set_rate: float
+    shard: Shard
+    page_bytes: float
+    network_bytes_per_second: float
+    kafka_bytes: int
+    log_bytes_per_second: float
+    latency: FanOut
+    machine_hours: float
+    cost: float | None
+    notes: list[str]
+
+
+def capacity(
+    crawl: Crawl, machine: Machine, costs: Costs = MEASURED, price: float | None = None
+) -> Cluster:
+    """Return a cluster for a crawl: of those with hardly more machines than the least, fewest services.
+
+    Fewer services make less of what every shard does for every page, CPU and network both.
+
+    price is that of a machine-hour, in any currency. Raises UsageError for arguments out of range,
+    and when no number of machines up to 100,000 does it, saying what stands in the way.
+    """
+    _check(crawl, machine, price)
+    tries: list[_Try] = []
+    why = "memory"
+    for each in range(1, machine.cores + 1):
+        room = machine.memory * machine.memory_share / each
+        least = _least_shards(crawl, room, costs)
+        if least is None:
+            continue
+        for shards in _shard_numbers(least):
+            active = _active_sets(crawl, shards, machine.core_share, costs)
+            if active is None:
+                why = "CPU"
+                continue
+            sets = max(crawl.copies, active + crawl.copies - 1)
+            machines = max(-(-shards * sets // each), sets)
+            limit = "memory" if shards == least else "CPU"
+            found = _Try(shards, active, sets, machines, each, limit)
+            if machines <= MOST_MACHINES:
+                tries.append(found)
+    if not tries:
+        raise UsageError(_impossible(crawl, machine, costs, why))
+    most = HARDLY_MORE * min(found.machines for found in tries)
+    near = [found for found in tries if found.machines <= most]
+    best = min(near, key=lambda found: (found.shards * found.sets, found.machines, found.each))
+    return _cluster(crawl, machine, costs, price, best)
+
+
+class _Try(msgspec.Struct, frozen=True):
+    shards: int
+    active: int
+    sets: int
+    machines: int
+    each: int
+    limit: str
+
+
+# ------------------------------------------------------------------------------- how many shards
+
+
+def _least_shards(crawl: Crawl, room: float, costs: Costs) -> int | None:
+    """Return the fewest shards that fit in this memory each; None: none do."""
+
+    def fits(shards: int) -> bool:
+        return memory_bytes_of(-(-crawl.documents // shards), crawl.k, costs) <= room
+
+    low = most = 1
+    while not fits(most):  # memory for fewer documents is not always less, so: doubled, then halved
+        low, most = most + 1, 2 * most
+        if most > 2 * MOST_MACHINES * MOST_SETS:
+            return None
+    while low < most:
+        middle = (low + most) // 2
+        low, most = (low, middle) if fits(middle) else (middle + 1, most)
+    return most
+
+
+def _shard_numbers(least: int) -> Iterator[int]:
+    """Yield numbers of shards worth trying, up to sixteen times as many."""
+    yield from sorted({max(least, math.ceil(least * 2 ** (i / 4))) for i in range(17)})
+
+
+def _active_sets(crawl: Crawl, shards: int, most: float, costs: Costs) -> int | None:
+    """Return among how many sets the crawl is divided so that no core is busier; None: none do."""
+    accepted = crawl.rate * crawl.unique / shards
+    events = accepted * costs.applied_us / 1e6  # in every set, however many there are
+    if events >= most:
+        return None
+    divided = sum(work(crawl, shards, 1, costs)[1]) - events
+    sets = max(1, math.ceil(divided / (most - events)))
+    return sets if sets <= MOST_SETS else None
+
+
+# ----------------------------------------------------------------------------------- the cluster
+
+
+def _cluster(
+    crawl: Crawl, machine: Machine, costs: Costs, price: float | None, found: _Try
+) -> Cluster:
+    shard = shard_of(crawl, found.shards, found.active, costs)
+    accepted = crawl.rate * crawl.unique
+    standing_by = found.sets - found.active
+    idle = (accepted * costs.event_bytes) * standing_by
+    hours = found.machines * MONTH_HOURS
+    return Cluster(
+        shards=found.shards,
+        partitions=found.shards * crawl.room,
+        active_sets=found.active,
+        sets=found.sets,
+        instances=found.shards * found.sets,
+        machines=found.machines,
+        instances_per_machine=found.each,
+        limit=found.limit,
+        set_rate=crawl.rate / found.active * machine.core_share / shard.core_share,
+        shard=shard,
+        page_bytes=shard.network_bytes_per_second * found.shards * found.active / crawl.rate,
+        network_bytes_per_second=shard.network_bytes_per_second * found.shards * found.active
+        + idle,
+        kafka_bytes=round(
+            costs.event_bytes * crawl.documents * crawl.kafka_copies * LOG_BEFORE_COMPACTION
+        ),
+        log_bytes_per_second=accepted * costs.event_bytes,
+        latency=latency(found.shards, shard),
+        machine_hours=hours,
+        cost=None if price is None else hours * price,
+        notes=[*_notes(crawl, shard, found)],
+    )
+
+
+def latency(shards: int, shard: Shard) -> FanOut:
+    """Return how long a page waits for a number of shards as busy as this one, simulated.
+
+    Their times are those measured for RESERVE, with the search of their size in place of that of the
+    measured one. Machines stand beside each other: the network between them is not in it.
+    """
+    more = max(0.0, shard.probe_us - ANSWER_PROBE_US)
+    draw, mean = of_quantiles(ANSWER_SHARES, [(us + more) / 1e6 for us in ANSWER_US])
+    pages = max(1_000, min(LATENCY_PAGES, LATENCY_DRAWS // shards))
+    return simulate(draw, mean, shards, min(shard.core_share, 0.95), pages=pages)
+
+
+def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
+    """Yield what would hurt."""
+    if found.active > 1:
+        yield (
+            f"One set cannot carry the rate: {found.active} whole sets share it. Two near-duplicates "
+            "in flight in different sets may both be kept; give each spider one set, by site."
+        )
+    other = shard.reserve_share * (1 - shard.probe_us / shard.reserve_us)
+    if other > 0.5 * shard.core_share and found.shards > 1:
+        yield "Most of the CPU is what every shard does for every page, its search aside: more shards do not help."
+    if shard.probe_us > 200:
+        yield (
+            f"A search takes {shard.probe_us:,.0f} us at k = {crawl.k}, in {shard.segments} segments: "
+            "a smaller k is cheaper, and so are more shards."
+        )
+    if shard.rebuild_seconds > 86_400:
+        yield (
+            f"A lost disk takes {shard.rebuild_seconds / 86_400:.1f} days to rebuild from the log: "
+            "keep a standing set, copy its folder, and raise the topic's delete.retention.ms to more."
+        )
+    if shard.disk_bytes_per_second > 50e6:
+        yield (
+            f"Each shard writes {shard.disk_bytes_per_second / 1e6:,.0f} MB a second: use disks that "
+            "are made for it."
+        )
+    if found.machines < found.shards * found.sets and found.each > 1:
+        yield "Put instances of the same partitions on different machines."
+
+
+# ---------------------------------------------------------------------------------- what is wrong
+
+
+def _check(crawl: Crawl, machine: Machine, price: float | None) -> None:
+    if number(crawl.documents, "documents") == 0:
+        raise UsageError("documents is 0; it must be an int from 1 up")
+    if not 0 < crawl.rate < math.inf:
+        raise UsageError(f"the rate is {crawl.rate} pages a second; it must be above 0")
+    if not 0 <= crawl.unique <= 1:
+        raise UsageError(f"unique is {crawl.unique}; it is a share of the pages, 0 to 1")
+    for name, most in (("copies", 64), ("kafka_copies", 64), ("room", 64), ("together", TOGETHER)):
+        if not 1 <= getattr(crawl, name) <= most:
+            raise UsageError(f"{name} is {getattr(crawl, name)}; it must be 1 to {most}")
+    if not 1 <= crawl.key_bytes <= 8192:
+        raise UsageError(f"key_bytes is {crawl.key_bytes}; a document key has 1 to 8192 bytes")
+    if not 1 <= machine.cores <= 1024:
+        raise UsageError(f"cores is {machine.cores}; it must be 1 to 1024")
+    if not (0 < machine.memory_share <= 1 and 0 < machine.core_share < 1):
+        raise UsageError("memory_share and core_share must be above 0; at most 1, and below 1")
+    if price is not None and not 0 <= price < math.inf:
+        raise UsageError(f"the price is {price}; it must be 0 or more for a machine-hour")
+
+
+def _impossible(crawl: Crawl, machine: Machine, costs: Costs, why: str) -> str:
+    """Say what stands in the way, and what to do."""
+    if why == "memory":
+        least = memory_bytes_of(1, crawl.k, costs)
+        return (
+            f"no {MOST_MACHINES:,} machines of {machine.memory:,} bytes hold {crawl.documents:,} "
+            f"documents (a service alone takes {least:,}): give machines with more memory"
+        )
+    return (
+        f"no {MOST_SETS} sets of shards carry {crawl.rate:,.0f} pages a second at k = {crawl.k}: "
+        "divide the crawl among namespaces that are not compared with each other, take a smaller "
+        "distance, or let a core be busier"
+    )

@@ -1,1 +1,0 @@
-"""The capacity model: how many machines a crawl takes (docs/scale.md)."""

@@ -1,1 +1,0 @@
-"""The commands of the lab: `dedup demo`, `evaluate`, `bench` and `plan --cluster`."""

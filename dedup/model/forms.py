@@ -1,0 +1,403 @@
+"""The forms of a page, derived at import from the structs of dedup.model.page.
+
+    FIELDS -> source of a function, or a struct -> compiled once, where the form is used
+
+The functions are generated as source, as dataclasses does: a loop over the fields would take several times
+as long, and these run for every page.
+
+Invariants: a field that is declared is in every form; a form omits a sparse field that has its default, so
+that forms of older releases and of pages without it are the same bytes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from dedup.model.page import Document, Form, PageFingerprint, ReserveOptions
+
+COUNT = 2**32 - 1  # greatest number that a client may send
+LEAST_SPAN = 0.001  # seconds that a client may ask for
+PATTERNS = {"reason": "[a-z][a-z_]{0,31}", "token": "[A-Za-z0-9-]{16,64}"}
+
+
+class Field(NamedTuple):
+    """A field of a stored document.
+
+    name      its attribute
+    of_page   whether it is PageFingerprint's, else Document's
+    form      how it is written
+    default   its default, msgspec.NODEFAULT without one
+    """
+
+    name: str
+    of_page: bool
+    form: Form
+    default: Any
+
+    @property
+    def event(self) -> str:
+        """Its name in events."""
+        return self.form.event or self.name
+
+    @property
+    def column(self) -> str:
+        """Its name in tables."""
+        return self.form.column or self.name
+
+    @property
+    def digits(self) -> tuple[int, int]:
+        """The least and greatest number of hex digits of a word, or of bytes."""
+        form = self.form
+        return (form.most // 4,) * 2 if form.codec == "word" else (2 * form.least, 2 * form.most)
+
+    @property
+    def is_hex(self) -> bool:
+        """Whether it is written as hex digits."""
+        return self.form.codec in {"word", "bytes"}
+
+
+def fields_of(struct: type[msgspec.Struct], *, of_page: bool = False) -> list[Field]:
+    """Return the fields of a struct that have a Form, in their order; a page's in its place."""
+    hints = get_type_hints(struct, include_extras=True)
+    found: list[Field] = []
+    for field in msgspec.structs.fields(struct):
+        if hints[field.name] is PageFingerprint:
+            found += fields_of(PageFingerprint, of_page=True)
+        for form in get_args(hints[field.name]):
+            if isinstance(form, Form):
+                found.append(Field(field.name, of_page, form, field.default))
+    return found
+
+
+FIELDS = fields_of(Document)
+ALWAYS = [field for field in FIELDS if not field.form.sparse]
+SPARSE = [field for field in FIELDS if field.form.sparse]
+OPTIONS = fields_of(ReserveOptions)
+GIVEN_AT_INSERT = [field for field in FIELDS if field.form.given == "insert"]
+
+RECORD = sorted(
+    (field for field in FIELDS if field.form.place is not None),
+    key=lambda field: field.form.place or 0,
+)
+assert [field.form.place for field in RECORD] == list(range(len(RECORD)))
+assert [field.form.sparse for field in RECORD] == sorted(field.form.sparse for field in RECORD)
+
+
+def compiled(source: str, name: str, scope: Mapping[str, Any]) -> Any:
+    """Return a function of this module's source, compiled in a scope."""
+    names = dict(scope)
+    exec(compile(source, f"<dedup.model.forms {name}>", "exec"), names)  # noqa: S102 - our own source
+    return names[name]
+
+
+def built(struct: type[msgspec.Struct], values: Mapping[str, str]) -> str:
+    """Return the source that builds a struct; arguments are positional, which is faster.
+
+    values is the source of each field; what is not in it has its default.
+    """
+    arguments = []
+    for field in msgspec.structs.fields(struct):
+        if struct is Document and field.name == "page":
+            arguments.append(built(PageFingerprint, values))
+        else:
+            arguments.append(values.get(field.name) or repr(field.default))
+    return f"{struct.__name__}({', '.join(arguments)})"
+
+
+def _from(field: Field) -> str:
+    return f"page.{field.name}" if field.of_page else f"document.{field.name}"
+
+
+# -------------------------------------------------------------------------- what can be stored
+
+
+@cache
+def storable() -> Callable[[PageFingerprint], bool]:
+    """Return the function that says whether the fields of a fingerprint are in their ranges."""
+    wrong = ["page.unread"]
+    for field in (field for field in FIELDS if field.of_page):
+        value, form = f"page.{field.name}", field.form
+        if form.codec == "word":
+            wrong.append(f"{value} >> {form.most}")  # a negative number leaves -1
+        elif form.codec == "number":
+            wrong.append(f"not 0 <= {value} <= {form.most}")
+        elif form.codec == "bytes" and form.sparse:
+            wrong.append(f"({value} and not {form.least} <= len({value}) <= {form.most})")
+        elif form.codec == "bytes":
+            wrong.append(f"not {form.least} <= len({value}) <= {form.most}")
+    source = f"def is_storable(page):\n    return not ({' or '.join(wrong)})\n"
+    function: Callable[[PageFingerprint], bool] = compiled(source, "is_storable", {})
+    return function
+
+
+# -------------------------------------------------------------------- records on disk (MessagePack)
+
+
+@cache
+def record_struct() -> type[msgspec.Struct]:
+    """Return the struct of a record: an array, in which sparse fields may be absent or nil."""
+    types: dict[str, Any] = {
+        "word": int,
+        "number": int,
+        "text": str,
+        "flag": bool,
+        "seconds": float,
+    }
+    fields: list[Any] = []
+    for field in RECORD:
+        form = field.form
+        kind = (
+            types.get(form.codec)
+            or Annotated[bytes, Meta(min_length=form.least, max_length=form.most)]
+        )
+        if not form.sparse:
+            fields.append((field.name, kind))
+            continue
+        if form.codec in {"word", "number"}:
+            kind = Annotated[int, Meta(ge=1)]  # its default is not written
+        elif form.codec in {"bytes", "text"}:
+            kind = Annotated[bytes if form.codec == "bytes" else str, Meta(min_length=1)]
+            if form.codec == "bytes":
+                kind = Annotated[bytes, Meta(min_length=max(form.least, 1), max_length=form.most)]
+        fields.append((field.name, kind | None, None))
+    return msgspec.defstruct(
+        "Record", fields, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False
+    )
+
+
+@cache
+def to_record() -> Callable[[Document], tuple[Any, ...]]:
+    """Return the function that returns a document's record as a tuple."""
+    fixed = [field for field in RECORD if not field.form.sparse]
+    sparse = [field for field in RECORD if field.form.sparse]
+    some = " or ".join(map(_from, sparse))
+    lines = [
+        "def to_record(document):",
+        "    page = document.page",
+        f"    fixed = ({', '.join(map(_from, fixed))})",
+        f"    if not ({some}):",
+        "        return fixed",
+        f"    tail = [{', '.join(f'{_from(field)} or None' for field in sparse)}]",
+        "    while tail[-1] is None:",
+        "        del tail[-1]",
+        "    return (*fixed, *tail)",
+    ]
+    function: Callable[[Document], tuple[Any, ...]] = compiled("\n".join(lines), "to_record", {})
+    return function
+
+
+@cache
+def of_record() -> Callable[[Any, str], Document]:
+    """Return the function that makes the document of a record (record_struct()) and a recipe."""
+    values = {field.name: f"r.{field.name}" for field in RECORD}
+    values |= {
+        field.name: f"r.{field.name} or {field.default!r}" for field in RECORD if field.form.sparse
+    }
+    values["recipe"] = "recipe"
+    source = f"def of_record(r, recipe):\n    return {built(Document, values)}\n"
+    scope = {"Document": Document, "PageFingerprint": PageFingerprint}
+    function: Callable[[Any, str], Document] = compiled(source, "of_record", scope)
+    return function
+
+
+# --------------------------------------------------------------------------------- JSON events
+
+
+def json_type(field: Field, milliseconds: int = 0) -> Any:
+    """Return the type of a field in JSON; Unix time as whole milliseconds if a limit is given."""
+    form = field.form
+    if field.is_hex:
+        least, most = field.digits
+        return Annotated[str, Meta(min_length=least, max_length=most)]
+    if form.codec == "number":
+        return Annotated[int, Meta(ge=0, le=form.most)]
+    if form.codec == "seconds" and milliseconds:
+        return Annotated[int, Meta(ge=-milliseconds, le=milliseconds)]
+    types: dict[str, Any] = {"text": str, "flag": bool, "seconds": float}
+    return types[form.codec]
+
+
+def _to_json(field: Field, value: str, seconds: str = "milliseconds") -> str:
+    """Return the source of a field's JSON value; seconds is that of a Unix time."""
+    form = field.form
+    if form.codec == "word":
+        source = f'f"{{{value}:0{form.most // 4}x}}"'
+    elif form.codec == "bytes":
+        source = f"{value}.hex()"
+    elif form.codec == "seconds":
+        source = seconds
+    else:
+        source = value
+    return f"({source} if {value} else UNSET)" if form.sparse else source
+
+
+def _of_json(field: Field, value: str) -> str:
+    """Return the source of a field's value, given its JSON value."""
+    form = field.form
+    if form.codec == "word":
+        source = f"int({value}, 16)"
+    elif form.codec == "bytes":
+        source = f"fromhex({value})"
+    elif form.codec == "seconds":
+        source = f"{value} / 1000"
+    else:
+        source = value
+    return f"({source} if {value} else {field.default!r})" if form.sparse else source
+
+
+@cache
+def event_struct(milliseconds: int) -> type[msgspec.Struct]:
+    """Return the struct of an event's value: the fields that are always written, then the sparse ones."""
+    fields: list[Any] = [("v", int), ("ns", str)]
+    required = True
+    for field in ALWAYS:
+        kind = json_type(field, milliseconds)
+        # after `ts` every field has a default: later releases added it
+        if required:
+            fields.append((field.event, kind))
+            required = field.form.codec != "seconds"
+        else:
+            fields.append((field.event, kind, field.default))
+    fields += [(field.event, json_type(field, milliseconds) | UnsetType, UNSET) for field in SPARSE]
+    return msgspec.defstruct("Event", fields, frozen=True, forbid_unknown_fields=True, gc=False)
+
+
+@cache
+def to_event(limit: int) -> Callable[[int, str, Document, int], msgspec.Struct]:
+    """Return the function of version, namespace, document and its milliseconds that makes an event."""
+    values = ", ".join(_to_json(field, _from(field)) for field in (*ALWAYS, *SPARSE))
+    source = (
+        "def to_event(version, namespace, document, milliseconds):\n"
+        "    page = document.page\n"
+        f"    return Event(version, namespace, {values})\n"
+    )
+    scope = {"Event": event_struct(limit), "UNSET": UNSET}
+    function: Callable[[int, str, Document, int], msgspec.Struct]
+    function = compiled(source, "to_event", scope)
+    return function
+
+
+@cache
+def of_event() -> Callable[[Any], Document]:
+    """Return the function that makes the document of an event, whose digits were checked."""
+    values = {field.name: _of_json(field, f"r.{field.event}") for field in FIELDS}
+    source = f"def of_event(r):\n    return {built(Document, values)}\n"
+    scope = {
+        "Document": Document,
+        "PageFingerprint": PageFingerprint,
+        "fromhex": bytes.fromhex,
+    }
+    function: Callable[[Any], Document] = compiled(source, "of_event", scope)
+    return function
+
+
+@cache
+def hex_digits() -> Callable[[Any], str]:
+    """Return the function that joins all hex digits of an event, to check them at once."""
+    parts = [
+        f"(r.{field.event} or '')" if field.form.sparse else f"r.{field.event}"
+        for field in FIELDS
+        if field.is_hex
+    ]
+    source = f"def hex_digits(r):\n    return {' + '.join(parts)}\n"
+    function: Callable[[Any], str] = compiled(source, "hex_digits", {})
+    return function
+
+
+# -------------------------------------------------------------------------------- HTTP (JSON bodies)
+
+
+def http_type(field: Field) -> Any:
+    """Return the type of a field in the body of a request, bounded and described."""
+    form = field.form
+    if field.is_hex:
+        least, most = field.digits
+        digits = (
+            f"[0-9a-f]{{{most}}}"
+            if least == most
+            else f"([0-9a-f]{{2}}){{{form.least},{form.most}}}"
+        )
+        return Annotated[str, Meta(pattern=f"^{digits}$", description=_sentence(form.help))]
+    if form.codec == "number":
+        return Annotated[
+            int, Meta(ge=0, le=min(form.most, COUNT), description=_sentence(form.help))
+        ]
+    if form.codec == "text":
+        return Annotated[str, Meta(max_length=form.most, description=_sentence(form.help))]
+    if form.codec in {"reason", "token"}:
+        pattern = f"^{PATTERNS[form.codec]}$"
+        return Annotated[str, Meta(pattern=pattern, description=_sentence(form.help))]
+    if form.codec == "span":
+        return Annotated[float, Meta(ge=LEAST_SPAN, description=_sentence(form.help))]
+    kind = float if form.codec == "seconds" else bool
+    return Annotated[kind, Meta(description=_sentence(form.help))]
+
+
+def http_fields(fields: Iterable[Field], *, optional: bool = False) -> list[Any]:
+    """Return the fields of a request's struct: None in place of a sparse one that is not given."""
+    found: list[Any] = []
+    for field in fields:
+        kind = http_type(field)
+        if field.form.sparse or field.default is None:
+            found.append((field.name, kind | None, None))
+        elif field.default is not msgspec.NODEFAULT:
+            found.append((field.name, kind, field.default))
+        else:
+            found.append((field.name, kind | None, None) if optional else (field.name, kind))
+    return found
+
+
+def document_fields() -> list[Any]:
+    """Return the fields of a stored document in an answer; sparse ones are absent at their default."""
+    fields: list[Any] = [(field.name, http_type(field)) for field in ALWAYS]
+    return fields + [(field.name, http_type(field) | UnsetType, UNSET) for field in SPARSE]
+
+
+@cache
+def document_struct() -> type[msgspec.Struct]:
+    """Return the struct of a stored document in an answer."""
+    made = msgspec.defstruct("StoredDocument", document_fields(), frozen=True, gc=False)
+    made.__doc__ = "A stored document; inserted_seconds is Unix time."
+    return made
+
+
+@cache
+def to_http() -> Callable[[Document], msgspec.Struct]:
+    """Return the function that returns a document as document_struct()."""
+    values = ", ".join(
+        _to_json(field, _from(field), seconds=_from(field)) for field in (*ALWAYS, *SPARSE)
+    )
+    source = f"def to_http(document):\n    page = document.page\n    return Made({values})\n"
+    scope = {"Made": document_struct(), "UNSET": UNSET}
+    function: Callable[[Document], msgspec.Struct] = compiled(source, "to_http", scope)
+    return function
+
+
+def page_of_http(fields: Iterable[Field]) -> Callable[[Any, str], PageFingerprint]:
+    """Return the function that makes the fingerprint of an item of a request, given its recipe."""
+    values = {"features": str(COUNT), "recipe": "recipe"}  # a probe says nothing of features
+    for field in fields:
+        source = _of_json(field, f"item.{field.name}")
+        if field.name == "identity":  # optional in a probe
+            source = f"({source} if item.identity else 0)"
+        values[field.name] = source
+    source = f"def page_of(item, recipe):\n    return {built(PageFingerprint, values)}\n"
+    scope = {"PageFingerprint": PageFingerprint, "fromhex": bytes.fromhex}
+    function: Callable[[Any, str], PageFingerprint] = compiled(source, "page_of", scope)
+    return function
+
+
+def options_of_http() -> Callable[[Any], ReserveOptions]:
+    """Return the function that makes the options of an item of a request."""
+    values = {field.name: f"item.{field.name}" for field in OPTIONS} | {"domain": "item.domain"}
+    source = f"def options_of(item):\n    return {built(ReserveOptions, values)}\n"
+    scope = {"ReserveOptions": ReserveOptions}
+    function: Callable[[Any], ReserveOptions] = compiled(source, "options_of", scope)
+    return function
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

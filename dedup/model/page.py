@@ -1,0 +1,394 @@
+"""A page, declared once: every field of it that is stored, sent or shown.
+
+    page -> PageFingerprint -> reserve (ReserveOptions) -> Verdict -> insert -> Document (in a store)
+
+Every form of a page (insert event, record on disk, words of RESP, body of HTTP, column of Arrow, line of an
+export) is derived from these structs by dedup.model.forms. A new field is declared here, is
+filled somewhere and is read by some rule; add it to docs/events.md and to the golden vectors.
+
+gc=False: these structs are created by the hundred thousand and cannot be part of a cycle.
+"""
+
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+
+SKETCH_BYTES = 37
+PARTS_BYTES = 20
+
+TRIES = 5  # near-duplicates that brought nothing, from which on a page like them is dropped
+
+Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
+Identity = Literal["same", "other", "unknown"]
+
+_HALF = 2**32 - 1
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How a field is written.
+
+    codec   "word": an unsigned number of `most` bits, as hex digits; "bytes": `least` to `most` bytes, as
+            hex digits; "number": 0 to `most`; "text": at most `most` bytes of UTF-8, when it comes from a
+            client; "flag": true or false; "seconds": Unix time; and of options "switch": on or off; "span":
+            seconds of a time; "reason" and "token": a text of a pattern
+    help    what it is, for docs and OpenAPI
+    place   its index in a record on disk; never change or reuse one. None: not in a record
+    sparse  omitted from every form where it has its default
+    given   the call that gives it: reserve, or insert (after the page was processed)
+    event   its name in events, if that is not the attribute's
+    column  its name in tables (Spark), if that is not the attribute's
+    """
+
+    codec: Literal[
+        "word", "bytes", "number", "text", "flag", "seconds", "switch", "span", "reason", "token"
+    ]
+    help: str
+    place: int | None = None
+    least: int = 0
+    most: int = 0
+    sparse: bool = False
+    given: Literal["reserve", "insert"] = "reserve"
+    event: str = ""
+    column: str = ""
+
+
+class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
+    """The fingerprint of a page's content (docs/fingerprint-spec.md).
+
+    value     64-bit simhash of the weighted words of the main content; the one the tables hold
+    sketch    37 bytes over its 3-token shingles, from which the similarity of two texts is estimated
+    identity  what the page says it is: the 32-bit hash of its title, 0 without one, and below it that
+              of the canonical URL that it declares, 0 for none
+    features  number of distinct words behind value
+    recipe    id of the recipe that made all of them
+    unread    too little of the page was read for it to be judged; such a page is never stored
+    links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
+    parts     five hashes of 4 bytes, little-endian, 0 for none, of what is not running text: inline data, sources of
+              images and frames, data attributes, h1 headings, words with digits; b"": not known
+    thing     the number of the thing that its structured data names (sku, gtin, ...), 32 bits; 0 for none
+    """
+
+    value: Annotated[int, Form("word", "the fingerprint", place=3, most=64)]
+    sketch: Annotated[
+        bytes,
+        Form(
+            "bytes",
+            "what the similarity of two texts is estimated from",
+            place=4,
+            least=SKETCH_BYTES,
+            most=SKETCH_BYTES,
+        ),
+    ]
+    identity: Annotated[
+        int,
+        Form(
+            "word",
+            "what the page says it is: 8 digits of its title, 8 of its canonical URL",
+            place=5,
+            most=64,
+            column="page_identity",
+        ),
+    ]
+    features: Annotated[
+        int, Form("number", "distinct words behind `value`", place=6, most=2**63 - 1)
+    ]
+    recipe: Annotated[str, Form("text", "id of what made the fingerprint", most=64)]
+    unread: bool = False
+    links: Annotated[
+        int,
+        Form(
+            "word",
+            "a hash of where its main content leads (`DEDUP_UNCHANGED`)",
+            place=9,
+            most=64,
+            sparse=True,
+        ),
+    ] = 0
+    parts: Annotated[
+        bytes,
+        Form(
+            "bytes",
+            "hashes of the parts of the page that are not running text (`DEDUP_PROOF`)",
+            place=10,
+            least=PARTS_BYTES,
+            most=PARTS_BYTES,
+            sparse=True,
+        ),
+    ] = b""
+    thing: Annotated[
+        int,
+        Form(
+            "word",
+            "the thing that its structured data names by `sku`, `gtin` and the like",
+            place=12,
+            most=32,
+            sparse=True,
+        ),
+    ] = 0
+
+    @property
+    def title(self) -> int:
+        """The hash of the title."""
+        return self.identity >> 32
+
+    @property
+    def canonical(self) -> int:
+        """The hash of the declared canonical URL."""
+        return self.identity & _HALF
+
+
+_KIND = Form(
+    "text",
+    "what the page was read for (Scrapy: the callback's name), or empty; only pages of one kind are "
+    "compared",
+    place=7,
+    most=128,
+)
+
+
+class Document(msgspec.Struct, frozen=True, gc=False):
+    """A page under its document key, as a store holds it once it was accepted.
+
+    domain            its registrable domain, "" if it has none
+    inserted_seconds  Unix time; informs only. 0 before the page is inserted
+    kind              what the page was read for, "" if not given; only pages of one kind are compared
+    paid              whether it brought what it was fetched for; who inserts it decides. A page that brought
+                      no item (False) shuts out pages like it only when there are TRIES of them
+    items             digest of the items that the page brought, as its caller makes it; b"": not known
+    """
+
+    key: Annotated[str, Form("text", "document key", place=0, most=8192)]
+    page: PageFingerprint
+    domain: Annotated[
+        str, Form("text", "registrable domain of the page's site, or empty", place=1, most=256)
+    ] = ""
+    inserted_seconds: Annotated[
+        float,
+        Form("seconds", "when it was accepted, Unix time; informs only", place=2, event="ts"),
+    ] = 0.0
+    kind: Annotated[str, _KIND] = ""
+    paid: Annotated[
+        bool,
+        Form(
+            "flag",
+            "whether the page brought what it had to bring (Scrapy: an item)",
+            place=8,
+            given="insert",
+        ),
+    ] = True
+    items: Annotated[
+        bytes,
+        Form(
+            "bytes",
+            "a digest of the items that the page brought (`DEDUP_PROOF`)",
+            place=11,
+            most=1024,
+            sparse=True,
+            given="insert",
+        ),
+    ] = b""
+
+
+class ReserveOptions(msgspec.Struct, frozen=True):
+    """The options of reserve().
+
+    url      the URL that gives the registrable domain; by default the key, if it is a URL
+    domain   the registrable domain itself, if it is known and not ""
+    exempt   a reason that keeps the page without being judged; it is reserved all the same
+    guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
+             or canonical URL, other pages of its site
+    kind     the kind of the page, a short text: only pages of one kind are compared
+    tries    if no page like it has paid (Document.paid), the page is kept as exempt, "barren", while
+             there are fewer than this number of them
+    token    the reservation's token, if the caller made a unique one; repeating a call with a token that is
+             held returns its verdict, and reserves nothing
+    home     False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
+             refetch here, and between two in flight the home of the smaller key decides
+    seconds  how long the page may be in flight, in place of the policy's time
+    """
+
+    url: str | None = None
+    domain: str | None = None
+    exempt: Annotated[str | None, Form("reason", "keeps the page unjudged")] = None
+    guard: Annotated[
+        bool, Form("switch", "whether a page that declares itself another is kept")
+    ] = True
+    kind: Annotated[str, _KIND] = ""
+    tries: Annotated[
+        int, Form("number", "unpaid pages, from which on one like them is dropped", most=2**32 - 1)
+    ] = TRIES
+    token: Annotated[str | None, Form("token", "the token, made by the client")] = None
+    home: Annotated[bool, Form("switch", "whether this is the home of the key")] = True
+    seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
+
+
+class ReserveKeywords(TypedDict, total=False):
+    """The keywords of reserve(), for type checkers: the fields of ReserveOptions."""
+
+    url: str | None
+    domain: str | None
+    exempt: str | None
+    guard: bool
+    kind: str
+    tries: int
+    token: str | None
+    home: bool
+    seconds: float | None
+
+
+USUAL = ReserveOptions()
+
+
+class Neighbour(msgspec.Struct, frozen=True, gc=False):
+    """A near-duplicate of a page: a stored document, or a page in flight.
+
+    distance    Hamming distance of value, in bits
+    similarity  estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1
+    identity    whether the two pages say themselves that they are the same page of their site
+    """
+
+    document: Document
+    distance: int
+    similarity: float
+    identity: Identity
+
+    @property
+    def key(self) -> str:
+        """The document's key."""
+        return self.document.key
+
+    @property
+    def domain(self) -> str:
+        """The document's registrable domain."""
+        return self.document.domain
+
+    @property
+    def kind(self) -> str:
+        """The document's kind."""
+        return self.document.kind
+
+    @property
+    def paid(self) -> bool:
+        """Whether the document's page brought what it was fetched for."""
+        return self.document.paid
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """The answer to reserve(): what a page is, and why.
+
+    status    unique, refetch (this key was inserted before), near_duplicate, pending (a near-duplicate is
+              in flight: ask again), or exempt
+    reason    why the page is exempt; "barren" of a near-duplicate when none of the pages like it has
+              paid, but TRIES of them were kept; "unchanged" of a refetch, where `links` was given, when
+              the stored page of this key and kind has paid, and had the same text, word for word,
+              title, canonical URL and links; else ""
+    document  the page that was judged, as insert() will store it
+    token     what insert() and release() take to end the reservation; None when the page holds none
+              (near_duplicate, pending, short and unread pages)
+    match     the most similar near-duplicate (near_duplicate, pending; and exempt as other_title or
+              barren, if one is inserted), else None; `of`, `distance`, `similarity` and `identity` are its
+    """
+
+    status: Status
+    reason: str
+    document: Document
+    token: str | None = None
+    match: Neighbour | None = None
+
+    @property
+    def key(self) -> str:
+        """The page's document key."""
+        return self.document.key
+
+    @property
+    def page(self) -> PageFingerprint:
+        """The fingerprint that was judged."""
+        return self.document.page
+
+    @property
+    def domain(self) -> str:
+        """The page's registrable domain, "" if it has none."""
+        return self.document.domain
+
+    @property
+    def kind(self) -> str:
+        """What the page was read for, "" if that was not given."""
+        return self.document.kind
+
+    @property
+    def paid(self) -> bool:
+        """Whether the page brought what it was fetched for."""
+        return self.document.paid
+
+    @property
+    def of(self) -> str | None:
+        """The key of the match, or None."""
+        return None if self.match is None else self.match.document.key
+
+    @property
+    def distance(self) -> int | None:
+        """The match's Hamming distance of value, in bits, or None."""
+        return None if self.match is None else self.match.distance
+
+    @property
+    def similarity(self) -> float | None:
+        """The match's estimated similarity of the texts, 0 to 1, or None."""
+        return None if self.match is None else self.match.similarity
+
+    @property
+    def identity(self) -> Identity | None:
+        """Compare by title and canonical URL: "same", "other", or "unknown"; None without a match.
+
+        "unknown" if the two pages declare nothing, or are of two sites.
+        """
+        return None if self.match is None else self.match.identity
+
+    def brought(self, **fields: Any) -> "Verdict":
+        """Return the verdict with fields of its document that are known after the page was processed."""
+        return msgspec.structs.replace(
+            self, document=msgspec.structs.replace(self.document, **fields)
+        )
+
+
+def hex_fingerprint(value: int) -> str:
+    """Return a fingerprint as it is written everywhere outside Python integers: 16 hex digits."""
+    return f"{value:016x}"
+
+
+def accepted_document(verdict: Verdict, seconds: float) -> Document:
+    """Return the document that a verdict is inserted as, at a Unix time."""
+    return msgspec.structs.replace(verdict.document, inserted_seconds=seconds)
+
+
+def identity_of(a: int, b: int) -> Identity:
+    """Compare two pages of one site by their PageFingerprint.identity.
+
+    Another title, or another canonical URL where both declare one, is another page.
+    """
+    if a == b:
+        return "same" if a else "unknown"
+    titles, canonicals = a > _HALF and b > _HALF, a & _HALF and b & _HALF  # whether both say one
+    if (titles and a >> 32 != b >> 32) or (canonicals and (a ^ b) & _HALF):
+        return "other"
+    return "same" if titles or canonicals else "unknown"
+
+
+_BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1
+
+
+def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
+    """Whether two pages of one site name two things (docs/fingerprint-spec.md, "Thing").
+
+    A thing has a seller's number, a maker's, or both; two are compared by what both have.
+    """
+    a, b = one.thing, other.thing
+    if a == b or not a or not b:
+        return False
+    if (a ^ b) & _BOTH == 0:
+        return True
+    if a & _BOTH == _BOTH:
+        a, b = b, a
+    if b & _BOTH != _BOTH:
+        return False  # one has a seller's number, the other a maker's
+    shift = 0 if a & _BOTH == _SELLER else 15
+    return (a ^ b >> shift) & _HALF_NUMBER != 0

@@ -1,0 +1,357 @@
+"""A page in the words of RESP: read and written from its fields. No I/O.
+
+    RESERVE   value sketch identity features (positional), then NAME value for sparse fields and options
+    INSERT    NAME value for fields that are known only after the page was processed
+    PROBE     value sketch, then NAME value for other fields of the page
+    answers   name value ... for each field of a document (`FIELDS on`)
+
+docs/protocol.md describes the commands. A bad word raises UsageError, which names it and what is allowed.
+"""
+
+import re
+from binascii import Error as NotHex
+from binascii import unhexlify
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dedup.model.errors import UsageError
+from dedup.model.forms import (
+    ALWAYS,
+    COUNT,
+    FIELDS,
+    GIVEN_AT_INSERT,
+    LEAST_SPAN,
+    OPTIONS,
+    PATTERNS,
+    SPARSE,
+    Field,
+    built,
+    compiled,
+)
+from dedup.model.page import Document, PageFingerprint, ReserveOptions
+
+LONGEST_SPAN = 86_400.0  # seconds; a client's wish is cut to it
+REAL_LENGTH = 32  # of a number with a point; commands are cached by their spelling
+FIELD_BYTES = {field.name: field.form.most for field in FIELDS if field.form.codec == "text"} | {
+    "namespace": 64,
+    "token": 64,
+}
+
+_PATTERNS = {name: re.compile(pattern.encode()) for name, pattern in PATTERNS.items()}
+_ALLOWED = {
+    "reason": "is not a reason: [a-z_], up to 32",
+    "token": "is not allowed: [A-Za-z0-9-], 16 to 64",
+}
+
+
+class TooLong(UsageError):
+    """A field of a command has more bytes than it may have."""
+
+
+def check_field(name: str, text: str) -> str:
+    """Return a field of a command. Raises TooLong if its UTF-8 is beyond FIELD_BYTES."""
+    most = FIELD_BYTES[name]
+    # a character has up to four bytes: most fields need not be encoded
+    if 4 * len(text) > most and len(text if text.isascii() else text.encode()) > most:
+        raise TooLong(f"{name} {text[:40]!r}... is too long: {most} bytes are allowed")
+    return text
+
+
+# ------------------------------------------------------------------------------------ one word
+
+
+def text(word: bytes, name: str) -> str:
+    """Return a word that is text. Raises TooLong, too."""
+    if len(word) > FIELD_BYTES[name]:
+        check_field(name, word.decode("utf-8", "replace"))
+    try:
+        return word.decode()
+    except UnicodeDecodeError as fault:
+        raise UsageError(f"{name} is not UTF-8: {fault}") from fault
+
+
+def number(word: bytes, name: str, greatest: int = COUNT) -> int:
+    """Return a word that is a decimal number."""
+    digits = 10 if greatest <= COUNT else 19
+    if word.isdigit() and len(word) <= digits and (found := int(word)) <= greatest:
+        return found
+    raise UsageError(f"{name} {word[:40]!r} is not allowed: a number in 0 .. {greatest}")
+
+
+def hex_number(word: bytes, name: str, digits: int = 16) -> int:
+    """Return an unsigned number of so many hex digits."""
+    if len(word) == digits:
+        try:
+            return int.from_bytes(unhexlify(word), "big")
+        except NotHex:
+            pass
+    raise UsageError(f"{name} {word[:40]!r} is not allowed: {digits} hex digits")
+
+
+def hex_bytes(word: bytes, name: str, least: int, most: int) -> bytes:
+    """Return bytes as hex digits."""
+    if 2 * least <= len(word) <= 2 * most:
+        try:
+            return unhexlify(word)
+        except NotHex:
+            pass
+    allowed = f"{2 * most}" if least == most else f"{2 * least} to {2 * most}"
+    raise UsageError(f"{name} {word[:80]!r} is not allowed: {allowed} hex digits")
+
+
+def switch(word: bytes, name: str) -> bool:
+    """Return a word that is on or off."""
+    if word.lower() not in {b"on", b"off"}:
+        raise UsageError(f"{name} {word[:40]!r} is not allowed: on or off")
+    return word.lower() == b"on"
+
+
+def flag(word: bytes, name: str) -> bool:
+    """Return a word that is 1 or 0."""
+    if word not in {b"1", b"0"}:
+        raise UsageError(f"{name} {word[:40]!r} is not allowed: 1 or 0")
+    return word == b"1"
+
+
+def span(word: bytes, name: str) -> float:
+    """Return a number of seconds: as the client asks, up to the longest."""
+    try:
+        seconds = float(word) if len(word) <= REAL_LENGTH else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not seconds >= LEAST_SPAN:
+        raise UsageError(f"{name} {word[:40]!r} is not allowed: a number from {LEAST_SPAN} on")
+    return min(seconds, LONGEST_SPAN)
+
+
+def pattern(word: bytes, name: str, codec: str) -> str:
+    """Return a text of a pattern."""
+    if not _PATTERNS[codec].fullmatch(word):
+        raise UsageError(f"{name} {word[:80]!r} {_ALLOWED[codec]}")
+    return word.decode()
+
+
+def _reads(field: Field, name: str, word: str, *, bounded: bool = True) -> str:
+    """Return the source that reads a field from a word; name is for errors.
+
+    bounded  whether the bounds are those of what a client sends
+    """
+    form = field.form
+    if not bounded and form.codec == "text":
+        return f"{word}.decode()"
+    if not bounded and form.codec == "number":
+        return f"number({word}, {name!r}, {form.most})"
+    if form.codec == "word":
+        return f"hex_number({word}, {name!r}, {form.most // 4})"
+    if form.codec == "bytes":
+        return f"hex_bytes({word}, {name!r}, {form.least}, {form.most})"
+    if form.codec == "number":
+        return f"number({word}, {name!r}, {min(form.most, COUNT)})"
+    if form.codec == "text":
+        return f"text({word}, {field.name!r})"
+    if form.codec in {"reason", "token"}:
+        return f"pattern({word}, {name!r}, {form.codec!r})"
+    return f"{'real' if form.codec == 'seconds' else form.codec}({word}, {name!r})"
+
+
+def _writes(field: Field, value: str) -> str:
+    """Return the source of a field's word."""
+    codec = field.form.codec
+    if codec == "word":
+        return f'f"{{{value}:0{field.form.most // 4}x}}"'
+    sources = {
+        "bytes": f"{value}.hex()",
+        "flag": f'(b"1" if {value} else b"0")',
+        "switch": f'(b"on" if {value} else b"off")',
+        "seconds": f"repr({value})",
+        "span": f'f"{{{value}:.3f}}"',
+    }
+    return sources.get(codec, value)
+
+
+def real(word: bytes, name: str) -> float:
+    """Return a number with a point."""
+    try:
+        return float(word)
+    except ValueError as fault:
+        raise UsageError(f"{name} {word[:40]!r} is not a number") from fault
+
+
+_SCOPE: dict[str, Any] = {
+    each.__name__: each
+    for each in (text, number, hex_number, hex_bytes, switch, flag, span, pattern, real)
+} | {"PageFingerprint": PageFingerprint, "Document": Document}
+
+Reader = Callable[[bytes], Any]
+
+
+def _readers(fields: Sequence[Field]) -> dict[bytes, tuple[str, Reader]]:
+    """Return what reads NAME value of each field: its attribute, and a function of the value."""
+    found = {}
+    for field in fields:
+        name = field.name.upper()
+        source = f"def read(word):\n    return {_reads(field, name, 'word')}\n"
+        found[name.encode()] = field.name, compiled(source, "read", _SCOPE)
+    return found
+
+
+# ------------------------------------------------------------------------------ pages and options
+
+PLACED = [field for field in ALWAYS if field.of_page and field.name != "recipe"]  # in RESERVE
+_SPARSE_OF_PAGE = [field for field in SPARSE if field.of_page]
+
+OPTION_WORDS = _readers(OPTIONS)
+PAGE_WORDS = _readers(_SPARSE_OF_PAGE)
+PROBE_WORDS = _readers([f for f in PLACED if f.form.codec == "word" and f.name != "value"])
+PROBE_WORDS |= PAGE_WORDS
+INSERT_WORDS = _readers(GIVEN_AT_INSERT)
+
+
+def _page_reader() -> Callable[[Sequence[bytes], str], PageFingerprint]:
+    values = {
+        field.name: _reads(field, "fingerprint" if field.name == "value" else field.name, f"w[{i}]")
+        for i, field in enumerate(PLACED)
+    }
+    source = f"def read_page(w, recipe):\n    return {built(PageFingerprint, values | {'recipe': 'recipe'})}\n"
+    function: Callable[[Sequence[bytes], str], PageFingerprint] = compiled(
+        source, "read_page", _SCOPE
+    )
+    return function
+
+
+read_page = _page_reader()
+"""Return the fingerprint of the positional words of RESERVE, given its recipe."""
+
+
+def _writer(name: str, argument: str, lines: Sequence[str]) -> Any:
+    body = "".join(f"    {line}\n" for line in lines)
+    return compiled(f"def {name}({argument}):\n{body}    return words\n", name, {})
+
+
+def _page_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
+    placed = ", ".join(_writes(field, f"page.{field.name}") for field in PLACED)
+    made: Callable[[PageFingerprint], tuple[Any, ...]]
+    made = _writer("write_page", "page", [f"words = ({placed},)"])
+    return made
+
+
+def _probe_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
+    placed = [f for f in PLACED if f.name in {"value", "sketch"}]
+    named = [f for f in PLACED if f.name.upper().encode() in PROBE_WORDS]
+    words = [_writes(field, f"page.{field.name}") for field in placed]
+    words += ['b"RECIPE"', "page.recipe"]
+    for field in named:
+        words += [repr(field.name.upper().encode()), _writes(field, f"page.{field.name}")]
+    lines = [f"words = ({', '.join(words)})", *_sparse_lines()]
+    made: Callable[[PageFingerprint], tuple[Any, ...]] = _writer("write_probe", "page", lines)
+    return made
+
+
+def _sparse_lines() -> list[str]:
+    lines = []
+    for field in _SPARSE_OF_PAGE:
+        value, name = f"page.{field.name}", field.name.upper().encode()
+        lines.append(f"if {value}: words += ({name!r}, {_writes(field, value)})")
+    return lines
+
+
+def _sparse_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
+    lines = ["words = ()", *_sparse_lines()]
+    made: Callable[[PageFingerprint], tuple[Any, ...]] = _writer("write_sparse", "page", lines)
+    return made
+
+
+def _options_writer() -> Callable[[ReserveOptions], tuple[Any, ...]]:
+    lines = ["words = ()"]
+    for field in OPTIONS:
+        if field.name == "token":  # the client's own: the last word of its command
+            continue
+        value, name = f"options.{field.name}", field.name.upper().encode()
+        differs = value if field.default in {None, ""} else f"{value} != {field.default!r}"
+        lines.append(f"if {differs}: words += ({name!r}, {_writes(field, value)})")
+    made: Callable[[ReserveOptions], tuple[Any, ...]] = _writer("write_options", "options", lines)
+    return made
+
+
+def _insert_writer() -> Callable[[Document], tuple[Any, ...]]:
+    lines = ["words = ()"]
+    for field in GIVEN_AT_INSERT:
+        value, name = f"document.{field.name}", field.name.upper().encode()
+        differs = f"{value} != {field.default!r}"
+        lines.append(f"if {differs}: words += ({name!r}, {_writes(field, value)})")
+    made: Callable[[Document], tuple[Any, ...]] = _writer("write_insert", "document", lines)
+    return made
+
+
+write_page = _page_writer()
+"""Return the positional words of RESERVE."""
+
+write_probe = _probe_writer()
+"""Return the words of PROBE that say the page: value sketch RECIPE id, then NAME value."""
+
+write_sparse = _sparse_writer()
+"""Return NAME value of a page's sparse fields, where they are set."""
+
+write_options = _options_writer()
+"""Return NAME value of the options that differ from their defaults, without the token."""
+
+write_insert = _insert_writer()
+"""Return NAME value of the fields given at the insert that differ from their defaults."""
+
+
+# ---------------------------------------------------------------------------- documents in answers
+
+_SHOWN = [field for field in (*ALWAYS, *SPARSE) if field.name != "key"]
+
+
+def _document_writer() -> Callable[[Document], list[Any]]:
+    def source(field: Field) -> str:
+        owner = "page" if field.of_page else "document"
+        return f"{field.name.encode()!r}, {_writes(field, f'{owner}.{field.name}')}"
+
+    always = ", ".join(source(field) for field in _SHOWN if not field.form.sparse)
+    lines = ["page = document.page", f"words = [{always}]"]
+    for field in SPARSE:
+        owner = "page" if field.of_page else "document"
+        lines.append(f"if {owner}.{field.name}: words += ({source(field)})")
+    made: Callable[[Document], list[Any]] = _writer("write_document", "document", lines)
+    return made
+
+
+write_document = _document_writer()
+"""Return name value ... of a document, without its key."""
+
+_OF_WORDS = {
+    field.name.encode(): (
+        field,
+        compiled(
+            f"def read(word):\n    return {_reads(field, field.name, 'word', bounded=False)}\n",
+            "read",
+            _SCOPE,
+        ),
+    )
+    for field in _SHOWN
+}
+
+
+def read_document(key: str, words: Sequence[bytes]) -> Document:
+    """Return the document with a key and these words; unknown names are ignored.
+
+    Raises UsageError, TypeError or ValueError for anything else.
+    """
+    values: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+    for name, word in zip(words[::2], words[1::2], strict=True):
+        if name in _OF_WORDS:
+            field, read = _OF_WORDS[name]
+            values[field.of_page][field.name] = read(word)
+    return Document(key, PageFingerprint(**values[True]), **values[False])
+
+
+def check_given(pin: bool, given: Mapping[str, Any]) -> None:
+    """Raise UsageError if an insert is pinned and given fields of its document.
+
+    The document of a pinned reservation comes as an insert event, which has them.
+    """
+    if pin and given:
+        names = ", ".join(name.upper() for name in given)
+        raise UsageError(f"{names} and PIN exclude each other: the insert event has the fields")

@@ -1,0 +1,232 @@
+"""The values that pass through a scan, all frozen.
+
+Job -> Unit -> Raw (a record as read) -> Result (what the judge needs of it) -> Row (a verdict)
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from dedup.model.page import Identity, PageFingerprint, Status
+from dedup.model.policy import Options, Similarity
+from dedup.model.recipes import Recipe
+
+Kind = Literal["warc", "parquet", "jsonl", "html"]
+
+BROKEN_KEPT = 100  # broken records that a summary names; the others are counted
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What to scan, and how. What is None is the recipe's (dedup.model.policy).
+
+    inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
+    format      how every input is to be read; None: by its name
+    output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
+    identity    keep pages that are other pages of their site by title or canonical URL
+    report      a file for the report (.html or .json), or None
+    kept        where the input is written once more without its near-duplicates: a file for one
+                file, a folder for more; None for nowhere
+    store       a folder whose store (at <store>/<namespace>) the pages are compared with, or None
+    update      insert the accepted pages there once the scan is complete
+    resume      go on with the work that an earlier, broken scan left beside the output
+    processes   how many read and fingerprint
+    """
+
+    inputs: tuple[str, ...]
+    format: Kind | None = None
+    url_field: str = "url"
+    html_field: str = "html"
+    max_bytes: int = 1 << 24
+    distance: int | None = None
+    similarity: Similarity | None = None
+    min_features: int | None = None
+    scope: Literal["global", "site"] = "global"
+    identity: bool = False
+    secret: str | None = None
+    store: str | None = None
+    namespace: str = "default"
+    update: bool = False
+    output: str | None = None
+    report: str | None = None
+    kept: str | None = None
+    resume: bool = False
+    processes: int = 1
+
+    @property
+    def options(self) -> Options:
+        """What pages are judged by."""
+        return Options(
+            distance=self.distance,
+            similarity=self.similarity,
+            min_features=self.min_features,
+            scope=self.scope,
+        )
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """A file, or some files of one folder, that one process reads in one go.
+
+    paths are as the system has them; bytes is their size on disk, 0 where that is not known.
+    """
+
+    kind: Kind
+    paths: tuple[bytes, ...]
+    bytes: int
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How records are read and fingerprinted."""
+
+    url_field: str
+    html_field: str
+    max_bytes: int
+    recipe: Recipe
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A unit to be read from its result `skip` on; offset says where that is, or 0.
+
+    record is the number of the record at that offset.
+    """
+
+    number: int
+    unit: Unit
+    skip: int
+    offset: int
+    record: int = 0
+
+
+class RawPage(NamedTuple):
+    """A page as a reader found it.
+
+    key     its document key, where it has no URL
+    offset  bytes of the unit behind us; where a reader can go on, it goes on after this page
+    place   where it stands in its file, for a person
+    record  its number in the unit, from 1, by which it is found there again: of a WARC record,
+            a line, a row or a file
+    """
+
+    url: str
+    key: str | None
+    html: bytes | str
+    encoding: str | None
+    offset: int
+    place: str
+    record: int = 0
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """A page to be judged."""
+
+    offset: int
+    key: str
+    domain: str
+    page: PageFingerprint
+    record: int = 0
+    thing: int = 0
+
+
+class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A page of more than max_bytes: kept unread."""
+
+    offset: int
+    key: str
+    record: int = 0
+
+
+class Skipped(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A record that is no page to be judged: reason is revisit, non_html or status."""
+
+    offset: int
+    reason: str
+
+
+class Broken(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A record that could not be read; with rest, nothing of the file after it was read."""
+
+    offset: int
+    path: str
+    place: str
+    reason: str
+    rest: bool = False
+
+
+Result = Found | Large | Skipped | Broken
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """Some results of a unit, in their order; with end, its last."""
+
+    results: list[Result]
+    end: bool
+
+
+class Row(msgspec.Struct, frozen=True):
+    """The verdict on a page, a line of the output. value is 16 hex digits, sketch 74.
+
+    cluster is the key of the page that stands for it: its own, or `of` for a near-duplicate.
+    """
+
+    key: str
+    value: str | None
+    sketch: str | None
+    features: int | None
+    status: Status
+    reason: str
+    of: str | None
+    distance: int | None
+    similarity: float | None
+    identity: Identity | None
+    cluster: str
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A broken record: its file, where in it (a byte offset, line or row), and what is wrong."""
+
+    path: str
+    place: str
+    reason: str
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a scan is: bytes of the input behind it, pages judged, those of this run among them.
+
+    copying says that all are judged, and what is kept is written.
+    """
+
+    bytes: int
+    total_bytes: int
+    pages: int
+    pages_now: int
+    copying: bool = False
+
+
+class Summary(msgspec.Struct):
+    """Totals of a scan.
+
+    pages            pages judged: unique + near_duplicate + refetch + exempt
+    exempt           by reason: short, unread, too_large, other_title
+    skipped          records that are no pages, by reason: revisit, non_html, status
+    broken           broken records; faults names the first of them
+    unread_files     files of which a part could not be read at all
+    distances        near-duplicates by their distance, in bits
+    similarities     and by their similarity, in whole per cent
+    inserted         documents inserted into the store, if that was asked for
+    uncopied_files   files of which a part could not be written once more, if that was asked for
+    """
+
+    files: int = 0
+    bytes: int = 0
+    pages: int = 0
+    unique: int = 0
+    near_duplicate: int = 0
+    refetch: int = 0
+    exempt: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    broken: int = 0
+    unread_files: int = 0
+    distances: dict[int, int] = {}
+    similarities: dict[int, int] = {}
+    faults: list[Fault] = []
+    inserted: int | None = None
+    uncopied_files: int | None = None

@@ -1,0 +1,536 @@
+"""The digest of the items of a page: what two pages' items are compared by, without the items.
+
+    items of a callback -> Digester (one page) -> bytes, kept with the page's document -> compare()
+
+Each item is reduced to a hash for every field. Values are normalised first: any item class by itemadapter,
+lists as sets, white space, the page's own whole address (`<url>`) and the time of the crawl (`<now>`,
+`<today>`). A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
+with that number are not.
+
+A text of LONG_WORDS and more is compared by its numbers and by its word triples (ALIKE). A field that holds
+the page itself (markup, half of the page's words) is compared by what tells near-equal pages apart: the
+first headings, and the numbers in the main text, each with the word before it.
+
+Invariants:
+  - What cannot be read, or is too much, has no digest (None): it is no evidence, and its page is kept.
+  - The cost of a page is bounded by BUDGET characters and VALUES values.
+  - Reading an item never changes it: generators and other one-way values are not consumed.
+"""
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from enum import Enum
+from hashlib import blake2b
+from numbers import Number
+from pathlib import PurePath
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from itemadapter import ItemAdapter, is_item
+
+from dedup.core.fingerprint import fingerprint_text, similarities
+
+__all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
+
+VERSION = 1
+BUDGET = 4 << 20  # characters of all items of a page that are normalised
+VALUES = 20_000  # values in all items of a page
+DEPTH = 16  # of nested values
+ITEMS = 40  # items of a page that are compared one by one; of more, only all together
+FIELDS = 24  # fields of an item that are told apart; further ones count as one
+TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
+NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
+
+LONG_WORDS = 60  # words of a text from which on it is compared by its numbers and word triples
+ALIKE = 0.9  # least share of word triples alike
+PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
+PAGE_CHARACTERS = 200  # of a field that can hold a page
+CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
+_ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quarters of an hour
+
+_SKETCH_BYTES = 37
+_TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d[\d.,:]*")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+_HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
+                  r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
+_HEADING = re.compile(r"<h1[^>]*>(.*?)</h1", re.DOTALL | re.IGNORECASE)
+_MARKUP = re.compile(r"<[a-zA-Z!/]")
+_URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
+_SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
+_NO_FIELD = 0  # the name of all fields beyond FIELDS
+
+
+class TooMuch(ValueError):
+    """The items of a page are larger than what is read of them."""
+
+
+class Unreadable(ValueError):
+    """A value that cannot be read without changing it, or has no lasting form."""
+
+
+class Digest(NamedTuple):
+    """The items of a page.
+
+    number    of distinct items
+    silent    whether they say nothing but the page's address and the time
+    items     a 32-bit hash of each item, if there are at most ITEMS
+    fields    by the 16-bit hash of a field's name, the sum of its values' hashes over all items
+    texts     of one item: the sketch of each long text, by the hash of the field's name, after a byte
+              that says whether it holds the page
+    headings  hash of the page's first headings, if a field holds the page
+    numbers   of such a page: for each number in its main text a hash of the place and one of the value
+    """
+
+    number: int
+    silent: bool = False
+    items: frozenset[int] = frozenset()
+    fields: Mapping[int, int] = {}
+    texts: Mapping[int, bytes] = {}
+    headings: int | None = None
+    numbers: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def holders(self) -> frozenset[int]:
+        """The fields that hold the page."""
+        raw = {name for name, found in self.fields.items() if found == _PAGE_HASH}
+        return frozenset(
+            raw | {name for name, text in self.texts.items() if text[:1] == _HOLDS_PAGE}
+        )
+
+
+class Comparison(NamedTuple):
+    """Whether all items of a page are among those of another, and the fields that differ."""
+
+    equal: bool
+    fields: frozenset[int] = frozenset()
+    places: frozenset[int] = frozenset()  # of numbers, in fields that hold the page
+
+
+class Names:
+    """The names of fields by their hashes, for messages; bounded."""
+
+    def __init__(self, most: int = 2000) -> None:
+        """Know none."""
+        self._names: OrderedDict[int, str] = OrderedDict()
+        self._hashes: dict[str, int] = {}
+        self._most = most
+
+    def hash_of(self, name: str) -> int:
+        """Return the hash of a field's name, 1 to 65535, and remember the name."""
+        found = self._hashes.get(name)
+        if found is None:
+            found = (_hash(name) & 0xFFFF) or 1
+            if len(self._hashes) < self._most:
+                self._hashes[name] = found
+                self._names.setdefault(found, name[:100])
+        return found
+
+    def name_of(self, number: int) -> str:
+        """Return the name of a field, or a word for one that is not known."""
+        return self._names.get(number, "other fields" if number == _NO_FIELD else "a field")
+
+
+# ---------------------------------------------------------------------- comparison and encoding
+
+
+def compare(
+    mine: Digest,
+    theirs: Digest,
+    ignored: frozenset[int] = frozenset(),
+    places: frozenset[int] = frozenset(),
+) -> Comparison:
+    """Compare a page's items with another's, without ignored fields and without numbers at some places."""
+    if not mine.number:
+        return Comparison(True)
+    names = (mine.fields.keys() | theirs.fields.keys()) - ignored
+    differ = {name for name in names if mine.fields.get(name) != theirs.fields.get(name)}
+    odd = {place for place, _ in mine.numbers ^ theirs.numbers if place not in places}
+    alike = mine.headings == theirs.headings and not odd  # the pages, as far as fields hold them
+    if mine.number > 1 or theirs.number > 1:
+        among = bool(mine.items) and mine.items <= theirs.items
+        return Comparison(among and alike, frozenset(differ), frozenset(odd))
+    for name in names:
+        a, b = mine.texts.get(name), theirs.texts.get(name)
+        if a is None and b is None:
+            if not alike and mine.fields.get(name) == _PAGE_HASH == theirs.fields.get(name):
+                differ.add(name)
+        elif a is None or b is None or a[:1] != b[:1] or similarities(a[1:], [b[1:]])[0] < ALIKE:
+            differ.add(name)
+        # a text that holds the page: its own words and numbers are equal, or those of the page
+        if alike and a is not None and b is not None and a[:1] == b[:1] == _HOLDS_PAGE:
+            differ.discard(name)
+    return Comparison(not differ, frozenset(differ), frozenset(odd))
+
+
+def encode(digest: Digest) -> bytes:
+    """Return a digest as bytes; decode() reads them."""
+    return msgspec.msgpack.encode(
+        (
+            VERSION,
+            digest.number,
+            int(digest.silent),
+            b"".join(n.to_bytes(4, "big") for n in sorted(digest.items)),
+            b"".join(
+                k.to_bytes(2, "big") + v.to_bytes(4, "big")
+                for k, v in sorted(digest.fields.items())
+            ),
+            b"".join(k.to_bytes(2, "big") + v for k, v in sorted(digest.texts.items())),
+            b"" if digest.headings is None else digest.headings.to_bytes(4, "big"),
+            b"".join(
+                p.to_bytes(2, "big") + v.to_bytes(2, "big") for p, v in sorted(digest.numbers)
+            ),
+        )
+    )
+
+
+def decode(content: bytes) -> Digest | None:
+    """Return the digest that encode() wrote; None if it is of another version, or not a digest."""
+    if not content:
+        return None
+    try:
+        version, count, silent, items, fields, texts, headings, numbers = _decoder.decode(content)
+    except msgspec.MsgspecError:
+        return None
+    step = 3 + _SKETCH_BYTES
+    if (
+        version != VERSION
+        or len(items) % 4
+        or len(fields) % 6
+        or len(texts) % step
+        or len(numbers) % 4
+    ):
+        return None
+    number = int.from_bytes
+    return Digest(
+        count,
+        bool(silent),
+        frozenset(number(items[i : i + 4], "big") for i in range(0, len(items), 4)),
+        {
+            number(fields[i : i + 2], "big"): number(fields[i + 2 : i + 6], "big")
+            for i in range(0, len(fields), 6)
+        },
+        {
+            number(texts[i : i + 2], "big"): texts[i + 2 : i + step]
+            for i in range(0, len(texts), step)
+        },
+        number(headings, "big") if headings else None,
+        frozenset(
+            (number(numbers[i : i + 2], "big"), number(numbers[i + 2 : i + 4], "big"))
+            for i in range(0, len(numbers), 4)
+        ),
+    )
+
+
+_decoder = msgspec.msgpack.Decoder(tuple[int, int, int, bytes, bytes, bytes, bytes, bytes])
+
+
+# ---------------------------------------------------------------------------------- one page
+
+
+class Page(NamedTuple):
+    """What a page's items are read against.
+
+    urls    its own addresses
+    text    its decoded body, "" if it has none
+    size    bytes of its body
+    words   its visible words, 0 if that is not known
+    tokens  returns the words of its main text, as its fingerprint was made of them
+    given   what the request brought along (meta, cb_kwargs), where random values may come from
+    noted   meta["dedup"], which says nothing of the page
+    """
+
+    urls: tuple[str, ...]
+    text: str
+    size: int
+    words: int
+    tokens: Callable[[], Iterable[str]]
+    given: Callable[[], str]
+    noted: object
+
+
+class Digester:
+    """Makes the digest of one page from its items, one by one."""
+
+    def __init__(
+        self,
+        page: Page,
+        names: Names,
+        ignored: frozenset[str] = frozenset(),
+        volatile: frozenset[int] = frozenset(),
+        callback: str = "",
+    ) -> None:
+        """Begin without items.
+
+        ignored   names of fields that are left out
+        volatile  hashes of the names of fields that tell no items of one page apart
+        """
+        self.callback = callback
+        self._page = page
+        self._names = names
+        self._ignored = ignored
+        self._volatile = volatile
+        self._items: set[int] = set()
+        self._sums: dict[int, int] = {}
+        self._failed = False
+        self._silent = True
+        self._budget, self._values = BUDGET, VALUES
+        self._now = time.time()
+        self._urls = sorted(
+            {u for u in page.urls if len(urlsplit(u).path) > 1 or urlsplit(u).query},
+            key=len,
+            reverse=True,
+        )
+        self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
+        self._only: object = None  # the item, while there is one
+        self._holds_page = False
+        self._today = _today()
+
+    def add(self, item: object) -> int | None:
+        """Add an item; return its hash, or None if it cannot be read. Never raises an Exception."""
+        try:
+            return self._add(item)
+        except Exception:  # whatever its fields do when they are read
+            self._failed = True
+            return None
+
+    def _add(self, item: object) -> int:
+        fields: dict[int, int] = {}
+        texts: dict[int, bytes] = {}
+        loose: list[tuple[int, int]] = []  # as fields, with long texts exactly
+        adapter = ItemAdapter(item)
+        own = self._page.urls  # of other lengths than its copies'
+        lengths = {len(v) for v in adapter.values() if isinstance(v, str) and v not in own}
+        if lengths:
+            lengths |= {self._page.size, len(self._page.text)}
+        for field, value in adapter.items():
+            name = str(field)
+            if name in self._ignored or (
+                value and value == self._page.noted and isinstance(value, dict)
+            ):
+                continue
+            number = self._names.hash_of(name) if len(fields) < FIELDS else _NO_FIELD
+            found, sketch, exact = self._field(value, lengths, len(texts) < TEXTS)
+            if found is None:
+                continue
+            fields[number] = (fields.get(number, 0) + found) & 0xFFFFFFFF
+            if number not in self._volatile:
+                loose.append((number, found if exact is None else exact))
+            if sketch is not None:
+                texts[number] = sketch
+        digest = _hash(*sorted(loose))
+        if digest not in self._items:
+            self._items.add(digest)
+            for number, found in loose:
+                self._sums[number] = (self._sums.get(number, 0) + found) & 0xFFFFFFFF
+            self._first, self._only = (
+                ((fields, texts), item) if len(self._items) == 1 else (None, None)
+            )
+        return digest
+
+    def unfounded(self, name: str) -> int | None:
+        """Return a hash of a field's value if no word of it occurs in the page, its URLs or its request.
+
+        None if one does, or if there are several items.
+        """
+        if self._only is None:
+            return None
+        value = ItemAdapter(self._only).get(name)
+        if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
+        words = _WORD.findall(str(value).lower())
+        given = " ".join((self._page.text, *self._page.urls, self._page.given())).lower()
+        if not words or any(word in given for word in words):
+            return None
+        return _hash(words)
+
+    def _field(
+        self, value: object, lengths: set[int], sketches: bool
+    ) -> tuple[int | None, bytes | None, int | None]:
+        """Return the hash of a field's value, and of a long text its sketch and an exact hash."""
+        if isinstance(value, list | tuple) and (joined := _joined(value)):
+            value = joined
+        if isinstance(value, str | bytes) and len(value) >= PAGE_CHARACTERS:
+            return self._text_field(value, sketches)
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and value > 20
+            and value in lengths
+        ):
+            return None, None, None  # the length of the page, or of another text
+        found = self._value(value, 0)
+        if found is _NOISE:
+            return None, None, None
+        self._silent = self._silent and found in _SILENT
+        return _hash(found), None, None
+
+    def _text_field(self, value: str | bytes, sketches: bool) -> tuple[int, bytes | None, int]:
+        self._spend(len(value))
+        page = self._page
+        if isinstance(value, bytes):
+            holds, size = True, page.size
+        else:
+            holds, size = _MARKUP.search(value[:2000]) is not None, len(page.text)
+        if holds and len(value) >= PAGE_SHARE * size > 0:
+            self._holds_page, self._silent = True, False
+            return _PAGE_HASH, None, _PAGE_HASH
+        self._silent = False
+        if isinstance(value, bytes):
+            found = _hash(value)
+            return found, None, found
+        words = value.split()
+        text = self._own_urls(" ".join(words))
+        exact = _hash(text)
+        if len(words) < LONG_WORDS or not sketches:
+            return exact, None, exact
+        holds = len(words) >= PAGE_SHARE * page.words > 0
+        self._holds_page |= holds
+        sketch = (_HOLDS_PAGE if holds else _TEXT) + fingerprint_text(text).sketch
+        return _hash(sorted(set(_NUMBER.findall(text)))), sketch, exact
+
+    def _value(self, value: object, depth: int) -> str:
+        """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
+        self._values -= 1
+        if depth > DEPTH or self._values < 0:
+            raise TooMuch
+        if isinstance(value, str):
+            self._spend(len(value))
+            return self._text(" ".join(value.split()))
+        if isinstance(value, Enum):
+            return self._value(value.value, depth + 1)
+        if isinstance(value, list | tuple | set | frozenset):
+            return repr(sorted({self._value(each, depth + 1) for each in value}))
+        if isinstance(value, dict) or is_item(value):
+            pairs = value.items() if isinstance(value, dict) else ItemAdapter(value).items()
+            return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in pairs))
+        return self._plain(value)
+
+    def _plain(self, value: object) -> str:
+        if value is None or isinstance(value, bool):
+            return repr(value)
+        if isinstance(value, int | float):
+            clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
+            return _NOW if clock else repr(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._spend(len(value))
+            return f"b{_hash(bytes(value))}"
+        if isinstance(value, datetime):
+            return _NOW if self._is_now(value.timestamp()) else value.isoformat()
+        if isinstance(value, date):
+            return self._text(value.isoformat())
+        lasting = isinstance(value, Number | PurePath | timedelta)
+        if lasting or type(value).__str__ is not object.__str__:
+            text = str(value)
+            self._spend(len(text))
+            if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
+                return text
+        raise Unreadable(type(value).__name__)
+
+    def _text(self, text: str) -> str:
+        if text in self._today:
+            return _TODAY
+        if 19 <= len(text) <= 35 and _TIME.match(text):
+            try:
+                if self._is_now(datetime.fromisoformat(text).timestamp()):
+                    return _NOW
+            except ValueError:
+                pass
+        if len(text) >= 32 and _HEX.fullmatch(text):
+            given = self._page.text, *self._urls, self._page.given()
+            if not any(text in each for each in given):
+                return _NOISE
+        return self._own_urls(text)
+
+    def _own_urls(self, text: str) -> str:
+        if text in self._page.urls:  # the site's root is not looked for inside of texts
+            return _URL
+        for url in self._urls:
+            if url in text:
+                text = text.replace(url, _URL)
+        return text
+
+    def _is_now(self, seconds: float) -> bool:
+        off = abs(seconds - self._now)
+        return off < CLOCK_SECONDS or (
+            off < _ZONE_SECONDS and min(off % _QUARTER, _QUARTER - off % _QUARTER) < _OFF
+        )
+
+    def _spend(self, characters: int) -> None:
+        self._budget -= characters
+        if self._budget < 0:
+            raise TooMuch
+
+    def digest(self) -> Digest | None:
+        """Return the digest of the items until now; None if one of them could not be read."""
+        if self._failed:
+            return None
+        if not self._items:
+            return Digest(0)
+        try:
+            headings, numbers = self._main() if self._holds_page else (None, frozenset())
+        except Exception:  # the page could not be read again
+            return None
+        items = frozenset(self._items) if len(self._items) <= ITEMS else frozenset()
+        if self._first is not None:
+            fields, texts = self._first
+            return Digest(1, self._silent, items, fields, texts, headings, numbers)
+        return Digest(len(self._items), self._silent, items, self._sums, {}, headings, numbers)
+
+    def _main(self) -> tuple[int, frozenset[tuple[int, int]]]:
+        """Return what tells near-equal pages apart: the first headings, and the numbers of the main text."""
+        headings = [" ".join(found.split()) for found in _HEADING.findall(self._page.text)[:8]]
+        numbers: dict[tuple[int, int], None] = {}
+        before, run = "", []
+        for token in (*self._page.tokens(), ""):
+            if token[:1].isdigit() or any(map(str.isdigit, token)):
+                run.append(token)
+                continue
+            if run and not self._is_date(run):
+                for place, each in enumerate(run):
+                    numbers.setdefault((_hash(before, place) & 0xFFFF, _hash(each) & 0xFFFF))
+            before, run = token, []
+        if len(numbers) <= NUMBERS:
+            return _hash(headings), frozenset(numbers)
+        first = sorted(numbers)
+        rest = _hash(first[NUMBERS - 1 :])
+        return _hash(headings), frozenset((*first[: NUMBERS - 1], (0, rest & 0xFFFF)))
+
+    def _is_date(self, run: list[str]) -> bool:
+        """Whether numbers in a row are today's date: the page was made for this visit."""
+        if len(run) < 3 or not all(each.isdecimal() for each in run[:3]):
+            return False
+        found = sorted(int(each) for each in run[:3])
+        return any(found == sorted((d.year, d.month, d.day)) for d in _days())
+
+
+def _joined(values: list[object] | tuple[object, ...]) -> str:
+    """Return the texts of a list as one, if they are a long text; else ""."""
+    texts = [each for each in values if isinstance(each, str)]
+    if len(texts) < len(values) or sum(map(len, texts)) < PAGE_CHARACTERS:
+        return ""
+    joined = " ".join(texts)
+    return joined if joined.count(" ") >= LONG_WORDS else ""
+
+
+def _days() -> tuple[date, date]:
+    now = datetime.now(UTC)
+    return now.date(), now.astimezone().date()
+
+
+def _today() -> frozenset[str]:
+    return frozenset(day.isoformat() for day in _days())
+
+
+def _hash(*parts: object) -> int:
+    """Return a 32-bit hash of the repr of some values."""
+    content = repr(parts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=4).digest(), "big")
+
+
+_PAGE_HASH = _hash(_PAGE)

@@ -1,0 +1,754 @@
+"""Near-duplicates are dropped where the spider's own items have shown that such pages bring nothing new.
+
+    verdict near_duplicate -> the classes of its pairs -> proven? dropped : parsed for evidence ("items")
+    the callback ends -> digest of its items -> compared with those of the near-duplicates -> evidence
+    other items than before -> a control visit: what differs between two visits of one URL is volatile
+
+    items.py     what an item is, and whether two are equal
+    evidence.py  what a class is, and when it is proven
+
+Invariants:
+  - A page whose original has no digest, or whose own items cannot be read, is kept and is no evidence.
+  - The items and requests that are held back leave with the callback's end, unless the items are equal.
+"""
+
+import asyncio
+import pickle
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.utils.request import request_from_dict
+
+from dedup.core.files import PRIVATE, replace_file
+from dedup.core.fingerprint import main_words, similarities
+from dedup.core.hash_set import HashSet
+from dedup.model.page import Neighbour, Verdict
+from dedup.report.texts import count
+from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.crawl_memory import EVIDENCE
+from dedup.scrapy.evidence import (
+    EMPTY,
+    REMEMBERED,
+    Class,
+    Evidence,
+    account_of,
+    class_of,
+    decode_evidence,
+    encode_evidence,
+)
+from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
+from dedup.scrapy.responses import CONTROL
+from dedup.scrapy.settings import Config
+
+if TYPE_CHECKING:
+    from dedup.scrapy.in_flight import PagesInFlight
+    from dedup.scrapy.journal import Proved
+    from dedup.scrapy.kept_pages import Judged, KeptPages
+    from dedup.scrapy.memory import Namespace
+
+__all__ = ["Findings", "Look", "Pair", "Proof"]
+
+NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
+KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
+SCHEDULED = 5_000_000  # requests, by which new ones are told from others
+VOLATILE = 200  # fields and places of numbers of a callback
+SAVE_SECONDS = 10.0
+STORED = 20_000  # digests of the last pages of this crawl, for a store that does not keep them
+CONTROLS = 100  # pages that wait for another visit
+DIFFERENCES = 2000  # classes and fields that are counted for the summary
+NOISE = 10  # pairs that differed in one field alone, in values of which no page has a word
+NOISY = 100  # such fields
+SHOWN = 5
+SOON, LAST = 10, -1_000_000  # priorities of control visits, added to the page's own
+
+_PRIVATE = (
+    "dedup",
+    "_dedup_scheduled",
+    "_dedup_owner",
+    "redirect_urls",
+    "redirect_times",
+    "redirect_reasons",
+)
+
+
+class Look(NamedTuple):
+    """A page that is parsed although accepted ones have its text: what its items are compared with.
+
+    pairs     its near-duplicates whose items are known
+    checked   the proven class that the page checks, or None
+    withheld  whether its items are held back until they are compared
+    again     a request for the page, for a control visit, or None
+    """
+
+    key: str
+    callback: str
+    pairs: "tuple[Pair, ...]"
+    checked: Class | None
+    withheld: bool
+    again: Request | None
+
+
+class _Volatile:
+    """What differs between two visits of one URL, of one callback."""
+
+    def __init__(self) -> None:
+        self.fields: frozenset[int] = frozenset()
+        self.places: frozenset[int] = frozenset()
+        self.visits = 0
+
+
+class Proof:
+    """The evidence of one crawl."""
+
+    def __init__(
+        self,
+        config: Config,
+        counts: Counts,
+        job_folder: str | None,
+        kept: "KeptPages",
+        in_flight: "PagesInFlight",
+    ) -> None:
+        """Begin without evidence."""
+        self._config = config
+        self._counts = counts
+        self._job = None if job_folder is None else Path(job_folder) / "dedup-dropped"
+        self.names = Names()
+        self.ignored = frozenset(config.item_ignore)
+        self._in_flight = in_flight
+        self._kept = kept
+        self._credit = kept.credit
+        self._evidence: dict[Namespace, Evidence[Request]] = {}
+        self._paths: dict[Namespace, Path] = {}
+        self._volatile: dict[str, _Volatile] = {}
+        self._looks: WeakKeyDictionary[Request, tuple[Namespace, Look]] = WeakKeyDictionary()
+        self._before: WeakKeyDictionary[Request, Digest] = WeakKeyDictionary()
+        self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
+        self._known = HashSet(KNOWN_ITEMS)
+        self._scheduled = HashSet(SCHEDULED)
+        self._stored: OrderedDict[str, bytes] = OrderedDict()
+        self._saved = time.monotonic()
+        self._said_doubt = False
+        self.noise: dict[str, set[int]] = {}  # fields that alone differed, with values of no page
+        self.differing: Counter[tuple[Class, tuple[str, ...]]] = Counter()
+
+    @property
+    def active(self) -> bool:
+        """Whether items decide."""
+        return self._config.proof == "items"
+
+    def open(self, namespace: "Namespace", name: str) -> None:
+        """Load the evidence of earlier crawls, if the namespace has a folder."""
+        evidence = self._evidence[namespace] = Evidence()
+        if namespace.folder is None:
+            return
+        path = self._paths[namespace] = namespace.folder / EVIDENCE
+        try:
+            if path.exists():
+                records, volatile = decode_evidence(path.read_bytes())
+                evidence.take(records, self._load_dropped(name))
+                for callback, (fields, places) in volatile.items():
+                    found = self._volatile.setdefault(callback, _Volatile())
+                    found.fields |= frozenset(fields[:VOLATILE])
+                    found.places |= frozenset(places[:VOLATILE])
+        except (OSError, ValueError) as error:
+            logger.warning(
+                "dedup: %s cannot be used (%s): what it held on which pages are copies is learned again",
+                path,
+                error,
+            )
+        evidence.changed = False
+
+    # ------------------------------------------------------------------- a page is judged
+
+    async def decide(self, judged: "Judged", verdict: Verdict) -> Verdict:
+        """Return the verdict on a page that is like accepted ones; called with the meter running.
+
+        A near-duplicate of a proven class stays one; another is parsed for evidence (exempt, "items").
+        """
+        text_says = verdict.status == "near_duplicate"
+        if not text_says and verdict.reason not in ("other_title", "new_links", "barren"):
+            return verdict
+        callback = judged.callback
+        await self._await_in_flight(judged, verdict)
+        found = await self._pairs(judged, verdict)
+        if text_says and not self._may_ask(found, verdict):
+            self._counts.add("items/by_text")
+            self._kept.learn_text(judged.namespace, verdict)
+            return verdict
+        found = await self._await_looks(judged, verdict, found)
+        pairs = [pair for pair in found if pair.digest is not None]
+        evidence = self._evidence[judged.namespace]
+        checked: Class | None = None
+        drops = self._config.mode != "tag" and (text_says or verdict.reason == "other_title")
+        for _, neighbour, _, name, back in found if drops else ():
+            if evidence.is_proven(name):
+                if evidence.decide(name, back):
+                    self._counts.add("items/checked")
+                    checked = name
+                    break
+                return self._dropped(judged, verdict, neighbour, name)
+        look = Look(
+            verdict.key,
+            callback,
+            tuple(pairs),
+            checked,
+            text_says and self._config.mode == "drop" and self._config.proof_items == "withhold",
+            self._again(judged.request, callback) if text_says else None,
+        )
+        if text_says and self._config.mode != "tag":
+            of = verdict.of or ""
+            account = account_of(callback, verdict.domain, of, verdict.key)
+            if checked is None and self._credit.closed(of, account):
+                return verdict
+            self._counts.add("items/parsed")
+            options = msgspec.structs.replace(judged.options, exempt="items")
+            kept = await judged.namespace.detector.judge(verdict.page, verdict.key, options)
+            if kept.token is None:  # too short, or no service answered
+                return kept
+            self._credit.kept(kept, of, account)
+            verdict = msgspec.structs.replace(kept, match=verdict.match)
+        if pairs:
+            self._looks[judged.request] = judged.namespace, look
+        return verdict
+
+    def _items_of(self, n: Neighbour) -> bytes:
+        return n.document.items or self._stored.get(n.key, b"")
+
+    def _may_ask(self, found: "list[Pair]", verdict: Verdict) -> bool:
+        """Whether the items of a near-duplicate's original say something; else the text decides."""
+        for _, neighbour, digest, *_ in found:
+            if neighbour.key == verdict.of:
+                return digest is None or (digest.number > 0 and not digest.silent)
+        return True
+
+    async def _pairs(self, judged: "Judged", verdict: Verdict) -> "list[Pair]":
+        """Return the near-duplicates of a page, with their items and classes, the fewest differences first."""
+        kind, key = judged.options.kind, verdict.key
+        near = await judged.namespace.detector.probe(verdict.page, domain=verdict.domain)
+        near = [n for n in near if n.key != key and n.kind in (kind, "")][:NEIGHBOURS]
+        mine, site = verdict.page.parts, verdict.domain
+        found: list[Pair] = []
+        for n in near:
+            letters = _letters(n.document.page.parts, mine) + "t" * (n.identity == "other")
+            digest = decode(self._items_of(n))
+            empty = digest is not None and not digest.number
+            name = class_of(judged.callback, site, letters, n.key, key, empty=empty)
+            back = class_of(judged.callback, n.domain, letters, key, n.key)
+            found.append(Pair(key, n, digest, name, back))
+        found.sort(key=lambda pair: len(pair.name.parts))
+        return found
+
+    def _dropped(self, judged: "Judged", verdict: Verdict, of: Neighbour, name: Class) -> Verdict:
+        self._evidence[judged.namespace].drop(name, judged.request)
+        self._counts.add("items/dropped")
+        if verdict.token is not None:
+            judged.namespace.release(verdict)
+        self._kept.learn(judged.namespace, verdict.key, of.key, equal=True)
+        return msgspec.structs.replace(
+            verdict,
+            status="near_duplicate",
+            reason="",
+            token=None,
+            match=of,
+        )
+
+    async def _await_in_flight(self, judged: "Judged", verdict: Verdict) -> None:
+        """Wait for pages in flight that this one is a copy of by a proven class."""
+        evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
+        mine, policy = verdict.page.parts, judged.namespace.detector.policy
+        page, kind = verdict.page, judged.options.kind
+
+        def is_copy(other: Verdict) -> bool:
+            if other.key == verdict.key or other.kind != kind:
+                return False
+            if (other.page.value ^ page.value).bit_count() > policy.distance:
+                return False
+            if similarities(page.sketch, [other.page.sketch])[0] < policy.similarity:
+                return False
+            name = class_of(
+                judged.callback,
+                verdict.domain,
+                _letters(other.page.parts, mine),
+                other.key,
+                verdict.key,
+            )
+            return evidence.is_proven(name)
+
+        any_waited = False
+        while waited < self._config.wait_seconds and any(
+            is_copy(v) for v in self._in_flight.flying(judged.namespace)
+        ):
+            any_waited = True
+            await self._counts.meter.pausing(asyncio.sleep(pause))
+            waited += pause
+            pause = min(pause * 1.5, 0.1)
+        if any_waited:
+            self._in_flight.commit()
+
+    async def _await_looks(
+        self, judged: "Judged", verdict: Verdict, found: "list[Pair]"
+    ) -> "list[Pair]":
+        """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
+        evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
+        names = {pair.name for pair in found if pair.digest is not None}
+        while waited < self._config.wait_seconds and not any(map(evidence.is_proven, names)):
+            looks = Counter(
+                name for _, look in self._looks.values() for name in _decided_by(look.pairs)
+            )
+            if not any(evidence.may_prove(name, looks[name]) for name in names):
+                break
+            await self._counts.meter.pausing(asyncio.sleep(pause))
+            waited += pause
+            pause = min(pause * 1.5, 0.1)
+        return await self._pairs(judged, verdict) if waited else found
+
+    async def recall(self, namespace: "Namespace", request: Request, verdict: Verdict) -> None:
+        """Find the items that an unchanged page brought when it was fetched before."""
+        try:
+            near = await namespace.detector.probe(verdict.page, domain=verdict.domain)
+            stored = next((n for n in near if n.key == verdict.key), None)
+            digest = None if stored is None else decode(self._items_of(stored))
+        except Exception as error:
+            self._counts.fault(error, f"the items of {verdict.key} pass, unchanged or not")
+            return
+        if digest is not None:
+            self._before[request] = digest
+
+    def before(self, request: Request | None) -> Digest | None:
+        """Return the items that a page brought before, of which none passes again."""
+        return None if request is None else self._before.get(request)
+
+    def not_compared(self, request: Request | None) -> None:
+        """Note that a page's callback ended without a comparison: it raised, or asked for something."""
+        if request is not None:
+            self._looks.pop(request, None)
+
+    def _again(self, request: Request, callback: str) -> Request | None:
+        """Return a request for another visit of a page, before its callback can change this one."""
+        if not self._config.control or request.method != "GET":
+            return None
+        if self._volatile.setdefault(callback, _Volatile()).visits >= self._config.control:
+            return None
+        try:
+            meta = {k: v for k, v in request.meta.items() if k not in _PRIVATE}
+            return request.replace(
+                dont_filter=True,
+                errback=None,
+                meta=deepcopy(meta),
+                cb_kwargs=deepcopy(request.cb_kwargs),
+            )
+        except Exception:  # what cannot be copied is not visited again
+            return None
+
+    # ------------------------------------------------------------------- a page was parsed
+
+    def look(self, request: Request | None) -> Look | None:
+        """Return what the items of a page are compared with, if they are."""
+        held = None if request is None else self._looks.get(request)
+        return None if held is None else held[1]
+
+    def digester(self, response: Response, callback: str, words: int) -> Digester:
+        """Return what makes the digest of a page's items."""
+        request = response.request
+        assert request is not None
+        text = getattr(response, "text", "")
+        meta = request.meta
+        urls = response.url, request.url, *map(str, meta.get("redirect_urls", ()))
+        page = Page(
+            urls,
+            text,
+            len(response.body),
+            words,
+            lambda: (token for block in main_words(text) for token in block.tokens),
+            lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
+            meta.get("dedup"),
+        )
+        volatile = self._volatile.get(callback, _NOTHING).fields
+        return Digester(page, self.names, self.ignored, volatile, callback)
+
+    def brought(self, verdict: Verdict, digest: bytes) -> Verdict:
+        """Return the verdict on a page with the digest of its items, as it is inserted."""
+        if not digest:
+            return verdict
+        self._stored[verdict.key] = digest
+        if len(self._stored) > STORED:
+            self._stored.popitem(last=False)
+        return verdict.brought(items=digest)
+
+    def is_new(self, kind: str, item: int | None) -> bool:
+        """Whether no page of a kind brought an equal item before; remember it."""
+        if item is None:
+            return True
+        digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
+        new = self._known.missing(digest) > 0
+        if new:
+            self._known.add(digest)
+        return new
+
+    def scheduled(self, request: Request) -> None:
+        """Note a request that the crawl makes."""
+        self._scheduled.add((hash(request.url) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little"))
+
+    def is_scheduled(self, request: Request) -> bool:
+        """Whether the crawl made a request for this URL before."""
+        digest = (hash(request.url) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
+        return not self._scheduled.missing(digest)
+
+    def ended(
+        self,
+        request: Request,
+        digest: Digest | None,
+        *,
+        leads_on: bool,
+        digester: Digester | None = None,
+    ) -> bool:
+        """Compare the items of a page that was parsed; return whether they are those of a near-duplicate.
+
+        leads_on  whether its callback asked for pages that no page asked for before
+        digester  made the digest of its items
+        """
+        namespace, look = self._looks.pop(request)
+        if digest is None:
+            self._counts.add("items/unreadable")
+            return False
+        if not digest.number and leads_on:
+            self._counts.add("items/leads_on")
+            return False
+        volatile = self._volatile.get(look.callback, _NOTHING)
+        ignored = volatile.fields, volatile.places
+        compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
+        found = Findings()
+        for pair, result in compared:
+            found.add(
+                pair, result, digest, equal_back=compare(pair.brought, digest, *ignored).equal
+            )
+        evidence = self._evidence[namespace]
+        for name, weight in found.agreed():
+            evidence.agree(name, weight)
+        for name, (page, of, fields) in found.differed():
+            if name in found.ahead or evidence.record(name) is not None:
+                self._differ(namespace, name, (page, of, self._named(fields)))
+        original = found.original
+        if original:
+            self._counts.add("items/equal")
+            self._kept.learn(namespace, look.key, original, equal=True)
+        else:
+            self._counts.add("items/other")
+            self._note_difference(compared, digester)
+            if self._controls_left(look.callback) and look.again is not None and digest.number:
+                self._visit_again(look, digest)
+        self._save_soon()
+        return bool(original)
+
+    def _differ(
+        self, namespace: "Namespace", name: Class, example: tuple[str, str, tuple[str, ...]]
+    ) -> None:
+        """Note a pair with other items, and send the pages again that its class dropped."""
+        self._kept.learn(namespace, example[0], example[1], equal=False)
+        evidence = self._evidence[namespace]
+        record = evidence.record(name)
+        dropped = 0 if record is None else record.dropped
+        for request in evidence.differ(name, example):
+            self._counts.add("items/again")
+            self._send(request)
+        if dropped and not self._said_doubt:
+            self._said_doubt = True
+            logger.warning(
+                "dedup: %s: %d pages were dropped as copies, but %s brought other items than %s (in %s); the "
+                "last %d are fetched again, and pages like them are kept. Further cases are in the summary",
+                name,
+                dropped,
+                example[0],
+                example[1],
+                ", ".join(example[2]) or "other items",
+                min(dropped, REMEMBERED),
+            )
+
+    def _send(self, request: Request) -> None:
+        engine = self._counts.crawler.engine
+        assert engine is not None
+        meta = {k: v for k, v in request.meta.items() if k not in _PRIVATE}
+        engine.crawl(request.replace(dont_filter=True, meta=meta))
+
+    def _named(self, fields: Iterable[int]) -> tuple[str, ...]:
+        return tuple(sorted(self.names.name_of(each) for each in fields))
+
+    def _note_difference(
+        self,
+        compared: "list[tuple[Pair, Comparison]]",
+        digester: Digester | None,
+    ) -> None:
+        """Count what differed in the pair that differs least."""
+        pair, found = min(compared, key=lambda each: len(each[1].fields))
+        name, fields = pair.name, self._named(found.fields)
+        if (name, fields) in self.differing or len(self.differing) < DIFFERENCES:
+            self.differing[name, fields] += 1
+        if len(fields) != 1 or digester is None:
+            return
+        value = digester.unfounded(fields[0])
+        if value is not None and (fields[0] in self.noise or len(self.noise) < NOISY):
+            values = self.noise.setdefault(fields[0], set())
+            if len(values) < DIFFERENCES:
+                values.add(value)
+
+    # ------------------------------------------------------------------- control visits
+
+    def _controls_left(self, callback: str) -> bool:
+        found = self._volatile.setdefault(callback, _Volatile())
+        return found.visits < self._config.control
+
+    def _visit_again(self, look: Look, digest: Digest) -> None:
+        """Fetch a page once more, to find out what differs between two visits of one URL."""
+        assert look.again is not None
+        found = self._volatile[look.callback]
+        found.visits += 1
+        last = found.visits == self._config.control and found.visits > 1
+        self._controls[look.key] = look.callback, digest
+        while len(self._controls) > CONTROLS:
+            self._controls.popitem(last=False)
+        request = look.again
+        meta = request.meta | {CONTROL: look.key}
+        self._counts.add("items/control")
+        engine = self._counts.crawler.engine
+        assert engine is not None
+        priority = request.priority + (LAST if last else SOON)
+        engine.crawl(request.replace(priority=priority, meta=meta))
+
+    def control_ended(self, key: str, digest: Digest | None) -> None:
+        """Compare a page's items with those of its earlier visit."""
+        callback, before = self._controls.pop(key, ("", None))
+        if digest is None or before is None or digest.number != before.number or not digest.number:
+            return
+        found = compare(digest, before)
+        volatile = self._volatile[callback]
+        if found.equal or len(volatile.fields) + len(volatile.places) > VOLATILE:
+            return
+        if found.places:  # the page differs in some numbers: these do not count, the field does
+            volatile.places |= found.places
+        fields = found.fields - digest.holders
+        volatile.fields |= fields
+        self._counts.add("items/volatile", len(fields) + len(found.places))
+        logger.info(
+            "dedup: %s: two visits of %s differ in %s; that does not count when items are compared",
+            callback,
+            key,
+            ", ".join(self._named(fields)) or "numbers of the page",
+        )
+        for evidence in self._evidence.values():
+            evidence.forgive(callback)
+
+    # ------------------------------------------------------------------- from crawl to crawl
+
+    def _save_soon(self) -> None:
+        if time.monotonic() >= self._saved + SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Write what was found since the last time."""
+        self._saved = time.monotonic()
+        volatile = {
+            callback: (found.fields, found.places)
+            for callback, found in self._volatile.items()
+            if found.fields or found.places
+        }
+        for namespace, path in self._paths.items():
+            evidence = self._evidence[namespace]
+            if not evidence.changed:
+                continue
+            try:
+                replace_file(path, encode_evidence(evidence.records(), volatile), PRIVATE)
+                self._save_dropped(path.parent.name, evidence)
+                evidence.changed = False
+            except OSError as error:
+                self._counts.fault(error, "what the items have shown is forgotten after this crawl")
+
+    def _save_dropped(self, name: str, evidence: "Evidence[Request]") -> None:
+        """Write the dropped pages that may be sent again, beside Scrapy's own state of the crawl."""
+        if self._job is None:
+            return
+        held, spider = [], self._counts.crawler.spider
+        for of, request in evidence.remembered():
+            try:
+                held.append(pickle.dumps((tuple(of), request.to_dict(spider=spider))))
+            except Exception:  # as Scrapy's own queue leaves such requests out
+                self._counts.add("items/not_saved")
+        self._job.mkdir(parents=True, exist_ok=True)
+        replace_file(self._job / name, pickle.dumps(held), PRIVATE)
+
+    def _load_dropped(self, name: str) -> Iterator[tuple[Class, Request]]:
+        path = None if self._job is None else self._job / name
+        if path is None or not path.exists():
+            return
+        try:
+            held = pickle.loads(path.read_bytes())  # noqa: S301  a file of this JOBDIR, as Scrapy's queue
+            spider = self._counts.crawler.spider
+            for each in held:
+                of, request = pickle.loads(each)  # noqa: S301
+                yield Class(*of), request_from_dict(request, spider=spider)
+        except Exception as error:
+            self._counts.fault(error, "pages dropped in the last run cannot be sent again")
+
+    def close(self) -> None:
+        """Save what was found."""
+        self.save()
+
+    # ------------------------------------------------------------------- what the person reads
+
+    def classes(self) -> "list[Proved]":
+        """Return the rows of the report."""
+        from dedup.scrapy.journal import Proved
+
+        found = [
+            Proved(
+                str(name),
+                record.dropped,
+                record.checked,
+                record.refetched,
+                record.equal,
+                record.others,
+                *next(((f, page, of) for page, of, f in reversed(record.examples)), ()),
+            )
+            for evidence in self._evidence.values()
+            for name, record in evidence.records().items()
+        ]
+        return sorted(found, key=lambda each: (-each.dropped, -each.others, each.name))
+
+    def lines(self) -> list[str]:
+        """Return the lines of the summary."""
+        records = [
+            (name, record)
+            for evidence in self._evidence.values()
+            for name, record in evidence.records().items()
+        ]
+        records.sort(key=lambda each: -each[1].dropped)
+        stats = self._counts.crawler.stats
+        assert stats is not None
+        equal, checked = (
+            stats.get_value(f"dedup/items/{name}", 0) for name in ("equal", "checked")
+        )
+        found = []
+        if dropped := sum(record.dropped - record.refetched for _, record in records):
+            shapes = Counter[str]()
+            for name, record in records:
+                shapes[name.shape] += record.dropped - record.refetched
+            found.append(
+                f"{count(dropped, 'copy', 'copies')} dropped: {_most(shapes)}. Proven by "
+                f"{count(equal, 'page')} whose items were equal, checked on {checked:,}"
+            )
+        if self.differing:
+            shapes = Counter[str]()
+            for (name, fields), n in self.differing.items():
+                within = f" (in {', '.join(fields)})" if fields else ""
+                shapes[f"{name.callback}, {name.shape}{within}"] += n
+            found.append(
+                f"{count(sum(self.differing.values()), 'page')} with the text of another were parsed, "
+                f"because their items differ: {_most(shapes, '; ')}"
+            )
+        found += [
+            f"{count(len(values), 'copy', 'copies')} in all but `{field}` were parsed: DEDUP_ITEM_IGNORE = "
+            f'["{field}"] would drop them'
+            for field, values in sorted(self.noise.items(), key=lambda each: -len(each[1]))[:3]
+            if len(values) >= NOISE
+        ]
+        found += [
+            f"{name.shape} was taken for a copy and proved otherwise after {count(record.dropped, 'page')}; "
+            f"{record.refetched:,} were fetched again"
+            for name, record in records
+            if record.refetched
+        ]
+        return found
+
+
+_NOTHING = _Volatile()
+
+
+class Pair(NamedTuple):
+    """A page (by its document key) and a stored near-duplicate of it.
+
+    digest  the items of the near-duplicate, if they are known
+    name    the class of the two
+    back    the class of the two if the page had come first
+    """
+
+    key: str
+    of: Neighbour
+    digest: Digest | None
+    name: Class
+    back: Class
+
+    @property
+    def brought(self) -> Digest:
+        """The items, of a pair whose items are known."""
+        assert self.digest is not None
+        return self.digest
+
+
+class Findings:
+    """What a page's pairs have shown, by class.
+
+    A class is proven if any pair of it is equal. The class of a pair the other way round is proven if its
+    items are equal both ways, and no other pair of the page speaks against it.
+    """
+
+    def __init__(self) -> None:
+        self.original = ""  # the first near-duplicate with equal items
+        self.ahead: set[Class] = set()
+        self._weights: dict[Class, float] = {}
+        self._back: set[Class] = set()
+        self._others: dict[Class, tuple[str, str, frozenset[int]]] = {}
+
+    def add(self, pair: Pair, result: Comparison, mine: Digest, *, equal_back: bool) -> None:
+        """Add a pair; equal_back says whether the original's items are among the page's."""
+        self.ahead.add(pair.name)
+        page, of = pair.key, pair.of.key
+        if result.equal:
+            empty = pair.brought.number > 0 and not mine.number
+            self._weights.setdefault(pair.name, EMPTY if empty else 1.0)
+            self.original = self.original or of
+            if equal_back and mine.number:
+                self._back.add(pair.back)
+        elif mine.number:
+            self._others.setdefault(pair.name, (page, of, result.fields))
+            if not equal_back:
+                self._others.setdefault(pair.back, (of, page, result.fields))
+
+    def agreed(self) -> Iterator[tuple[Class, float]]:
+        """Yield the classes with equal pairs, with their weights."""
+        yield from self._weights.items()
+        for name in self._back - self._others.keys() - self._weights.keys():
+            yield name, 1.0
+
+    def differed(self) -> Iterator[tuple[Class, tuple[str, str, frozenset[int]]]]:
+        """Yield the other classes, each with a page, its original and the fields that differ."""
+        for name, example in self._others.items():
+            if name not in self._weights:
+                yield name, example
+
+
+def _decided_by(pairs: Iterable[Pair]) -> set[Class]:
+    """Return the classes that equal items prove, each once."""
+    return {name for pair in pairs for name in (pair.name, pair.back)}
+
+
+def _letters(theirs: bytes, mine: bytes) -> str:
+    """Return the letters of the parts that differ; "?" if those of one page are not known."""
+    if len(theirs) != len(mine) or not mine:
+        return "?"
+    return "".join(
+        letter
+        for i, letter in enumerate("jsdhn")
+        if theirs[4 * i : 4 * i + 4] != mine[4 * i : 4 * i + 4]
+    )
+
+
+def _most(shapes: "Counter[str]", between: str = ", ") -> str:
+    named = [f"{shape} ({n:,})" for shape, n in shapes.most_common(SHOWN) if n]
+    return between.join(named) + (f"{between}..." if len(shapes) > SHOWN else "")

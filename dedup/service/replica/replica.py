@@ -1,0 +1,550 @@
+"""The stores of a service as the view of a log: every insert event in, from all of its partitions.
+
+    CONNECTING <-> CATCHING_UP ---> FOLLOWING <-> STALE
+        |                               ^
+        +-------> RESUMED --------------+            any of them -> FAILED | STOPPED
+
+    CONNECTING   Kafka has not answered, or the log is being checked; not ready
+    CATCHING_UP  reading the log for the first time in this run; not ready
+    RESUMED      Kafka did not answer at the start: the stores of an earlier run, which had caught up,
+                 serve until the log is found, checked and read
+    FOLLOWING    everything that was in the log is applied, and new records are as they come
+    STALE        caught up once, but Kafka does not answer or a store takes no writes; serves on
+    FAILED       the log cannot be followed any further: the reason says why
+    STOPPED      stop() was called
+
+    prepare: identify the log  ->  run: open the reader -> read -> apply (applying.py), in a loop
+                                        every ten seconds: flush the stores -> manifest.py
+
+Invariants: the log is the truth; another log than before, or one with a gap, is refused. Its identity is
+checked as soon as Kafka answers, before the stores are changed. Only Lifecycle.move() changes the state,
+along these arrows: a replica that serves does so until it fails or is stopped, so that readiness does not
+flap when Kafka restarts.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dedup.model.errors import StoreDamaged
+from dedup.model.events import EventNewer
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.replica.applying import Applying, Stopped
+from dedup.service.replica.manifest import (
+    Checkpoint,
+    Manifest,
+    check_ends,
+    check_unknown,
+    empty_stores,
+    missing,
+    read_manifest,
+    write_manifest,
+)
+from dedup.service.replica.partitions import clear, give_up_all
+from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, ensure_topic
+from dedup.wire.kafka.supervision import started
+from dedup.wire.shards import Share
+
+CATCHING_UP_RECORDS = 20_000  # of one batch, before the service is ready
+SERVING_RECORDS = 1_000  # and after: a batch holds a namespace's lock for milliseconds
+NEAR_THE_END = 10_000  # records behind the log's end: time to ask where it is now
+PATIENCE_SECONDS = 5.0  # with Kafka at a start, before the stores of an earlier run serve
+
+log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """A state of a replica; see the module."""
+
+    CONNECTING = auto()
+    CATCHING_UP = auto()
+    RESUMED = auto()
+    FOLLOWING = auto()
+    STALE = auto()
+    FAILED = auto()
+    STOPPED = auto()
+
+
+SERVING = frozenset({Phase.RESUMED, Phase.FOLLOWING, Phase.STALE})
+CAUGHT_UP = frozenset({Phase.FOLLOWING, Phase.STALE})  # in this run
+ENDED = frozenset({Phase.FAILED, Phase.STOPPED})
+
+STATUS = {phase: phase.name.lower() for phase in Phase} | {
+    Phase.RESUMED: "stale",
+    Phase.FOLLOWING: "current",
+}  # as in DEDUP.INFO
+
+_MOVES = {
+    Phase.CONNECTING: {Phase.CATCHING_UP, Phase.RESUMED},
+    Phase.CATCHING_UP: {Phase.CONNECTING, Phase.FOLLOWING},
+    Phase.RESUMED: {Phase.FOLLOWING},
+    Phase.FOLLOWING: {Phase.STALE},
+    Phase.STALE: {Phase.FOLLOWING},
+}
+
+
+class Lifecycle:
+    """The state of one replica. For one event loop.
+
+    phase   the current state
+    reason  why it failed; "" until then
+    """
+
+    def __init__(self) -> None:
+        self.phase = Phase.CONNECTING
+        self.reason = ""
+        self._waiting: list[tuple[frozenset[Phase], asyncio.Future[Phase]]] = []
+
+    def move(self, phase: Phase, reason: str = "") -> None:
+        """Change the state and wake those who wait for it; an ended replica keeps its state.
+
+        Raises ValueError for a move that the module does not show.
+        """
+        if phase is self.phase or self.phase in ENDED:
+            return
+        if phase not in ENDED and phase not in _MOVES[self.phase]:
+            raise ValueError(f"a replica does not go from {self.phase.name} to {phase.name}")
+        self.phase, self.reason = phase, reason
+        waiting, self._waiting = self._waiting, []
+        for wanted, future in waiting:
+            if future.done():  # cancelled
+                continue
+            if phase in wanted:
+                future.set_result(phase)
+            else:
+                self._waiting.append((wanted, future))
+
+    async def reached(self, *phases: Phase) -> Phase:
+        """Wait for one of these states; return it. FAILED and STOPPED end the wait, too."""
+        wanted = ENDED | frozenset(phases)
+        if self.phase in wanted:
+            return self.phase
+        future: asyncio.Future[Phase] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wanted, future))
+        return await future
+
+
+class State(msgspec.Struct, frozen=True):
+    """The report of a replica, in plain values.
+
+    status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
+                     writes), failed, stopped: see STATUS
+    reason           why it is not current, for people; "" if it is
+    ready            whether it serves: it has caught up once and not failed since
+    lag_records      offsets of the log, as last heard, that are not applied
+    behind_seconds   since it was last known to have everything; 0 while it has
+    away_seconds     since Kafka last answered; 0 while it does
+    manifest_seconds since the last manifest; a restart reads the log from there
+    offsets          {partition: next offset}
+    ends             {partition: end offset}, as last heard
+    counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
+                     dead_letters, dead_letters_lost (which could not be written), refused (of
+                     namespaces that cannot be created), given_up (documents of other shards),
+                     misplaced (events in another partition than their key's, which are skipped)
+    """
+
+    status: str
+    reason: str
+    ready: bool
+    lag_records: int
+    behind_seconds: float
+    away_seconds: float
+    manifest_seconds: float
+    offsets: dict[int, int]
+    ends: dict[int, int]
+    counts: dict[str, int]
+
+
+class Replica:
+    """Keeps the namespaces of a folder equal to a log.
+
+    await prepare()        before the stores are opened
+    await run()            once they are; until stop() or a failure, which is then raised
+    await reached(phase)   from any other task
+
+    share   the partitions of the log held here; None until prepare() is done
+    """
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        views: Namespaces,
+        path: Path,
+        *,
+        share: str | None = None,
+        rebuild: bool = False,
+        partitions: int = 8,
+        create: bool = True,
+        skip: Mapping[int, int] | None = None,
+    ) -> None:
+        """Hold the partitions of share ("0-3,6", for example; None: all). skip is Reader's.
+
+        partitions and create are for a missing topic. rebuild starts over with empty stores.
+        """
+        self._skip = skip
+        self._config = config
+        self._views = views
+        self._path = path
+        self._partitions_given = share
+        self.share: Share | None = None
+        self._rebuild = rebuild
+        self._partitions = partitions
+        self._create = create
+        self._lifecycle = Lifecycle()
+        self._applying = Applying(config, views, self._look)
+        self._checkpoint = Checkpoint(path, views, self._applying)
+        self._topic: Topic | None = None  # once the log is identified
+        self._reader: Reader | None = None  # once the log is known to be the stores' own
+        self._clearing: asyncio.Task[None] | None = None  # of what was given up
+        self._stop = asyncio.Event()
+        self._offsets: dict[int, int] = {}
+        self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
+        self._progress = ""  # of giving partitions up
+        self._began = self._current_at = time.monotonic()
+
+    async def reached(self, *phases: Phase) -> Phase:
+        """Wait until one of these states is reached; return it. FAILED and STOPPED end the wait too."""
+        return await self._lifecycle.reached(*phases)
+
+    @property
+    def phase(self) -> Phase:
+        """The state of now."""
+        return self._lifecycle.phase
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves: it has caught up, in an earlier run perhaps, and has not failed since."""
+        return self.phase in SERVING
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the log is known to be the one that the stores are a view of."""
+        return self._reader is not None
+
+    @property
+    def unwritable(self) -> str:
+        """Why nothing may be written to the log now; "" if it may."""
+        if self._reader is None:
+            return (
+                "Kafka has not answered since this service started, so its log may be another one than "
+                "that of the stores; nothing is written before that is checked"
+            )
+        return "Kafka does not answer" if self._reader.away else ""
+
+    @property
+    def uncommitted(self) -> int:
+        """Records of the log that wait for the end of a transaction."""
+        return self._reader.uncommitted if self._reader else 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What became of the events, see State."""
+        return self._applying.counts
+
+    def state(self) -> State:
+        """Return a report of the current state."""
+        reader, now, phase = self._reader, time.monotonic(), self.phase
+        lag = 0 if reader is None else self._lag(reader)
+        unknown_seconds = now - self._began if self._topic is None else 0.0
+        away_seconds = unknown_seconds if reader is None else reader.away_seconds
+        return State(
+            STATUS[phase],
+            self._reason(lag, away_seconds),
+            self.ready,
+            lag,
+            0.0 if phase is Phase.FOLLOWING and not lag else now - self._current_at,
+            away_seconds,
+            self._checkpoint.age_seconds,
+            dict(self._offsets),
+            {} if reader is None else dict(reader.ends),
+            dict(self.counts),
+        )
+
+    def _reason(self, lag: int, away_seconds: float) -> str:
+        """Return why the status is not "current"; "" if it is."""
+        phase, reader = self.phase, self._reader
+        if phase is Phase.FOLLOWING:
+            return ""
+        if phase in (Phase.FAILED, Phase.STOPPED):
+            return self._lifecycle.reason
+        away = f"Kafka has not answered for {away_seconds:.0f} s"
+        if reader is None:
+            reason = self._progress or (away if away_seconds else "Kafka answers")
+        elif not reader.alive:
+            reason = reader.unreadable or away
+        else:
+            reason = self._applying.trouble or f"records of the log not applied yet: {lag:,}"
+        if phase is Phase.RESUMED:
+            reason += "; the stores are served as the last run left them"
+        return reason
+
+    def _look(self) -> None:
+        """Update the phase; called when the state of reader or stores has changed."""
+        reading = self._reader is not None and self._reader.alive
+        match self.phase:
+            case Phase.CONNECTING if reading:
+                self._lifecycle.move(Phase.CATCHING_UP)
+            case Phase.CATCHING_UP if not reading:
+                self._lifecycle.move(Phase.CONNECTING)
+            case Phase.FOLLOWING if not reading or self._applying.trouble:
+                self._lifecycle.move(Phase.STALE)
+            case Phase.STALE if reading and not self._applying.trouble:
+                self._lifecycle.move(Phase.FOLLOWING)
+
+    # --------------------------------------------------------------------------- identify the log
+
+    async def prepare(self) -> None:
+        """Identify the log, however long Kafka takes to answer, and check that the stores are its view.
+
+        If the stores had caught up with it, wait PATIENCE_SECONDS only: run() keeps trying while they serve.
+
+        Raises LogLost, TopicUnfit, UsageError, StoreDamaged, StoreLocked and OSError.
+        """
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            manifest = None if self._rebuild else read_manifest(self._path)
+            former = self._former_manifest() if self._rebuild else None
+            if manifest is not None:
+                self._checkpoint.adopt(manifest)
+            try:
+                await self._identify(PATIENCE_SECONDS if self._had_caught_up(manifest) else None)
+            except KafkaUnavailable as error:
+                assert manifest is not None
+                log.warning("%s; the stores are served as they are until it does", error)
+                self.share = self._share_of(manifest.partitions)
+                self._offsets = dict(manifest.offsets)
+            if self._rebuild:
+                assert self._topic is not None
+                if former is not None and former.has_grown(self._topic):
+                    raise LogLost(f"{self._path} is not emptied: {former.other_log(self._topic)}")
+                await asyncio.to_thread(empty_stores, self._path)
+        except Exception as error:
+            self._lifecycle.move(Phase.FAILED, str(error))
+            raise
+
+    def _former_manifest(self) -> Manifest | None:
+        """Return the manifest of the stores that a rebuild is about to empty, if it can be read."""
+        try:
+            return read_manifest(self._path)
+        except StoreDamaged:
+            return None
+
+    def _had_caught_up(self, manifest: Manifest | None) -> bool:
+        """Whether the stores once had all of the partitions to be held, by the manifest."""
+        if manifest is None or manifest.topic != self._config.topic:
+            return False
+        held = self._share_of(manifest.partitions).partitions
+        return manifest.caught_up and manifest.offsets.keys() == set(held)
+
+    def _share_of(self, count: int) -> Share:
+        given = self._partitions_given
+        return Share.everything(count) if given is None else Share.of(given, count)
+
+    async def _identify(self, within_seconds: float | None = None) -> None:
+        """Find the log, and check that it is the one of the stores. Raises KafkaUnavailable."""
+
+        async def look() -> Topic:
+            try:
+                return await ensure_topic(
+                    self._config, partitions=self._partitions, create=self._create
+                )
+            except KafkaUnavailable as error:
+                raise ConnectionError(str(error)) from error  # which is retried
+
+        what = f"looking for the topic {self._config.topic}"
+        topic = await started(look, what, within_seconds=within_seconds, config=self._config)
+        manifest = self._checkpoint.manifest
+        self.share = self._share_of(topic.partitions)
+        if manifest is None:
+            self._checkpoint.adopt(Manifest.of(topic))
+        elif why := manifest.other_log(topic):
+            raise LogLost(f"the stores in {self._path} are not of this log: {why}")
+        self._topic = topic
+
+    # ----------------------------------------------------------------------------- follow the log
+
+    async def run(self) -> None:
+        """Apply the log until stop(). Raises what ends it: LogLost, EventNewer, StoreDamaged."""
+        assert self._checkpoint.manifest is not None, "prepare() comes first"
+        try:
+            if not await self._connected():
+                return
+            while not self._stop.is_set():
+                await self._step()
+                if self._clearing is not None and self._clearing.done():
+                    self._clearing.result()  # raises what it failed by
+        except Stopped:
+            pass
+        except Exception as error:
+            self._lifecycle.move(Phase.FAILED, str(error))
+            log.error("stopped applying the Kafka log: %s", error)
+            raise
+        finally:
+            await self._end()
+
+    def stop(self) -> None:
+        """End run() after the current batch, with a last manifest."""
+        self._stop.set()
+        self._applying.stop()
+
+    async def _connected(self) -> bool:
+        """Connect, with retries; False if stop() came first."""
+        connecting = asyncio.ensure_future(self._connect())
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not connecting.done():
+            connecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await connecting
+            return False
+        connecting.result()
+        return True
+
+    async def _connect(self) -> None:
+        """Check the stores against the log, give up what is not held any more, open the reader."""
+        checkpoint, applying, path = self._checkpoint, self._applying, self._path
+        assert checkpoint.manifest is not None
+        assert self.share is not None
+        applying.note_applied()
+        if self._topic is None:
+            gone = missing(path, checkpoint.manifest, applying.applied)
+            if not gone and any(len(detector) for _, detector in self._views):
+                self._lifecycle.move(Phase.RESUMED)
+            await self._identify()
+            applying.note_applied()
+        assert self._topic is not None
+        applying.share = share = self.share
+        written = read_manifest(path)
+        if written is None:
+            check_unknown(path, self._views)
+        manifest = checkpoint.manifest.only(share.partitions)
+        manifest = manifest.without(missing(path, manifest, applying.applied))
+        # Written before a store drops a partition or is rebuilt, so that what it lacks then is expected.
+        if manifest != written:
+            write_manifest(path, manifest)
+        checkpoint.adopt(manifest)
+        removed = await asyncio.to_thread(
+            give_up_all, self._views, path, share, self._note_progress
+        )
+        if removed:
+            self.counts["given_up"] = removed
+        self._progress = ""
+        applying.note_applied()
+        reader = Reader(
+            self._config,
+            self._topic,
+            manifest.offsets,
+            records=SERVING_RECORDS if self.ready else CATCHING_UP_RECORDS,
+            partitions=share.partitions,
+            changed=self._look,
+            skip=self._skip,
+            last=manifest.last,
+        )
+        await reader.start()
+        self._offsets = dict(reader.positions)
+        try:
+            check_ends(path, self._topic, applying.applied, reader.ends)
+        except LogLost:
+            await reader.stop()
+            raise
+        self._reader = reader
+        self._look()
+
+    def _note_progress(self, text: str) -> None:
+        self._progress = text
+
+    async def _step(self) -> None:
+        reader = self._reader
+        assert reader is not None
+        lifecycle = self._lifecycle
+        batch = await reader.batch(1.0 if lifecycle.phase in CAUGHT_UP else 0.2)
+        if batch:
+            await self._apply(batch)
+        self._move_past(reader)
+        if lifecycle.phase not in CAUGHT_UP:
+            await self._see_whether_caught_up(reader, idle=not batch)
+        if lifecycle.phase in CAUGHT_UP and reader.alive and not self._lag(reader):
+            self._current_at = time.monotonic()
+        if self._checkpoint.is_due:
+            await self.checkpoint()
+
+    def _move_past(self, reader: Reader) -> None:
+        """Count offsets without a record, such as a transaction's markers, as applied."""
+        for partition, position in reader.positions.items():
+            self._offsets[partition] = max(self._offsets.get(partition, 0), position)
+
+    async def _see_whether_caught_up(self, reader: Reader, *, idle: bool) -> None:
+        """Begin to follow once all is applied that was in the log when its end was last asked for."""
+        if not reader.alive or (self._goal is None and self._lag(reader) > NEAR_THE_END):
+            return
+        try:
+            if self._goal is None or idle:  # the rest may be offsets without a record
+                await reader.ask()
+                self._move_past(reader)
+        except Exception as error:
+            log.debug("asking for the end of the log failed: %s", error)
+            return
+        if self._goal is None:
+            self._goal = dict(reader.ends)
+        if all(self._offsets.get(partition, 0) >= end for partition, end in self._goal.items()):
+            await self._begin_following(reader)
+
+    async def _begin_following(self, reader: Reader) -> None:
+        self._look()  # Kafka may have gone away and come back since
+        if self.phase is Phase.CONNECTING:
+            return
+        self._lifecycle.move(Phase.FOLLOWING)
+        self._look()
+        self._clearing = asyncio.create_task(self._clear())
+        self._current_at = time.monotonic()
+        reader.limit(SERVING_RECORDS)
+        log.info("the log is applied up to its end: %s", dict(self.counts))
+        if not self._checkpoint.caught_up:
+            self._checkpoint.caught_up = True
+            await self.checkpoint()
+
+    async def _clear(self) -> None:
+        """Remove the documents of dropped partitions, now that the service answers."""
+        assert self.share is not None
+
+        def removed(name: str, count: int) -> None:
+            self.counts["given_up"] += count
+            self._applying.touched.add(name)
+
+        await clear(list(self._views), self._path, self.share, removed)
+
+    async def _apply(self, batch: dict[int, list[Any]]) -> None:
+        offsets, newer = await self._applying.batch(batch, judge=self._lifecycle.phase in CAUGHT_UP)
+        self._offsets.update(offsets)
+        if newer is not None:
+            assert self._topic is not None
+            raise EventNewer(f"the topic {self._topic.name!r}, {newer}")
+
+    async def checkpoint(self) -> None:
+        """Flush the stores, then write the manifest: what it covers is on disk."""
+        assert self._topic is not None
+        assert self._reader is not None
+        await self._checkpoint.write(self._topic, self._offsets, self._reader.last)
+
+    async def _end(self) -> None:
+        if self._clearing is not None:
+            self._clearing.cancel()
+            await asyncio.gather(self._clearing, return_exceptions=True)
+        if self._reader is not None:
+            with contextlib.suppress(Exception):
+                await self.checkpoint()
+            await self._reader.stop()
+        await self._applying.close()
+        self._lifecycle.move(Phase.STOPPED, "the replica was stopped")
+
+    def _lag(self, reader: Reader) -> int:
+        return sum(max(0, end - self._offsets.get(p, 0)) for p, end in reader.ends.items())

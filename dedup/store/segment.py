@@ -1,0 +1,186 @@
+"""One segment: an immutable table in a file, memory-mapped, and searched where it is.
+
+    pairs -> write_segment -> file -> Segment -> probe, has, pairs
+
+Invariants: a file is used only after every byte of it was read and every rule verified
+(native/src/segment/segment.h); it is replaced atomically, and private to its owner.
+"""
+
+import mmap
+import os
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dedup.core.files import PRIVATE, replace_file
+from dedup.core.matches import Answers, Found, Matches
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Numbers, Packed, number, packed, pointer, zeros
+from dedup.model.errors import UsageError
+
+ROOM = 8  # documents of one value that are usual
+
+
+class Segment:
+    """The pairs (value, document) of a file, and the search for values within k bits.
+
+    Immutable, so threads may share it. The file must not change while it is open; on Unix it may be
+    deleted. Raises StoreDamaged, naming the file, for one that is cut, altered, or of another
+    format or version; OSError for one that cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
+        content = _mapped(self._path)
+        self._content = ffi.from_buffer("uint8_t[]", content)
+        status = lib.ndd_segment_open(self._content, len(content), handle, reason)
+        if status != lib.NDD_OK:
+            check(status, f"{self._path}: {ffi.string(reason[0]).decode()}")
+        # From now on a page that memory lacks is read without its neighbours.
+        if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+            content.madvise(mmap.MADV_RANDOM)
+        self._handle = ffi.gc(handle[0], lib.ndd_segment_close)
+        self._stats: Any = ffi.new("ndd_segment_stats *")
+        lib.ndd_segment_stats_get(self._handle, self._stats)
+        self._answers = Answers()
+
+    @property
+    def handle(self) -> Any:
+        """The native segment."""
+        return self._handle
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def k(self) -> int:
+        """The greatest distance that it was made for, in bits."""
+        return int(self._stats.k)
+
+    @property
+    def note(self) -> int:
+        """The number that it was written with."""
+        return int(self._stats.note)
+
+    @property
+    def values(self) -> int:
+        """How many distinct fingerprints it holds."""
+        return int(self._stats.values)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the file."""
+        return int(self._stats.bytes)
+
+    @property
+    def keys(self) -> int:
+        """Buckets visited by a probe for its k."""
+        return int(self._stats.keys)
+
+    def __len__(self) -> int:
+        """Return the number of documents: pairs (value, document)."""
+        return int(self._stats.documents)
+
+    def find(self, values: Numbers, k: int, limit: int = 0) -> Found:
+        """Return the matches within k of each value; at most `limit` each, unless that is 0.
+
+        Raises UsageError for a k beyond that of the segment.
+        """
+        queries, k = packed(values, "values"), number(k, "k")
+        if k > self.k:
+            raise UsageError(f"k is {k}; {self._path} was made for distances up to {self.k}")
+        answer, count = self._answers.take(), len(queries)
+        status = lib.ndd_segment_probe(
+            self._handle, pointer(queries), count, k, limit, answer.handle
+        )
+        check(status, f"probing {self._path}")
+        return self._answers.found(answer, count)
+
+    def has(self, values: Numbers, documents: Numbers) -> bytearray:
+        """Return for each pair (values[i], documents[i]) 1 if it is there, else 0."""
+        value_words, document_words = packed(values, "values"), packed(documents, "documents")
+        if len(value_words) != len(document_words):
+            raise UsageError("there must be one document for each value")
+        found = bytearray(len(value_words))
+        lib.ndd_segment_has(
+            self._handle,
+            pointer(value_words),
+            pointer(document_words),
+            len(value_words),
+            ffi.from_buffer("uint8_t[]", found, require_writable=True),
+        )
+        return found
+
+    def pairs(self) -> tuple[Packed, Packed]:
+        """Return all pairs, in no order: the values, and the document of each."""
+        values, documents = zeros(len(self)), zeros(len(self))
+        lib.ndd_segment_list(self._handle, pointer(values), pointer(documents))
+        return values, documents
+
+
+class Segments:
+    """Several segments, searched for one value in one native call. One thread at a time."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments  # keeps the handles alive
+        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self._room = ffi.new("uint64_t[]", ROOM)
+        self._answers = Answers()
+
+    def documents(self, value: int) -> list[int]:
+        """Return the documents of a value."""
+        count = len(self._segments)
+        held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
+        if held > len(self._room):
+            self._room = ffi.new("uint64_t[]", held)
+            return self.documents(value)
+        return list(self._room[0:held]) if held else []
+
+    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
+        """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
+        count, answer = len(self._segments), self._answers.take()
+        status = lib.ndd_segments_probe(self._handles, count, value, k, limit, answer.handle)
+        if status != lib.NDD_OK:
+            check(status, f"probing {count} segments")
+        return self._answers.matches(answer, count)
+
+
+def _mapped(path: Path) -> mmap.mmap | bytes:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped, and is refused
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def write_segment(
+    path: str | os.PathLike[str], values: Numbers, documents: Numbers, k: int = 3, note: int = 0
+) -> int:
+    """Write the pairs (values[i], documents[i]) as a segment for distances up to k; return how many.
+
+    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. Takes some
+    55 bytes of memory a pair for a while. Raises OSError when the file cannot be written; then there
+    is none, or the one that was there before.
+    """
+    value_words = array("Q", packed(values, "values").tobytes())
+    document_words = array("Q", packed(documents, "documents").tobytes())
+    if len(value_words) != len(document_words):
+        raise UsageError("there must be one document for each value")
+    return write_pairs(Path(path), value_words, document_words, k, note)
+
+
+def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int = 0) -> int:
+    """Write pairs as write_segment() does, and leave the batches sorted: 39 bytes of memory a pair."""
+    k, note = number(k, "k"), number(note, "note")
+    subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
+    pointers = pointer(values), pointer(documents)
+    check(lib.ndd_sort_pairs(*pointers, len(values), count), subject)
+    check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
+    content = bytearray(size[0])
+    buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
+    check(lib.ndd_segment_write(*pointers, count[0], k, note, buffer, len(content)), subject)
+    replace_file(path, content, PRIVATE)
+    return int(count[0])

@@ -1,0 +1,644 @@
+"""One logical table: a mutable table in memory, and segments on disk that are merged behind it.
+
+    append -> table;  remove -> table, or the list of pairs removed from segments
+    probe  -> table + frozen tables + segments, less the removed pairs
+    freeze -> the table waits to be written; an empty one takes its place
+    write  -> the frozen tables become a segment
+    merge  -> the newest segments become one, without the removed pairs
+
+On disk it is a folder (docs/segment-format.md): segments, a saved table of the removed pairs, and
+manifest.json, a checked file (dedup/core/files.py) that lists them.
+
+Invariants:
+  - A pair is in one place only: the table, a frozen one, or one segment. `_removed` holds pairs of
+    the latter two that were removed since. So an answer never holds a pair twice. A removed pair never
+    comes back: a document is a number that is used once.
+  - After write() returned, its pairs survive a crash: files are flushed and renamed before the manifest
+    lists them, and deleted after it no longer does. A process killed in between leaves the old table or
+    the new one; files that the manifest does not list are deleted when the table is opened. No name is
+    used for two files: names are random.
+  - The manifest describes the table as it was when it was frozen. A merge changes its files, never
+    their meaning: it drops only what the manifest has as removed.
+  - The manifest exists before the first file, so segments without one are damage.
+  - The caller's lock is held while the table is probed or changed. write() and merge() take it for
+    microseconds, whatever the size, and never while a file is written. One process uses the folder, and
+    one thread writes there.
+"""
+
+import contextlib
+import os
+import secrets
+from array import array
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import compress
+from operator import gt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
+from dedup.core.matches import Found, Matches, ProbedMany
+from dedup.core.numbers import Array, Numbers, Packed, packed, zeros
+from dedup.core.table import Table, limit_number
+from dedup.model.errors import StoreDamaged
+from dedup.store.segment import Segment, Segments, write_pairs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
+MERGED_MOST = 1 << 25  # documents of the largest segment that a merge makes; it takes 54 bytes each
+REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
+READERS = 4  # threads that verify files, each one of them
+NAME = "manifest.json"
+FORMAT, VERSION = "dedup segments", 2  # 1 numbered its files
+
+Pairs = tuple[Packed, Packed]  # values, and the document of each
+
+
+class SegmentedStats(msgspec.Struct, frozen=True):
+    """Contents of a table of segments.
+
+    documents     pairs (value, document)
+    segments      files on disk
+    removed       pairs that are in a segment, and no longer in the table
+    memory_bytes  of the table in memory; mapped files aside
+    file_bytes    of all segments
+    """
+
+    documents: int
+    segments: int
+    removed: int
+    memory_bytes: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    """A table that waits to be written, and the pairs removed before it was frozen."""
+
+    table: Table
+    removed: list[Pairs]
+    note: int
+
+
+class SegmentedTable:
+    """A set of pairs (value, document), and the search for values within Hamming distance k.
+
+    As dedup.Table, for more than memory holds: what is appended stays in memory until freeze() and
+    write() make a segment of it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        k: int,
+        lock: AbstractContextManager[object],
+        *,
+        read_only: bool = False,
+    ) -> None:
+        """Open the table in a folder, or create it.
+
+        k is in 0 .. 15, in bits; segments made for a smaller one are rewritten. lock is the caller's,
+        held while the table is used. read_only changes nothing in the folder.
+
+        Raises StoreDamaged, naming the file, for one that is missing, truncated, altered or of another
+        version, and OSError.
+        """
+        self._folder = Folder(path, k, read_only=read_only)
+        self._segments = self._folder.segments
+        self._together = Segments(self._segments)
+        self._removed = table_of(self._folder.removed)
+        self._gone = len(self._removed)  # how many they are
+        self._since: list[Pairs] = []  # removed from segments since the table was last frozen
+        self._k = k
+        self._table = Table(k, locked=False)
+        self.unwritten = 0  # pairs appended since the table was last frozen
+        self._frozen: tuple[_Frozen, ...] = ()
+        self._lock = lock
+
+    # ------------------------------------------------------------------------------------ contents
+
+    @property
+    def k(self) -> int:
+        """The greatest distance found, in bits."""
+        return self._k
+
+    @property
+    def note(self) -> int:
+        """The note of the last freeze() that was written: the caller's number for what the files cover."""
+        return self._folder.manifest.note
+
+    @property
+    def written(self) -> int:
+        """The number of pairs that are on disk."""
+        return sum(map(len, self._segments)) - len(self._folder.removed[0])
+
+    def __len__(self) -> int:
+        """Return the number of documents: pairs (value, document)."""
+        return sum(map(len, self._places())) - self._gone
+
+    def stats(self) -> SegmentedStats:
+        """Return the table's contents."""
+        tables = self._tables()
+        return SegmentedStats(
+            documents=len(self),
+            segments=len(self._segments),
+            removed=self._gone,
+            memory_bytes=sum(table.stats().bytes for table in [*tables, self._removed]),
+            file_bytes=sum(segment.bytes for segment in self._segments),
+        )
+
+    def _places(self) -> list[Table | Segment]:
+        return [*self._tables(), *self._segments]
+
+    def _tables(self) -> list[Table]:
+        return [self._table, *(frozen.table for frozen in self._frozen)]
+
+    def append(self, values: Numbers, documents: Numbers) -> None:
+        """Store the pairs (values[i], documents[i]), none of which was ever stored before."""
+        self.unwritten += self._table.insert_many(values, documents)
+
+    def append_one(self, value: int, document: int) -> None:
+        """Store a pair that was never stored before."""
+        self._table.insert(value, document)
+        self.unwritten += 1
+
+    def remove(self, values: Packed, documents: Packed) -> int:
+        """Remove the pairs (values[i], documents[i]); return how many were there."""
+        count = self._table.remove_many(values, documents)
+        if count == len(values) or not (self._frozen or self._segments):
+            return count
+        older = self.has(values, documents)
+        if any(older):
+            removed = (
+                array("Q", compress(values.tolist(), older)),
+                array("Q", compress(documents.tolist(), older)),
+            )
+            count += self._removed.insert_many(*removed)
+            self._gone = len(self._removed)
+            self._since.append(removed)
+        return count
+
+    def has(self, values: Packed, documents: Packed) -> bytes:
+        """Return for each pair (values[i], documents[i]) 1 if it is there, else 0."""
+        there = held(self._places(), values, documents)
+        if self._gone:
+            there = bytes(map(gt, there, self._removed.has(values, documents)))
+        return there
+
+    def documents(self, value: int) -> list[int]:
+        """Return the documents of a value itself, in no order; for a table with k = 0."""
+        found = [match.document for match in self._table.probe(value)]
+        if not (self._frozen or self._segments):
+            return found
+        older = self._together.documents(value)
+        older += [m.document for each in self._frozen for m in each.table.probe(value)]
+        if older and self._gone:
+            dead = {match.document for match in self._removed.probe(value)}
+            older = [document for document in older if document not in dead]
+        return found + older
+
+    def probe(self, value: int, limit: int | None = None) -> Matches:
+        """Return the documents of all values within k of a value, as Table.probe() does."""
+        found = self._table.probe(value, limit)
+        if not (self._frozen or self._segments):
+            return found
+        most, newest = limit_number(limit), len(found)
+        older = self._together.probe(value, self._k, most + 1 if most else 0)
+        if older.cut and self._gone:
+            for segment in self._segments:
+                found += self._left(Segments([segment]), value, most)
+        else:
+            found += self._not_removed(older)
+        for frozen in self._frozen:
+            found += self._left(frozen.table, value, most)
+        if len(found) > newest:
+            in_order(found)
+        found.cut = most > 0 and (found.cut or len(found) > most)
+        if most:
+            del found[most:]
+        return found
+
+    def _left(self, place: Table | Segments, value: int, most: int) -> Matches:
+        """Return the matches of an older place less the removed ones: the nearest `most` + 1, or all."""
+        limit = most + 1 if most else 0
+        while True:
+            if isinstance(place, Table):
+                found = place.probe(value, limit or None)
+            else:
+                found = place.probe(value, self._k, limit)
+            left = self._not_removed(found)
+            if not found.cut or len(left) > most:
+                return left
+            limit *= 2
+
+    def _not_removed(self, matches: Matches) -> Matches:
+        if matches and self._gone:
+            return matches_less_removed(matches, self._removed)
+        return matches
+
+    def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
+        """Probe a batch of values at once, as Table.probe_many() does."""
+        queries, most = packed(values, "values"), limit_number(limit)
+        newest = self._table.find(queries, most)
+        if not (self._frozen or self._segments):
+            return newest.probed()
+        older = [self._left_many(place, queries, most) for place in self._places()[1:]]
+        return merged([newest, *older], most).probed()
+
+    def _left_many(self, place: Table | Segment, queries: Packed, most: int) -> Found:
+        """Do what _left() does for many probes; the answer's `cut` is False throughout."""
+        import numpy as np
+
+        limit = most + 1 if most else 0
+        while True:
+            if isinstance(place, Table):
+                found = place.find(queries, limit)
+            else:
+                found = place.find(queries, self._k, limit)
+            left = found_less_removed(found, self._removed) if self._gone else found
+            if not np.any(found.cut & (np.diff(left.offsets) <= most)):
+                return Found(left.offsets, left.matches, np.zeros_like(found.cut))
+            limit *= 2
+
+    # -------------------------------------------------------------------------------------- on disk
+
+    def freeze(self, note: int, table: Table) -> None:
+        """Set the table aside for write(), with the caller's note; `table` is empty and takes its place.
+
+        The lock is held.
+        """
+        self._frozen = (*self._frozen, _Frozen(self._table, self._since, note))
+        self._table, self._since, self.unwritten = table, [], 0
+
+    def write(self, note: int) -> None:
+        """Write the tables frozen with this note, or before, as a segment. The lock is not held.
+
+        On return everything appended and removed before that freeze() survives a crash. Raises OSError,
+        and then nothing is lost: a later call tries again.
+        """
+        written = [frozen for frozen in self._frozen if frozen.note <= note]
+        if not written:
+            return
+        removed = joined(
+            [self._folder.removed, *(pairs for each in written for pairs in each.removed)]
+        )
+        segments = self._folder.segments
+        try:
+            if any(len(each.table) for each in written):
+                pairs = joined([each.table.pairs() for each in written])
+                segments = *segments, self._folder.write(*pairs)
+            self._folder.commit(segments, removed, written[-1].note)
+            with self._lock:
+                self._frozen = self._frozen[len(written) :]
+                self._take(segments)
+        finally:
+            self._folder.delete()
+
+    def _take(self, segments: tuple[Segment, ...]) -> None:
+        self._segments, self._together = segments, Segments(segments)
+
+    def merge(self, most: int = MERGED_MOST) -> bool:
+        """Merge the newest segments into one of at most `most` documents; return False if it is not worth it.
+
+        The lock is not held. Raises OSError, and then nothing has changed.
+        """
+        span = self._worth_merging(most)
+        if span is None:
+            return False
+        begin, end = span
+        before, removed = self._folder.segments, self._folder.removed
+        pairs = joined([segment.pairs() for segment in before[begin:end]])
+        there = held(before[begin:end], *removed)
+        kept = _less(removed, there)
+        if len(kept[0]) < len(removed[0]):
+            pairs = _less(pairs, table_of(removed).has(*pairs))
+        try:
+            written = [self._folder.write(*pairs)] if len(pairs[0]) else []
+            del pairs
+            segments = (*before[:begin], *written, *before[end:])
+            self._folder.commit(segments, kept, self.note)
+            table = table_of(kept)
+            with self._lock:
+                for since in [
+                    *(pairs for each in self._frozen for pairs in each.removed),
+                    *self._since,
+                ]:
+                    table.insert_many(*since)
+                self._removed, self._gone = table, len(table)
+                self._take(segments)
+            del before  # unmap now, without the lock: Windows does not delete a mapped file
+        finally:
+            self._folder.delete()
+        return True
+
+    def _worth_merging(self, most: int) -> tuple[int, int] | None:
+        """Return the span of the segments to merge, or None if nothing is worth merging."""
+        sizes = [len(segment) for segment in self._folder.segments]
+        newer = sum(sizes)
+        for start, size in enumerate(sizes):
+            newer -= size
+            if size < RATIO * newer and size + newer <= most:
+                return start, len(sizes)
+        if len(
+            self._folder.removed[0]
+        ):  # last: new segments would come faster than these are rewritten
+            for i, segment in enumerate(self._folder.segments):
+                gone = segment.has(*self._folder.removed).count(1)
+                if gone * REMOVED_SHARE > sizes[i] and sizes[i] <= most:
+                    return i, i + 1
+        return None
+
+
+# ----------------------------------------------------------------------------------------- answers
+
+
+def matches_less_removed(matches: Matches, removed: Table) -> Matches:
+    """Return the matches of one probe, less the removed pairs."""
+    values = array("Q", [match.value for match in matches])
+    dead = removed.has(values, array("Q", [match.document for match in matches]))
+    return Matches(match for match, gone in zip(matches, dead, strict=True) if not gone)
+
+
+def in_order(matches: Matches) -> None:
+    """Sort the matches of one probe as an answer is sorted: by distance, document, value."""
+    matches.sort(key=lambda match: (match.distance, match.document, match.value))
+
+
+def found_less_removed(found: Found, removed: Table) -> Found:
+    """Return an answer to many probes, less the removed pairs."""
+    import numpy as np
+
+    matches = found.matches
+    values, documents = matches["value"], matches["document"]
+    dead = removed.has(np.ascontiguousarray(values), np.ascontiguousarray(documents))
+    kept = ~np.frombuffer(dead, np.bool_)
+    if np.all(kept):
+        return found
+    offsets = _offsets(_queries(found)[kept], len(found.cut))
+    return Found(offsets, matches[kept], found.cut)
+
+
+def merged(parts: list[Found], limit: int) -> Found:
+    """Return several answers as one, sorted and cut at the limit; a limit of 0 is none."""
+    import numpy as np
+
+    count, some = len(parts[0].cut), [part for part in parts if len(part.matches)]
+    if not some:
+        return parts[0]
+    matches = np.concatenate([part.matches for part in some])
+    queries = np.concatenate([_queries(part) for part in some])
+    if len(some) > 1:
+        keys = matches["value"], matches["document"], matches["distance"], queries
+        order = np.lexsort(keys)
+        matches, queries = matches[order], queries[order]
+    offsets = _offsets(queries, count)
+    cut = np.logical_or.reduce([part.cut for part in parts])
+    if limit:
+        cut |= offsets[1:] - offsets[:-1] > limit
+        place = np.arange(len(queries)) - offsets[queries].astype(np.int64)
+        matches, queries = matches[place < limit], queries[place < limit]
+        offsets = _offsets(queries, count)
+    return Found(offsets, matches, cut)
+
+
+def _queries(found: Found) -> "npt.NDArray[np.intp]":
+    """Return for each match the number of its probe."""
+    import numpy as np
+
+    counts = (found.offsets[1:] - found.offsets[:-1]).astype(np.intp)
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _offsets(queries: "npt.NDArray[np.intp]", count: int) -> Array:
+    import numpy as np
+
+    offsets = np.zeros(count + 1, np.uint64)
+    offsets[1:] = np.cumsum(np.bincount(queries, minlength=count))
+    return offsets
+
+
+# ------------------------------------------------------------------------------------------ pairs
+
+
+def none() -> Pairs:
+    """Return no pairs."""
+    return zeros(0), zeros(0)
+
+
+def joined(parts: Sequence[Pairs]) -> Pairs:
+    """Return all pairs of several parts."""
+    parts = [part for part in parts if len(part[0])]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return none()
+    import numpy as np
+
+    values, documents = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(documents)
+
+
+def table_of(pairs: Pairs) -> Table:
+    """Return a table in memory that holds the pairs."""
+    table = Table(0, locked=False)
+    table.insert_many(*pairs)
+    return table
+
+
+def held(places: Sequence[Table | Segment], values: Packed, documents: Packed) -> bytes:
+    """Return for each pair 1 if one of some places has it, else 0."""
+    there = 0  # all flags as one number
+    for place in places:
+        there |= int.from_bytes(place.has(values, documents), "little")
+    return there.to_bytes(len(values), "little")
+
+
+def _less(pairs: Pairs, flags: bytes | bytearray) -> Pairs:
+    """Return the pairs whose flag is 0."""
+    import numpy as np
+
+    kept = ~np.frombuffer(flags, np.bool_)
+    return np.asarray(pairs[0])[kept], np.asarray(pairs[1])[kept]
+
+
+# ------------------------------------------------------------------------------------- the folder
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the table: its name, how many pairs it holds, and its own checksum."""
+
+    name: str
+    documents: int
+    checksum: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of manifest.json.
+
+    k         the greatest distance that its segments are made for
+    note      the caller's number for what the files cover
+    segments  from the oldest to the newest
+    removed   a saved table of the pairs that are in a segment and were removed, if there are any
+    """
+
+    k: int
+    note: int = 0
+    segments: tuple[Listed, ...] = ()
+    removed: Listed | None = None
+    format: str = FORMAT
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        """Refuse another format or version. Raises ValueError."""
+        if (self.format, self.version) != (FORMAT, VERSION):
+            raise ValueError(
+                f"expected {FORMAT!r} version {VERSION}, got {self.format!r} version {self.version}"
+            )
+
+    def files(self) -> set[str]:
+        """Return the names of the files of the table."""
+        return {listed.name for listed in self.listed()}
+
+    def listed(self) -> list[Listed]:
+        """Return the files of the table."""
+        return [*self.segments, *([] if self.removed is None else [self.removed])]
+
+
+class Folder:
+    """The table on disk.
+
+    path      the folder
+    manifest  lists its files
+    segments  the listed segments, from the oldest to the newest
+    removed   pairs that are in a segment and were removed since
+    """
+
+    def __init__(self, path: Path, k: int, *, read_only: bool = False) -> None:
+        """Open a folder for distances up to k, or create the table there.
+
+        Raises StoreDamaged, naming the file, and OSError.
+        """
+        self.path = path
+        manifest = read_manifest(path)
+        if manifest is None and any(part.suffix == ".ndd" for part in self._parts()):
+            raise StoreDamaged(f"{path}: there are segments, but {NAME} is missing")
+        self.manifest = manifest or Manifest(k)
+        self._begun = manifest is not None
+        with ThreadPoolExecutor(READERS) as pool:  # a large file takes seconds to verify
+            self.segments = tuple(pool.map(self._load, self.manifest.segments))
+        self.removed = self._load_removed(self.manifest.removed)
+        if read_only:
+            return
+        self.delete()
+        if k > self.manifest.k:
+            self._widen(k)
+
+    def _parts(self) -> list[Path]:
+        return [each for each in self.path.iterdir() if is_part(each)] if self.path.is_dir() else []
+
+    def _load(self, listed: Listed) -> Segment:
+        path = self.path / listed.name
+        try:
+            segment = Segment(path)
+        except FileNotFoundError as error:
+            raise StoreDamaged(f"{path}: missing, but listed in {NAME}") from error
+        if _listing(segment) != listed:
+            raise StoreDamaged(f"{path}: not the file that {NAME} lists")
+        if segment.k < self.manifest.k:
+            raise StoreDamaged(
+                f"{path}: made for distances up to {segment.k}, expected {self.manifest.k}"
+            )
+        return segment
+
+    def _load_removed(self, listed: Listed | None) -> Pairs:
+        if listed is None:
+            return none()
+        path = self.path / listed.name
+        try:
+            pairs = Table.load(path, 0).pairs()
+        except FileNotFoundError as error:
+            raise StoreDamaged(f"{path}: missing, but listed in {NAME}") from error
+        if (len(pairs[0]), own_checksum(path)) != (listed.documents, listed.checksum):
+            raise StoreDamaged(f"{path}: not the file that {NAME} lists")
+        if 0 in held(self.segments, *pairs):
+            raise StoreDamaged(f"{path}: holds pairs that are in no segment")
+        return pairs
+
+    def _widen(self, k: int) -> None:
+        """Rewrite every segment for distances up to k."""
+        note, self.manifest = self.manifest.note, Manifest(k)
+        self.commit([self.write(*each.pairs()) for each in self.segments], self.removed, note)
+        self.delete()
+
+    def write(self, values: Packed, documents: Packed) -> Segment:
+        """Write a segment of pairs, which it sorts; the manifest does not list it yet. Raises OSError."""
+        self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        if not self._begun:  # from now on a folder without a manifest is damage
+            write_checked(self.path / NAME, self.manifest)
+            self._begun = True
+        path = self._new("segment")
+        write_pairs(path, values, documents, self.manifest.k)
+        return Segment(path)
+
+    def _new(self, what: str) -> Path:
+        return self.path / f"{what}-{secrets.token_hex(8)}.ndd"
+
+    def commit(self, segments: Sequence[Segment], removed: Pairs, note: int) -> None:
+        """Make these the table on disk, atomically; the former files are still there.
+
+        Raises OSError; then the table on disk has not changed.
+        """
+        listed = None
+        self.path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        if len(removed[0]):
+            path = self._new("removed")
+            replace_file(path, table_of(removed).saved(), PRIVATE)
+            listed = Listed(path.name, len(removed[0]), own_checksum(path))
+        manifest = Manifest(self.manifest.k, note, tuple(map(_listing, segments)), listed)
+        write_checked(self.path / NAME, manifest)
+        self.manifest, self.segments, self.removed = manifest, tuple(segments), removed
+
+    def delete(self) -> None:
+        """Delete the files that are not listed; one that cannot be deleted is tried again the next time."""
+        listed = self.manifest.files()
+        for part in self._parts():
+            if part.name not in listed:
+                with contextlib.suppress(OSError):
+                    part.unlink()
+
+
+def _listing(segment: Segment) -> Listed:
+    return Listed(segment.path.name, len(segment), own_checksum(segment.path))
+
+
+def is_part(path: Path) -> bool:
+    """Return whether a file belongs to a table of segments, by its name."""
+    name = path.name.removeprefix(".")
+    return name.startswith(("segment-", "removed-", f"{NAME}.")) and name != NAME
+
+
+def own_checksum(path: Path) -> str:
+    """Return the checksum that a segment or a saved table ends with, as hex digits."""
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        return file.read().hex()
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest of a folder, None if there is none; raises StoreDamaged, and OSError."""
+    path = folder / NAME
+    manifest = read_checked(path, Manifest)
+    if manifest is None:
+        return None
+    names = [listed.name for listed in manifest.listed()]
+    wrong = [name for name in names if Path(name).name != name or not is_part(Path(name))]
+    if wrong or len(set(names)) < len(names):
+        raise StoreDamaged(f"{path}: {', '.join(wrong or names)} cannot be a list of its files")
+    return manifest

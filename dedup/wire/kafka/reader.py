@@ -1,0 +1,424 @@
+"""Read partitions of a topic from given offsets, without a consumer group.
+
+    async with Reader(config, topic, {0: 17, 1: 4}) as reader:
+        while ...:
+            records = await reader.batch()     at most a second, at most 10,000 records
+
+Invariants: batch() returns the records of a partition in order and without a gap; an offset that the
+log has lost is LogLost, never a silent jump. While Kafka is away batch() returns nothing and `alive` is
+False, which aiokafka alone does not report. A consumer that makes no progress although there are
+records to read is replaced.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Self
+from zlib import crc32
+
+from dedup.wire.kafka.lenient_records import read_leniently
+from dedup.wire.kafka.login import KafkaConfig
+from dedup.wire.kafka.supervision import STOP_SECONDS, LogLost, ended, started
+from dedup.wire.kafka.topics import Topic, describe_topic
+
+RECORDS = 10_000  # of one batch
+FETCH_BYTES = 8 << 20
+WATCH_SECONDS = 1.0  # between two checks of an idle log
+ASK_SECONDS = 5.0  # that a broker has to answer one
+STALL_SECONDS = 20.0  # without a record although there are some
+IDENTITY_SECONDS = 30.0  # between two checks that it is the same topic
+
+MOVE = (
+    "--rebuild would lose documents. Export the stores (dedup store export), write the records to a new "
+    "topic, and start over from that one: docs/operations-kafka.md"
+)  # the advice where partitions were added
+
+log = logging.getLogger(__name__)
+
+
+class Mark(NamedTuple):
+    """A record that was read: another one at its offset means that this is another log."""
+
+    offset: int
+    timestamp_ms: int
+    checksum: int
+
+    @classmethod
+    def of(cls, record: Any) -> "Mark":
+        """Return the mark of aiokafka's ConsumerRecord."""
+        content = crc32(record.value or b"", crc32(record.key or b""))
+        return cls(record.offset, record.timestamp, content)
+
+
+class Reader:
+    """Reads a topic's partitions by assign and seek.
+
+    positions  {partition: next offset} after what batch() has returned
+    ends       {partition: end offset}, as Kafka last said
+    last       {partition: the last record that batch() has returned}
+    away       whether Kafka does not answer
+    """
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        topic: Topic,
+        positions: Mapping[int, int] | None = None,
+        *,
+        records: int = RECORDS,
+        partitions: Collection[int] | None = None,
+        changed: Callable[[], None] = lambda: None,
+        skip: Mapping[int, int] | None = None,
+        last: Mapping[int, Mark] | None = None,
+    ) -> None:
+        """Partitions that are not in positions are read from the log's beginning.
+
+        partitions are those to be read; None: all of the topic. changed() is called when `alive` has
+        changed. skip is {partition: offset} of the last records to skip. last are the
+        records that were read last before positions: start() verifies that the log still has them.
+        """
+        self._skip = dict(skip or {})
+        self._config = config
+        self._topic = topic
+        self._records = records
+        self._numbers = sorted(range(topic.partitions) if partitions is None else partitions)
+        self.positions = dict(positions or {})
+        self.ends: dict[int, int] = {}
+        self.last = dict(last or {})
+        self.away = True
+        self.uncommitted = 0  # records of open transactions, as last heard
+        self._changed = changed
+        self._alive = False
+        self._heard = 0.0  # the monotonic clock when Kafka last answered
+        self._consumer: Any = None
+        self._watch: asyncio.Task[None] | None = None
+        self._fault: LogLost | None = None
+        self._blocked = False  # an unreadable record blocks a partition
+        self.unreadable = ""  # which one, and what to do
+        self._slow: set[int] = set()  # such partitions: read one record at a time, up to it
+        self._moved = 0.0
+        self._identified = 0.0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self, *, within_seconds: float | None = None) -> None:
+        """Connect, with retries. Raises KafkaUnavailable after within_seconds, and LogLost."""
+        self._consumer = await started(
+            self._made,
+            f"reading {self._topic.name}",
+            within_seconds=within_seconds,
+            config=self._config,
+        )
+        self._hear()
+        self._moved = self._identified = time.monotonic()
+        self._watch = asyncio.create_task(self._watching())
+
+    def limit(self, records: int) -> None:
+        """Let batch() return at most this many records from now on."""
+        self._records = records
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether batch() has returned everything up to the ends that Kafka last said."""
+        return bool(self.ends) and all(self.positions[p] >= end for p, end in self.ends.items())
+
+    @property
+    def lag(self) -> int:
+        """How many offsets up to those ends batch() has not returned."""
+        return sum(max(0, end - self.positions[p]) for p, end in self.ends.items())
+
+    @property
+    def away_seconds(self) -> float:
+        """Seconds since Kafka last answered; 0 while it does."""
+        return 0.0 if self._alive else time.monotonic() - self._heard
+
+    @property
+    def alive(self) -> bool:
+        """Whether Kafka answered when it was last asked, and every record could be read."""
+        return self._alive
+
+    def _set_alive(self, alive: bool) -> None:
+        if alive is not self._alive:
+            self._alive = alive
+            self._changed()
+
+    async def batch(self, timeout_seconds: float = 1.0) -> dict[int, list[Any]]:
+        """Return the next records of each partition as soon as there are any; {} after the timeout.
+
+        Each has offset, key, value, headers, timestamp (ms), as aiokafka's ConsumerRecord.
+        Raises LogLost.
+        """
+        if self._fault is not None:
+            raise self._fault
+        partitions = self._partitions()
+        if self._blocked:  # the other partitions go on
+            fetched: dict[Any, list[Any]] = {}
+            for partition in partitions:
+                fetched |= await self._fetch([partition], timeout_seconds / len(partitions))
+        else:
+            fetched = await self._fetch(partitions, timeout_seconds)
+        batch = {}
+        for partition, records in fetched.items():
+            if records:
+                batch[partition.partition] = records
+                self.positions[partition.partition] = records[-1].offset + 1
+                self.last[partition.partition] = Mark.of(records[-1])
+                high = self._consumer.highwater(partition)
+                if high is not None:
+                    number = partition.partition
+                    self.ends[number] = max(self.ends.get(number, 0), high)
+        if batch:
+            self._moved = time.monotonic()
+            self._hear()
+        return batch
+
+    async def _fetch(self, partitions: list[Any], timeout_seconds: float) -> dict[Any, list[Any]]:
+        """Return the next records of some partitions, or {} where that fails. Raises LogLost."""
+        from aiokafka.errors import (
+            CorruptRecordException,
+            KafkaError,
+            NoOffsetForPartitionError,
+            OffsetOutOfRangeError,
+        )
+
+        began = time.monotonic()
+        numbers = {partition.partition for partition in partitions}
+        records = 1 if numbers <= self._slow else self._records
+        try:
+            found: dict[Any, list[Any]] = await self._consumer.getmany(
+                *partitions, timeout_ms=int(timeout_seconds * 1000), max_records=records
+            )
+        except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+            raise self._lost(f"it lost the offset to continue from ({error})") from error
+        except (KafkaError, UnicodeDecodeError) as error:  # the latter: a header's name
+            # aiokafka loses the records it had taken out of its buffers before the error: read them again
+            # from the position of batch(). An unreadable record blocks its partition.
+            for partition in partitions:
+                self._consumer.seek(partition, self.positions[partition.partition])
+            if self.alive:
+                log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
+            unreadable = isinstance(error, UnicodeDecodeError | CorruptRecordException)
+            self.away = self.away or not unreadable
+            self._set_alive(False)
+            if unreadable:
+                self._blocked = True
+                if len(numbers) == 1:
+                    self._slow |= numbers
+                    self._say_unreadable(min(numbers), error)
+            await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
+            return {}
+        return found
+
+    def _say_unreadable(self, partition: int, error: Exception) -> None:
+        at = self.positions[partition]
+        text = (
+            f"partition {partition} cannot be read from offset {at} on ({error}): repair it, or skip "
+            f"records with --skip {partition}:OFFSET, up to that offset"
+        )
+        if text != self.unreadable:
+            self.unreadable = text
+            log.error("reading %s: %s", self._topic.name, text)
+
+    async def stop(self) -> None:
+        """Disconnect, within seconds."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+            self._watch = None
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await _stopped(consumer, "closing the reader")
+
+    async def ask(self) -> None:
+        """Ask Kafka for the ends of the partitions now. Raises KafkaError or TimeoutError."""
+        consumer = self._consumer
+        ends = await asyncio.wait_for(consumer.end_offsets(self._partitions()), ASK_SECONDS)
+        self.ends = {partition.partition: end for partition, end in ends.items()}
+        # What a transaction that is still open holds back lies between the two ends.
+        highs = {partition: consumer.highwater(partition) or end for partition, end in ends.items()}
+        self.uncommitted = sum(max(0, highs[partition] - end) for partition, end in ends.items())
+        for partition, end in ends.items():
+            # Markers and aborted records of transactions, which are not returned, move it too.
+            with contextlib.suppress(Exception):
+                at = await asyncio.wait_for(consumer.position(partition), ASK_SECONDS)
+                if at <= end:
+                    number = partition.partition
+                    self.positions[number] = max(self.positions[number], at)
+
+    def _hear(self) -> None:
+        """Note that Kafka answered."""
+        self._blocked = self._blocked and not self.caught_up
+        if not self._blocked:
+            self._slow.clear()
+            self.unreadable = ""
+        self._heard = time.monotonic()
+        self.away = False
+        self._set_alive(not self._blocked)
+
+    def _partitions(self) -> list[Any]:
+        from aiokafka import TopicPartition
+
+        return [TopicPartition(self._topic.name, n) for n in self._numbers]
+
+    async def _watching(self) -> None:
+        """Check an idle log: does Kafka answer, does the reader advance. By the clock: is it the same log."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            is_due = now - self._identified > IDENTITY_SECONDS
+            if self.alive and now - self._moved < WATCH_SECONDS and not is_due:
+                continue
+            try:
+                await self.ask()
+                if not self.alive or is_due:
+                    await self._identify()
+                if self.away:  # a broker may have been restored from an older copy
+                    await self._replace()
+                    log.info("reading %s: Kafka answers again", self._topic.name)
+                self._hear()
+            except asyncio.CancelledError:
+                raise
+            except LogLost as fault:
+                self._fault = fault
+                return
+            except Exception as error:
+                if self.alive:
+                    log.warning(
+                        "reading %s: Kafka does not answer (%s: %s); the records read so far stay in use",
+                        self._topic.name,
+                        type(error).__name__,
+                        error,
+                    )
+                self.away = True
+                self._set_alive(False)
+                continue
+            if self.lag and now - self._moved > STALL_SECONDS:
+                log.warning("reading %s: no progress, reconnecting", self._topic.name)
+                with contextlib.suppress(LogLost):  # batch() meets it, too
+                    await self._replace()
+
+    async def _identify(self) -> None:
+        found = await describe_topic(self._config, self._topic.name)
+        self._identified = time.monotonic()
+        if found is None:
+            raise self._lost("it was deleted")
+        if (found.cluster_id, found.topic_id) != (self._topic.cluster_id, self._topic.topic_id):
+            raise self._lost("it was deleted and created again")
+        if found.partitions != self._topic.partitions:
+            raise self._lost(
+                f"it has {found.partitions} partitions now, and had {self._topic.partitions}: "
+                "keys belong to other partitions than before",
+                MOVE,
+            )
+
+    async def _replace(self) -> None:
+        """Read with a new consumer from now on. Raises LogLost if the log is another one."""
+        old = self._consumer
+        self._consumer = await started(self._made, f"reading {self._topic.name}")
+        await _stopped(old, "closing the former reader")
+        self._moved = time.monotonic()
+
+    async def _made(self) -> Any:
+        from aiokafka import AIOKafkaConsumer
+
+        read_leniently()
+        consumer = AIOKafkaConsumer(
+            **self._config.options(),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=200,
+            fetch_max_bytes=4 * FETCH_BYTES,
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        try:
+            async with asyncio.timeout(self._config.request_timeout_seconds * 2):
+                await consumer.start()
+                partitions = self._partitions()
+                consumer.assign(partitions)
+                first = await consumer.beginning_offsets(partitions)
+                last = await consumer.end_offsets(partitions)
+            for partition in partitions:
+                number, begin, end = partition.partition, first[partition], last[partition]
+                at = self.positions.setdefault(number, begin)
+                if at <= self._skip.get(number, -1) < end:
+                    log.warning(
+                        "reading %s: offsets %d to %d of partition %d are left out, as --skip says",
+                        self._topic.name, at, self._skip[number], number,
+                    )  # fmt: skip
+                    at = self.positions[number] = self._skip[number] + 1
+                if not begin <= at <= end:
+                    raise self._lost(
+                        f"partition {number} goes from offset {begin} to {end}, and was read up to {at}"
+                    )
+                consumer.seek(partition, at)
+            async with asyncio.timeout(self._config.request_timeout_seconds * 2):
+                await self._verify(consumer, first, last)
+            self.ends = {partition.partition: last[partition] for partition in partitions}
+        except BaseException:
+            await _stopped(consumer, "closing a reader that did not start", 1.0)
+            raise
+        return consumer
+
+    async def _verify(
+        self, consumer: Any, first: Mapping[Any, int], last: Mapping[Any, int]
+    ) -> None:
+        """Raise LogLost if another record is where the last one was read.
+
+        A broker that was restored from an older copy, and written to since, has other records at offsets
+        that were read. One that compaction has removed proves nothing.
+        """
+        from aiokafka.errors import CorruptRecordException
+
+        unseen = {
+            partition: mark
+            for partition in self._partitions()
+            if (mark := self.last.get(partition.partition)) is not None
+            and first[partition]
+            <= mark.offset
+            < min(last[partition], self.positions[partition.partition])
+        }
+        for partition, mark in unseen.items():
+            consumer.seek(partition, mark.offset)
+        places = {partition: self.positions[partition.partition] for partition in unseen}
+        while unseen:
+            try:
+                found = await consumer.getmany(*unseen, timeout_ms=200, max_records=1)
+            except (CorruptRecordException, UnicodeDecodeError):  # which batch() reports
+                break
+            for partition, records in found.items():
+                mark = unseen.pop(partition)
+                if records[0].offset == mark.offset and Mark.of(records[0]) != mark:
+                    raise self._lost(
+                        f"partition {partition.partition} has another record at offset {mark.offset} than "
+                        "the one that was read there, as after restoring a broker from an older copy"
+                    )
+            for partition in [*unseen]:  # nothing but markers of transactions left
+                if await consumer.position(partition) >= last[partition]:
+                    del unseen[partition]
+        for partition, place in places.items():
+            consumer.seek(partition, place)
+
+    def _lost(self, why: str, advice: str = "") -> LogLost:
+        return LogLost(
+            f"the topic {self._topic.name!r} is not the log that was read before: {why}. "
+            + (
+                advice
+                or "Start over from what it holds with --rebuild, or restore the topic from a copy"
+            )
+        )
+
+
+async def _stopped(consumer: Any, what: str, seconds: float = STOP_SECONDS) -> None:
+    """Stop a consumer; if that does not end in time, close its connections."""
+    if not await ended(consumer.stop(), what, seconds):
+        await ended(consumer._client.close(), what, 1.0)  # noqa: SLF001 - stop() did not get there

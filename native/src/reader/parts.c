@@ -1,0 +1,123 @@
+/*
+ * What of a page is not running text (docs/fingerprint-spec.md, "Parts"): five hashes of 32 bits, of its inline data,
+ * the sources of its images and frames, its data attributes, its first headings, and the words with digits of its
+ * main text. Pages whose texts agree may still differ in one of these: a price, a picture, an id.
+ *
+ * Each is the hash of a sequence, which is summed up while the page is read: nothing is kept of what it consists of.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/bytes.h"
+#include "hash/hash.h"
+#include "reader/reading.h"
+
+static uint64_t join(uint64_t sum, uint64_t hash) { return sum * HASH_C0 + hash; }
+
+static uint32_t number_of(uint64_t sum) {
+    uint32_t number = (uint32_t)(hash_mix(sum) >> 32);
+    return number != 0 || sum == 0 ? number : 1;
+}
+
+/* The token hash of bytes within the page. */
+static uint64_t hash_within(const uint8_t *bytes, size_t n, ndd_key key, const uint8_t *page_end) {
+    return page_end - bytes - (ptrdiff_t)n >= 16 ? hash_token_padded(bytes, n, key) : ndd_hash_token(bytes, n, key);
+}
+
+/* ---------------------------------------------------------------------------- while the page is read */
+
+/* Whether a script begins by giving the page's state a name: window.__NUXT__ = and its like. */
+static int is_state(const uint8_t *at, const uint8_t *end) {
+    while (at < end && is_html_space(*at)) at++;
+    if (end - at >= 9 && memcmp(at, "window.__", 9) == 0) return 1;
+    return end - at >= 7 && memcmp(at, "self.__", 7) == 0;
+}
+
+void parts_data(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int is_data, const uint8_t *page_end) {
+    if (!is_data && !is_state(at, end)) return;
+    reader->parts.data = join(reader->parts.data, hash_within(at, (size_t)(end - at), reader->key, page_end));
+}
+
+void parts_source(struct ndd_reader *reader, const uint8_t *src, size_t n, const uint8_t *page_end) {
+    if (n == 0 || (n > 4 && src[4] == ':' && (load4_le(src) | 0x20202020) == 0x61746164)) return; /* "data:" */
+    reader->parts.sources = join(reader->parts.sources, hash_within(src, n, reader->key, page_end));
+}
+
+static int is(const uint8_t *name, size_t n, const char *word) {
+    return strlen(word) == n && memcmp(name, word, n) == 0;
+}
+
+/* Attributes that change from visit to visit, behind "data-". */
+static int is_volatile_attribute(const uint8_t *name, size_t n) {
+    switch (n) {
+    case 3:
+        return is(name, n, "sid");
+    case 4:
+        return is(name, n, "csrf");
+    case 5:
+        return is(name, n, "nonce") || is(name, n, "token");
+    case 7:
+        return is(name, n, "session") || is(name, n, "cfemail");
+    case 10:
+        return is(name, n, "csrf-token") || is(name, n, "session-id");
+    default:
+        return 0;
+    }
+}
+
+uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
+                         const uint8_t *page_end) {
+    if (is_volatile_attribute(name + 5, n - 5)) return sum;
+    return join(sum, hash_within(name, (size_t)(end - name), key, page_end));
+}
+
+/* ------------------------------------------------------------------------------- once it has been read */
+
+static uint64_t heading_sum(const struct ndd_reader *reader) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (!(block->context & IN_TOP)) continue;
+        for (uint32_t j = 0; j < block->tokens; j++) sum = join(sum, reader->tokens.at[block->first_token + j]);
+    }
+    return sum;
+}
+
+static uint32_t first_of(const struct digits *at) {
+    return (uint32_t)(at->words >> 48) | (uint32_t)(at->digits >> 48) << 16;
+}
+
+/* Joins the hashes of those tokens that have a digit; all of them are of one block. */
+static uint64_t join_numbers(const struct ndd_reader *reader, uint64_t sum, const struct digits *at) {
+    const uint64_t low = (UINT64_C(1) << 48) - 1;
+    uint64_t words = at->words & low, starts = words & ~(words << 1), digits = at->digits & low;
+    while (digits != 0) {
+        uint32_t digit = lowest_bit(digits), behind = digit + lowest_bit(~(words >> digit));
+        int before = count_bits(starts & ((UINT64_C(2) << digit) - 1)) - 1;
+        sum = join(sum, reader->tokens.at[first_of(at) + (uint32_t)before]);
+        digits &= ~UINT64_C(0) << behind;
+    }
+    return sum;
+}
+
+static uint64_t number_sum(const struct ndd_reader *reader) {
+    uint64_t sum = 0;
+    size_t next = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (block->weight == 0) continue;
+        while (next < reader->digits.n && first_of(&reader->digits.at[next]) < block->first_token) next++;
+        for (; next < reader->digits.n && first_of(&reader->digits.at[next]) - block->first_token < block->tokens; next++) {
+            sum = join_numbers(reader, sum, &reader->digits.at[next]);
+        }
+    }
+    return sum;
+}
+
+void parts_settle(struct ndd_reader *reader, ndd_page *page) {
+    store4_le(page->parts, number_of(reader->parts.data));
+    store4_le(page->parts + 4, number_of(reader->parts.sources));
+    store4_le(page->parts + 8, number_of(reader->parts.attributes));
+    store4_le(page->parts + 12, number_of(heading_sum(reader)));
+    store4_le(page->parts + 16, number_of(number_sum(reader)));
+}

@@ -1,0 +1,30 @@
+"""Comparisons with other programs, and figures that a user has no use for.
+
+python tests/bench NAME [OPTION ...]      make bench, make bench-peers, make bench-spark
+"""
+
+import sys
+from pathlib import Path
+
+import click
+
+sys.path.append(str(Path(__file__).parents[1] / "support"))  # brokers, marks in pages
+from comparisons import bench
+
+from dedup.cli import terminal
+
+
+def main() -> None:
+    try:
+        bench(prog_name="python tests/bench", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except Exception as error:
+        sys.exit(terminal.report(error))
+
+
+if __name__ == "__main__":
+    main()

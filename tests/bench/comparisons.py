@@ -1,0 +1,132 @@
+"""The table of comparisons: cases for the runner of `dedup bench`, and commands that write pages."""
+
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Any
+
+import click
+from capacity_comparison import capacity
+from crowd_costs import crowds
+from fanout_page import fanout
+from tables_comparison import tables
+
+from dedup.cli.bench import Cases
+from dedup.lab.bench.cases import CASES, DISTANCE
+from dedup.lab.bench.runner import Bench, Case, Option
+
+THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
+
+
+def opened(module: str) -> Any:
+    """Return what opens the case of a module, imported when it is opened: some need an extra."""
+
+    def open_case(**options: Any) -> AbstractContextManager[Bench]:
+        found: AbstractContextManager[Bench] = import_module(module).open_case(**options)
+        return found
+
+    return open_case
+
+
+PAGES = next(case for case in CASES if case.name == "pages")
+
+COMPARISONS = (
+    Case(
+        "pages",
+        "Compare the CPU time of a fingerprint with other tools.",
+        "From a page's bytes to its fingerprint. The others are resiliparse, trafilatura and selectolax, if "
+        "installed (`pip install --group bench`), each followed by the package simhash.",
+        PAGES.options,
+        opened("page_extractors"),
+        PAGES.rounds,
+        PAGES.quick,
+        PAGES.quick_text,
+    ),
+    Case(
+        "batch",
+        "Time a batch search: a million queries against a stream.",
+        "Searches a generated stream for fingerprints near one of many queries, and fails unless all planted "
+        "near-duplicates are found. The paper: 200 mappers, 100 seconds. With --stored 8589934592 the "
+        "stream is as long as the paper's.",
+        (
+            Option("queries", 1_000_000, "Number of queries."),
+            Option("stored", 1 << 30, "Number of fingerprints in the stream."),
+            DISTANCE,
+            THREADS,
+        ),
+        opened("batch_search"),
+        quick={"queries": 100_000, "stored": 1 << 24},
+        quick_text="100,000 queries, 2^24 fingerprints",
+    ),
+    Case(
+        "pairs",
+        "Time all pairs, beside the way of simhash-cpp.",
+        "That is the paper's permuted and sorted tables (up to 10 million fingerprints); the pairs found are "
+        "compared.",
+        (Option("values", 10_000_000, "Number of fingerprints."), DISTANCE, THREADS),
+        opened("all_pairs"),
+        quick={"values": 200_000},
+        quick_text="200,000 fingerprints",
+    ),
+    Case(
+        "directory",
+        "Time pages of one template, each with a title of its own.",
+        "Reserve and insert of a page, with a store and with a service: the mean of each tenth.",
+        (Option("entries", 20_000, "Number of pages.", least=10),),
+        opened("directory_crawl"),
+        quick={"entries": 500},
+        quick_text="500 entries",
+    ),
+    Case(
+        "scan",
+        "Time `dedup scan` on generated WARC files, with one process and with one a core.",
+        "From the start of the command to its end; memory is that of the largest process.",
+        (
+            Option("pages", 10_000, "Number of pages in all."),
+            Option("files", 4, "Number of WARC files."),
+        ),
+        opened("scan_rate"),
+        rounds=3,
+        quick={"pages": 500, "rounds": 1},
+        quick_text="500 pages, one round",
+    ),
+    Case(
+        "spark",
+        "Compare `dedup scan` on this machine and on Spark.",
+        "Needs the extra spark, and Java 17. Fails unless both give the same verdicts.",
+        (
+            Option("fingerprints", 1_000_000, "Number of fingerprints in all."),
+            Option("threads", 2, "Number of Spark's threads, local[N]."),
+        ),
+        opened("spark_rate"),
+        rounds=1,
+        quick={"fingerprints": 50_000},
+        quick_text="50,000 fingerprints",
+    ),
+    Case(
+        "shards",
+        "Compare shards with one service that holds all documents.",
+        "On a Kafka that is started for it, or the one of KAFKA_BOOTSTRAP_SERVERS: latencies of the client's "
+        "probes, CPU of a page.",
+        (
+            Option("documents", 100_000, "Number of documents stored."),
+            DISTANCE,
+            Option("shards", 4, "Number of shards.", least=2, most=16),
+            Option("pages", 4000, "Pages judged a round."),
+            Option("seconds", 5, "Seconds of probes a round."),
+        ),
+        opened("sharded_service"),
+        rounds=5,
+        quick={"documents": 5_000, "rounds": 1},
+        quick_text="5,000 documents, one round",
+    ),
+)
+
+
+@click.group(cls=Cases)
+def bench() -> None:
+    """Compare dedup with other programs, and measure what the capacity model is made of."""
+
+
+bench.add(COMPARISONS)
+for command in (capacity, crowds, fanout, tables):
+    bench.add_command(command)

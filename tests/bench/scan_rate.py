@@ -1,0 +1,121 @@
+"""`dedup scan` on generated WARC files: pages a second, by the clock and by the CPU, and memory.
+
+    generated pages -> gzip WARC files -> the command in a process of its own, in turns -> samples
+
+The rules kept here: everything counts from the start of the command to its end, decompression and
+the start of Python included; CPU time is that of all its processes, user and system; a fifth of the
+pages are near-duplicates.
+"""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dedup.lab.bench.pages import find_pages, write_pages
+from dedup.lab.bench.runner import Bench, Progress, Round, machine
+from dedup.model.errors import DedupError
+
+DISTINCT = 1000  # generated pages; beyond these, each one comes again in other words
+_COPIES = 5  # every fifth page is a copy of the one before
+
+
+@contextmanager
+def open_case(pages: int, files: int, progress: Progress | None = None) -> Iterator[Bench]:
+    """Measure a scan of generated pages in a number of files, with one process and with one a core."""
+    del progress
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        page_bytes = _write(folder, pages, files)
+        packed = sum(path.stat().st_size for path in folder.glob("*.warc.gz"))
+        facts = {
+            "pages": pages,
+            "page_bytes": round(page_bytes),
+            "packed_bytes": round(packed / pages),
+        }
+
+        def measure() -> Round:
+            rows = {}
+            for number in sorted({1, machine().cores}):
+                seconds, cpu_seconds, mb, found = _scan(folder, number)
+                facts["near_duplicates"] = found["near_duplicate"]
+                rows[f"{number} processes" if number > 1 else "1 process"] = {
+                    "pages/s": pages / seconds,
+                    "pages/s of CPU": pages / cpu_seconds,
+                    "MB": mb,
+                }
+            return rows
+
+        yield Bench(facts, measure, packages=("fastwarc",))
+
+
+def write_warc(path: Path, pages: Iterator[tuple[str, bytes]]) -> None:
+    """Write pages as the responses of a crawl, a gzip member for each."""
+    with path.open("wb") as file:
+        for url, html in pages:
+            http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + html
+            head = (
+                f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
+                "WARC-Date: 2026-01-01T00:00:00Z\r\n"
+                "WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000000>\r\n"
+                "Content-Type: application/http; msgtype=response\r\n"
+                f"Content-Length: {len(http)}\r\n\r\n"
+            )
+            file.write(gzip.compress(head.encode() + http + b"\r\n\r\n", 6))
+
+
+def _write(folder: Path, pages: int, files: int) -> float:
+    """Write the files; return the mean size of a page."""
+    source = folder / "pages"
+    source.mkdir()
+    write_pages(source, min(pages, DISTINCT))
+    originals = [path.read_bytes() for path in find_pages(source, pages)]
+    size = 0
+
+    def some(first: int) -> Iterator[tuple[str, bytes]]:
+        nonlocal size
+        for number in range(first, pages, files):
+            html = originals[(number - (number % _COPIES == 0)) % len(originals)]
+            turn = number // len(originals)
+            if turn:  # other words: each vowel moves on, in the text and nowhere else
+                html = _other_words(html, turn)
+            size += len(html)
+            yield f"http://site{number % 97}.example.com/{number}.html", html
+
+    for first in range(files):
+        write_warc(folder / f"{first:03}.warc.gz", some(first))
+    return size / pages
+
+
+def _other_words(html: bytes, turn: int) -> bytes:
+    """Return a page whose words are others: a syllable is added to those of its article."""
+    begin, end = html.find(b"<article"), html.find(b"</article>")
+    syllable = b"%s " % bytes((97 + turn % 26, 97 + turn // 26 % 26))
+    return html[:begin] + html[begin:end].replace(b" ", syllable) + html[end:]
+
+
+# Runs a command and says what it took. A process of its own, as a child's peak begins at its parent's.
+_MEASURE = """
+import json, resource, subprocess, sys, time
+begin = time.perf_counter()
+summary = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
+seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, summary]))
+"""
+
+
+def _scan(folder: Path, processes: int) -> tuple[float, float, float, dict[str, int]]:
+    """Run the command; return seconds, CPU seconds, peak MB of its processes, and its summary."""
+    command = [sys.executable, "-m", "dedup", "scan", str(folder / "*.warc.gz"), "--json"]
+    command += ["--processes", str(processes), "--output", str(folder / "verdicts.jsonl")]
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, *command], stdout=subprocess.PIPE, check=False
+    )
+    if done.returncode:
+        raise DedupError("the scan failed; its error stands above")
+    seconds, cpu_seconds, mb, summary = json.loads(done.stdout)
+    return seconds, cpu_seconds, mb, summary

@@ -1,0 +1,411 @@
+"""Embedded store, service client, raw RESP and HTTP give the same answers, for every field and option.
+
+Built from the table of fields (dedup.model.forms): a new field is tested without a change here; a new
+option needs a value in OPTION_VALUES.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+from detecting import RECIPE, A, B, C, page
+from msgspec.structs import replace
+
+import dedup
+from dedup.model.errors import DedupError
+from dedup.model.forms import ALWAYS, FIELDS, GIVEN_AT_INSERT, OPTIONS, SPARSE, Field
+from dedup.model.page import Document, PageFingerprint, ReserveOptions
+from dedup.store.transfer import decode_line
+
+_names = (f"every{number}" for number in count())
+
+TOKEN = "0123456789abcdef-{}"
+
+# A value of each option, other than its default.
+OPTION_VALUES: dict[str, Any] = {
+    "url": "http://elsewhere.example/",
+    "domain": "elsewhere.example",
+    "exempt": "start",
+    "guard": False,
+    "kind": "list",
+    "tries": 1,
+    "token": TOKEN.format("a"),
+    "home": False,
+    "seconds": 0.05,
+}
+
+
+def sample(field: Field) -> Any:
+    """A value that a field may have, other than its default."""
+    form = field.form
+    if form.codec == "word":
+        return 2**form.most - 7
+    if form.codec == "bytes":
+        return bytes(range(form.most % 256 or 256))
+    values = {"number": 300, "text": "tête", "flag": not field.default, "seconds": 0.0}
+    return values[form.codec]
+
+
+def full_page(**fields: Any) -> PageFingerprint:
+    """A page with a value in each field."""
+    values = {field.name: sample(field) for field in FIELDS if field.of_page}
+    return PageFingerprint(**(values | {"recipe": RECIPE} | fields))
+
+
+def given_at_insert() -> dict[str, Any]:
+    return {field.name: sample(field) for field in GIVEN_AT_INSERT}
+
+
+def timeless(document: Document) -> Document:
+    return replace(document, inserted_seconds=0.0)
+
+
+class Way:
+    """A way to the same store; answers are (status, reason, of, distance, similarity, identity, match)."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, str | None] = {}
+
+    def accept(self, fingerprint: PageFingerprint, key: str, given: dict[str, Any], **options: Any):
+        self.reserve(fingerprint, key, **options)
+        self.insert(key, given)
+
+    def reserve(self, fingerprint: PageFingerprint, key: str, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def insert(self, key: str, given: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+def rounded(similarity: float | None) -> float | None:
+    return None if similarity is None else round(similarity, 4)
+
+
+class Library(Way):
+    """dedup.open(), of a folder or a service."""
+
+    def __init__(self, target: Any) -> None:
+        super().__init__()
+        options = {"timeout_seconds": 30} if isinstance(target, str) else {}
+        self.detector = dedup.open(target, namespace=next(_names), **options)
+        self.verdicts: dict[str, Any] = {}
+
+    def reserve(self, fingerprint, key, **options):
+        verdict = self.detector.reserve(fingerprint, key, **options)
+        self.verdicts[key], self.tokens[key] = verdict, verdict.token
+        match = None if verdict.match is None else timeless(verdict.match.document)
+        near = (verdict.of, verdict.distance, rounded(verdict.similarity), verdict.identity)
+        return (verdict.status, verdict.reason, *near, match)
+
+    def insert(self, key, given):
+        self.detector.insert(self.verdicts[key].brought(**given))
+
+    def probe(self, fingerprint, domain):
+        found = self.detector.probe(fingerprint, domain=domain)
+        return [
+            (n.key, n.distance, rounded(n.similarity), n.identity, timeless(n.document))
+            for n in found
+        ]
+
+    def close(self):
+        self.detector.close()
+
+
+def hex_of(field: Field, value: Any) -> Any:
+    if field.form.codec == "word":
+        return f"{value:0{field.form.most // 4}x}"
+    return value.hex() if field.form.codec == "bytes" else value
+
+
+def unhex(field: Field, value: Any) -> Any:
+    if field.form.codec == "word":
+        return int(value, 16)
+    return bytes.fromhex(value) if field.form.codec == "bytes" else value
+
+
+def document_of(key: str, values: dict[str, Any]) -> Document:
+    """The document of plain values, by the table of fields."""
+    parts: dict[bool, dict[str, Any]] = {True: {}, False: {}}
+    for field in FIELDS:
+        if field.name != "key" and values.get(field.name) is not None:
+            parts[field.of_page][field.name] = unhex(field, values[field.name])
+    return timeless(Document(key, PageFingerprint(**parts[True]), **parts[False]))
+
+
+class Resp(Way):
+    """Words of RESP, by docs/protocol.md."""
+
+    def __init__(self, service: Any) -> None:
+        super().__init__()
+        self.client = redis.Redis(port=service.port, socket_timeout=60)
+        self.namespace = next(_names)
+
+    def reserve(self, fingerprint, key, **options):
+        domain = options.pop("domain", None)
+        if "url" in options:
+            domain = domain or dedup.model.names.registrable_domain(options.pop("url"))
+        values = [
+            hex_of(field, getattr(fingerprint, field.name))
+            for field in ALWAYS
+            if field.of_page and field.name != "recipe"
+        ]
+        words: list[Any] = [*values, domain or "", "RECIPE", fingerprint.recipe, "FIELDS", "on"]
+        for field in SPARSE:
+            if field.of_page and getattr(fingerprint, field.name):
+                words += [field.name.upper(), hex_of(field, getattr(fingerprint, field.name))]
+        for name, value in options.items():
+            words += [
+                name.upper(),
+                {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value,
+            ]
+        reply = self.client.execute_command("DEDUP.RESERVE", self.namespace, key, *words)
+        status, token, of, distance, similarity, reason, identity, match = reply
+        self.tokens[key] = token and token.decode()
+        return (
+            status.decode(),
+            (reason or b"").decode(),
+            of and of.decode(),
+            distance,
+            None if similarity is None else float(similarity),
+            identity and identity.decode(),
+            None if match is None else self.document(of.decode(), match),
+        )
+
+    def document(self, key: str, words: list[bytes]) -> Document:
+        values: dict[str, Any] = dict(
+            zip((w.decode() for w in words[::2]), words[1::2], strict=True)
+        )
+        for field in FIELDS:
+            if field.name in values:
+                text = values[field.name].decode()
+                kinds: dict[str, Any] = {"number": int, "flag": "1".__eq__, "seconds": float}
+                values[field.name] = kinds.get(field.form.codec, str)(text)
+        return document_of(key, values)
+
+    def insert(self, key, given):
+        words: list[Any] = []
+        for field in GIVEN_AT_INSERT:
+            if field.name in given:
+                value = hex_of(field, given[field.name])
+                words += [field.name.upper(), int(value) if isinstance(value, bool) else value]
+        self.client.execute_command("DEDUP.INSERT", self.namespace, key, self.tokens[key], *words)
+
+    def probe(self, fingerprint, domain):
+        words: list[Any] = ["RECIPE", fingerprint.recipe, "FIELDS", "on"]
+        words += ["IDENTITY", f"{fingerprint.identity:016x}"]
+        words += ["DOMAIN", domain] if domain else []
+        reply = self.client.execute_command(
+            "DEDUP.PROBE",
+            self.namespace,
+            f"{fingerprint.value:016x}",
+            fingerprint.sketch.hex(),
+            *words,
+        )
+        return [
+            (
+                key.decode(),
+                distance,
+                float(similarity),
+                identity.decode(),
+                self.document(key.decode(), document),
+            )
+            for key, distance, similarity, identity, document in reply
+        ]
+
+    def close(self):
+        self.client.close()
+
+
+class Http(Way):
+    """JSON bodies, by docs/protocol.md."""
+
+    def __init__(self, service: Any) -> None:
+        super().__init__()
+        self.url = f"http://127.0.0.1:{service.http_port}"
+        self.namespace = next(_names)
+
+    def get(self, path: str) -> bytes:
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=60) as answer:
+            return answer.read()
+
+    def post(self, name: str, **body: Any) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}/v1/{name}",
+            json.dumps({"ns": self.namespace} | body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            (result,) = json.loads(answer.read())["results"]
+        if isinstance(result, dict) and "error" in result:
+            raise DedupError(result["error"]["code"])
+        return result
+
+    def reserve(self, fingerprint, key, **options):
+        if "url" in options:
+            url = options.pop("url")
+            options.setdefault("domain", dedup.model.names.registrable_domain(url))
+        values = {
+            field.name: hex_of(field, getattr(fingerprint, field.name))
+            for field in FIELDS
+            if field.of_page
+            and field.name != "recipe"
+            and (not field.form.sparse or getattr(fingerprint, field.name))
+        }
+        item = {"key": key} | values | options
+        result = self.post("reserve", recipe=fingerprint.recipe, pages=[item], fields=True)
+        self.tokens[key] = result.get("token")
+        match = result.get("match")
+        names = ("of", "distance", "similarity", "identity")
+        near = {name: result.get(name) for name in names}
+        near["similarity"] = rounded(near["similarity"])
+        found = None if match is None else document_of(match["key"], match)
+        return (result["status"], result.get("reason", ""), *near.values(), found)
+
+    def insert(self, key, given):
+        fields = {
+            field.name: hex_of(field, given[field.name])
+            for field in GIVEN_AT_INSERT
+            if field.name in given
+        }
+        item = {"key": key, "token": self.tokens[key]} | fields
+        assert self.post("insert", items=[item]) == {"done": True}
+
+    def probe(self, fingerprint, domain):
+        item = {
+            "value": f"{fingerprint.value:016x}",
+            "sketch": fingerprint.sketch.hex(),
+            "identity": f"{fingerprint.identity:016x}",
+        }
+        item |= {"domain": domain} if domain else {}
+        rows = self.post("probe", recipe=fingerprint.recipe, pages=[item], fields=True)
+        return [
+            (
+                row["key"],
+                row["distance"],
+                rounded(row["similarity"]),
+                row["identity"],
+                document_of(row["key"], row["document"]),
+            )
+            for row in rows
+        ]
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def ways(tmp_path, service):
+    """The embedded store, which is the oracle, and every other way."""
+    found = [
+        Library(tmp_path),
+        Library(f"redis://127.0.0.1:{service.port}"),
+        Resp(service),
+        Http(service),
+    ]
+    yield found
+    for way in found:
+        way.close()
+
+
+def same(answers: list[Any]) -> Any:
+    """Assert that all ways gave the answer of the embedded store; return it."""
+    for answer in answers[1:]:
+        assert answer == answers[0]
+    return answers[0]
+
+
+def test_every_field_of_a_stored_page_is_in_every_answer(ways):
+    """Whatever was stored comes back with a near-duplicate's verdict and with a probe."""
+    given = given_at_insert()
+    stored = Document(A, full_page(), "example.com", kind="item", **given)
+    for way in ways:
+        way.accept(stored.page, A, given, kind="item", domain="example.com")
+    copy = same([way.reserve(stored.page, B, kind="item", domain="example.com") for way in ways])
+    assert copy[0] in {"near_duplicate", "exempt"}
+    assert copy[-1] == stored
+    ((key, distance, similarity, _, found),) = same(
+        [way.probe(stored.page, "example.com") for way in ways]
+    )
+    assert (key, distance, similarity, found) == (A, 0, 1.0, stored)
+
+
+def test_every_field_of_a_page_in_flight_is_in_the_answer(ways):
+    """The match of a pending page is the page that was reserved."""
+    for way in ways:
+        way.reserve(full_page(), A, kind="item", domain="example.com")
+    answer = same([way.reserve(full_page(), B, kind="item", domain="example.com") for way in ways])
+    assert answer[0] == "pending"
+    assert answer[-1] == Document(A, full_page(), "example.com", kind="item")
+
+
+def test_a_stored_page_is_read_with_every_field(ways):
+    """GET /v1/documents and /v1/export have each field of the document."""
+    http = ways[-1]
+    given = given_at_insert()
+    stored = Document(A, full_page(), "example.com", kind="item", **given)
+    http.accept(stored.page, A, given, kind="item", domain="example.com")
+    answer = json.loads(http.get(f"/v1/documents?ns={http.namespace}&key={A}"))
+    assert answer.keys() == {"ns", *(field.name for field in FIELDS)}
+    assert document_of(A, answer) == stored
+    namespace, exported = decode_line(http.get(f"/v1/export?ns={http.namespace}").strip())
+    assert (namespace, timeless(exported)) == (http.namespace, stored)
+
+
+@pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(ReserveOptions)])
+def test_every_option_of_reserve_does_the_same(ways, name):
+    """With a stored page, one in flight and each option, every way gives the verdict of the library."""
+    stored, other, third = page(), page(2**60 - 1, 2**37 - 1), page(2**63 + 5, 2**30 - 1)
+    titled = replace(stored, identity=7 << 32)
+    option = {name: OPTION_VALUES[name]}
+    for way in ways:
+        way.accept(replace(stored, identity=8 << 32), A, {"paid": name != "tries"}, kind="item")
+        way.reserve(other, B, **({"seconds": option["seconds"]} if name == "seconds" else {}))
+        if name == "seconds":
+            time.sleep(0.1)  # then it has expired
+    steps = [(titled, C, "item"), (other, C + "1", ""), (third, A, ""), (stored, C + "2", "")]
+    verdicts = []
+    for number, (fingerprint, key, kind) in enumerate(steps):
+        given = {"kind": kind} | option
+        if name == "token":
+            given["token"] = TOKEN.format(number)
+        verdicts.append(same([way.reserve(fingerprint, key, **given) for way in ways]))
+        same([(way.tokens[key] is None) for way in ways])
+        if name == "token" and ways[0].tokens[key] is not None:
+            assert same([way.tokens[key] for way in ways]) == given["token"]
+    usual = {
+        "url": ["other_title", "pending", "refetch", "near_duplicate"],
+        "exempt": ["start"] * 4,
+    }
+    if name == "exempt":
+        assert [verdict[1] for verdict in verdicts] == usual["exempt"]
+
+
+def test_every_option_has_a_value_to_try():
+    """A new option of reserve() is tried, too."""
+    assert OPTION_VALUES.keys() == set(ReserveOptions.__struct_fields__)
+    assert {field.name for field in OPTIONS} <= OPTION_VALUES.keys()
+
+
+def test_pin_excludes_what_the_event_says_over_resp_and_http(service):
+    """A pinned page comes as an insert event, which says what it brought: both ways refuse both."""
+    resp, http = Resp(service), Http(service)
+    for way in (resp, http):
+        way.reserve(page(), A)
+    for words in (["PIN", "UNPAID"], ["UNPAID", "PIN"], ["PIN", "PAID", "0"]):
+        with pytest.raises(redis.ResponseError, match="exclude each other"):
+            resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)
+    item = {"key": A, "token": http.tokens[A], "paid": False}
+    with pytest.raises(DedupError, match="ERR"):
+        http.post("insert", items=[item], pin=True)
+    for words in (["PAID", "0", "UNPAID"], ["PAID", "2"], ["PAID"], ["MORE", "1"]):
+        with pytest.raises(redis.ResponseError):
+            resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)
+    resp.insert(A, {"paid": False})
+    http.insert(A, {"paid": False})

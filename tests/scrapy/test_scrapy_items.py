@@ -1,0 +1,447 @@
+"""The spider's own items decide, in real crawls of sites with copies and variants of one text."""
+
+import json
+import random
+import signal
+
+import pytest
+from crawling import (
+    Case,
+    Crawl,
+    Crawling,
+    Page,
+    article,
+    hub,
+    run_case,
+    run_cases,
+    serve,
+    wait_for,
+    words,
+)
+from killing import verify_store
+
+PIPELINE = """
+class Write:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.crawler = crawler
+        return self
+
+    def process_item(self, item):
+        self.crawler.spider.note("item", None, item=dict(item))
+        return item
+"""
+WRITES = {"ITEM_PIPELINES": {"spiders.Write": 1}}
+
+ITEMS = """
+def parse(self, response):
+    self.note("parsed", response)
+    name = response.css("title::text").get()
+    data = json.loads(response.css("script::text").get("{}"))
+    skus = response.css("main [data-sku]::attr(data-sku)").getall()
+    for sku in skus or ([None] if data else []):
+        yield {"name": name, "sku": sku, "url": response.url} | data
+    yield from self.links(response)
+"""
+SETUP = "import json\n" + PIPELINE
+
+
+def product(number: int, sku: str = "", price: int | None = None, frame: str = "") -> Page:
+    """Return a page whose data are not in its text."""
+    page = article(number, frame=frame)
+    data = f"<span data-sku='{sku}'></span>" if sku else ""
+    if price is not None:
+        data += f'<script type="application/ld+json">{{"price": {price}}}</script>'
+    return Page(page.body.replace(b"</main>", data.encode() + b"</main>"))
+
+
+def site(pages: dict[str, Page]) -> dict[str, Page]:
+    return {"/": hub(*pages)} | pages
+
+
+def items(crawl: Crawl, *fields: str) -> list[tuple[object, ...]]:
+    return [tuple(e["item"].get(f) for f in fields) for e in crawl.of("item")]
+
+
+def shop(count: int) -> dict[str, Page]:
+    """Products, each with a variant that has a SKU of its own, and a copy with a campaign parameter."""
+    pages: dict[str, Page] = {}
+    for n in range(count):
+        pages[f"/p/{n}"] = product(n, f"{n}")
+    for n in range(count):
+        pages[f"/p/{n}?variant=2"] = product(n, f"{n}-2")
+        pages[f"/p/{n}?utm_source=mail"] = product(n, f"{n}", frame="mail")
+    return site(pages)
+
+
+def rare(count: int, each: int) -> dict[str, Page]:
+    """Copies, of which one in thirty has another price, in inline data."""
+    pages = {f"/p/{n}": product(n, price=n) for n in range(count)}
+    for n in range(count):
+        for k in range(each):
+            number = n * each + k
+            pages[f"/p/{n}?ref=r{k}"] = product(
+                n, price=10_000 + number if number % 30 == 17 else n
+            )
+    return site(pages)
+
+
+def late(count: int, last: int) -> dict[str, Page]:
+    """Copies, of which only the last are variants."""
+    pages = {f"/p/{n}": product(n, price=n) for n in range(count)}
+    for n in range(count):
+        pages[f"/p/{n}?ref=x"] = product(n, price=n)
+    for n in range(last):
+        pages[f"/p/{n}?ref=y"] = product(n, price=5000 + n)
+    return site(pages)
+
+
+def counters(count: int) -> dict[str, Page | list[Page]]:
+    """Documentation with print copies, whose banner has a counter."""
+    pages: dict[str, Page | list[Page]] = {f"/d/{n}": product(n, f"{n}") for n in range(count)}
+    for n in range(count):
+        copies = []
+        for visit in range(3):
+            body = product(n, f"{n}").body
+            banner = f"<main><p>Printed for visitor {1000 + 7 * n + visit}</p>"
+            copies.append(Page(body.replace(b"<main>", banner.encode())))
+        pages[f"/print/d/{n}"] = copies
+    return {"/": hub(*pages)} | pages
+
+
+KEEPS_PAGES = ITEMS.replace('"url": response.url}', '"url": response.url, "html": response.text}')
+COUNTER = """
+seen = 0
+
+def parse(self, response):
+    self.note("parsed", response)
+    self.seen += 1
+    for sku in response.css("main [data-sku]::attr(data-sku)").getall():
+        yield {"sku": sku, "position": self.seen}
+    yield from self.links(response)
+"""
+NOISY = """
+def parse(self, response):
+    self.note("parsed", response)
+    self.seen = getattr(self, "seen", 0) + 1
+    for sku in response.css("main [data-sku]::attr(data-sku)").getall():
+        yield {"sku": sku, "mark": f"run{self.seen * 7919 + 100_000}", "odd": self.seen % 2 == 0}
+    yield from self.links(response)
+"""
+HOSTILE = """
+def parse(self, response):
+    self.note("parsed", response)
+    for sku in response.css("main [data-sku]::attr(data-sku)").getall():
+        kind = int(sku) % 4
+        nested = []
+        nested.append(nested)
+        value = [lambda: 1, nested, (n for n in range(3)), object()][kind]
+        yield {"sku": sku, "odd": value}
+    yield from self.links(response)
+"""
+WRITES_SKU = PIPELINE.replace("item=dict(item)", 'item={"sku": item["sku"]}')
+FAILS = """
+def parse(self, response):
+    self.note("parsed", response)
+    for sku in response.css("main [data-sku]::attr(data-sku)").getall():
+        yield {"sku": sku}
+        if "utm" in response.url:
+            raise RuntimeError("half way")
+    yield from self.links(response)
+"""
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    cases = {
+        "shop": Case(shop(40), ITEMS, WRITES),
+        "rare": Case(rare(12, 15), ITEMS, WRITES),
+        "late": Case(late(60, 20), ITEMS, WRITES),
+        "tag": Case(shop(10), ITEMS, WRITES | {"DEDUP_MODE": "tag"}),
+        "keep": Case(shop(10), ITEMS, WRITES | {"DEDUP_PROOF_ITEMS": "keep"}),
+        "text": Case(shop(10), ITEMS, WRITES | {"DEDUP_PROOF": "text"}),
+        "pages": Case(counters(30), KEEPS_PAGES, WRITES),
+        "nocontrol": Case(counters(30), KEEPS_PAGES, WRITES | {"DEDUP_CONTROL": 0}),
+        "position": Case(shop(10), COUNTER, WRITES),
+        "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
+        "noisy": Case(shop(20), NOISY, WRITES | {"DEDUP_CONTROL": 0, "DEDUP_ITEM_IGNORE": ["odd"]}),
+        "fails": Case(shop(10), FAILS, WRITES),
+    }
+    return run_cases(tmp_path_factory.mktemp("items"), cases, setup=SETUP)
+
+
+def test_no_fault(crawls):
+    """None of these crawls meets a fault of ours."""
+    assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
+
+
+def test_promise_1_a_shop_keeps_its_variants_and_drops_its_copies(crawls):
+    """Variants differ in data that no text shows; copies of one callback do not."""
+    crawl = crawls["shop"]
+    assert sorted(items(crawl, "sku")) == sorted(
+        (f"{n}{v}",) for n in range(40) for v in ("", "-2")
+    )
+    assert len(crawl.dropped) >= 30
+    assert all("utm_source" in path for path in crawl.dropped)
+
+
+def test_promise_1_rare_variants_are_kept(crawls):
+    """One copy in thirty has another price: the class knows that inline data differ."""
+    crawl = crawls["rare"]
+    wanted = set(range(12)) | {10_000 + n for n in range(180) if n % 30 == 17}
+    assert {price for (price,) in items(crawl, "price")} == wanted
+    assert len(crawl.dropped) >= 0.85 * 174
+
+
+def test_promise_1_late_variants_are_kept(crawls):
+    """Only the last pages differ, long after the class of copies was proven."""
+    crawl = crawls["late"]
+    assert {price for (price,) in items(crawl, "price")} == {*range(60), *range(5000, 5020)}
+    assert len(crawl.dropped) >= 0.8 * 60
+
+
+def test_the_output_is_as_if_copies_had_been_dropped(crawls):
+    """Items that equal the original's are withheld, unless DEDUP_PROOF_ITEMS keeps them."""
+    found = items(crawls["shop"], "sku")
+    assert len(found) == len(set(found))
+    kept = items(crawls["keep"], "sku")
+    assert len(kept) == len(set(kept)) + crawls["keep"].stat("items/equal")
+
+
+def test_a_page_that_is_parsed_says_why(crawls):
+    """Its meta has the reason items, and it bears a flag."""
+    parsed = [e for e in crawls["shop"].of("parsed") if e["dedup"].get("reason") == "items"]
+    assert parsed
+    assert all("near-duplicate-parsed" in e["flags"] and e["dedup"]["of"] for e in parsed)
+
+
+def test_the_summary_says_what_was_dropped_and_why_pages_were_parsed(crawls):
+    """Classes, their proof, and the fields that differ."""
+    log = crawls["shop"].log
+    assert "copies dropped: ?+utm_source" in log
+    assert "because their items differ: parse, ?+variant (in sku)" in log
+
+
+def test_tag_mode_compares_and_drops_nothing(crawls):
+    """Everything is parsed: the first look at a new site is a proof."""
+    crawl = crawls["tag"]
+    assert len(crawl.parsed) == 31
+    assert crawl.stat("items/equal") >= 8
+    assert crawl.stat("items/other") >= 8
+    assert not crawl.dropped
+
+
+def test_by_text_alone_the_shop_loses_its_variants(crawls):
+    """DEDUP_PROOF = "text" is what it was."""
+    assert len(set(items(crawls["text"], "sku"))) == 10
+
+
+def test_a_control_visit_tells_a_counter_from_data(crawls):
+    """Spiders that keep the page drop its print copies once the counter is known to be one."""
+    crawl = crawls["pages"]
+    assert {sku for (sku,) in items(crawl, "sku")} == {str(n) for n in range(30)}
+    assert 1 <= crawl.stat("items/control") <= 3
+    assert len(crawl.dropped) >= 20
+    assert not crawls["nocontrol"].dropped
+    assert crawls["nocontrol"].stat("items/control") == 0
+
+
+def test_a_position_keeps_copies_until_it_is_ignored(crawls):
+    """Nothing is lost by noise; the setting drops its copies."""
+    assert {sku for (sku,) in items(crawls["position"], "sku")} >= {str(n) for n in range(10)}
+    assert len(crawls["ignoring"].dropped) >= 10
+    wanted = {f"{n}{v}" for n in range(20) for v in ("", "-2")}
+    assert {sku for (sku,) in items(crawls["ignoring"], "sku")} == wanted
+
+
+def test_the_summary_names_a_field_that_keeps_copies(crawls):
+    """One whose values no page has; a SKU, which the pages have, is not named."""
+    log = crawls["noisy"].log
+    assert not crawls["noisy"].dropped
+    assert (
+        '20 copies in all but `mark` were parsed: DEDUP_ITEM_IGNORE = ["mark"] would drop them'
+    ) in log
+    assert "in all but" not in log.replace("in all but `mark`", "")
+
+
+def test_a_callback_that_raises_loses_no_item_that_it_yielded(crawls):
+    """What was held back passes, and the page is released."""
+    crawl = crawls["fails"]
+    assert {sku for (sku,) in items(crawl, "sku")} == {
+        f"{n}{v}" for n in range(10) for v in ("", "-2")
+    }
+    assert len(items(crawl, "sku")) == 30
+
+
+def test_items_that_cannot_be_read_keep_their_pages(tmp_path):
+    """Functions, recursion, generators: no evidence, nothing dropped, nothing lost."""
+    pages = {f"/p/{n}{k}": product(n, str(n)) for n in range(12) for k in ("", "?utm_source=x")}
+    crawl = run_case(
+        tmp_path, Case(site(pages), HOSTILE, WRITES), setup="import json\n" + WRITES_SKU
+    )
+    assert not crawl.faults
+    assert not crawl.dropped
+    assert len(items(crawl, "sku")) == 24
+
+
+def test_evidence_lasts_with_the_memory(tmp_path):
+    """The next crawl drops copies from the first one on; a damaged file is named, and nothing is lost."""
+    settings = WRITES | {"DEDUP_MEMORY": "ever"}
+    pages = shop(12)
+    new = {path.replace("/p/", "/q/"): page for path, page in shop(24).items() if path != "/"}
+    for path in list(new):
+        number = int(path.split("/")[2].split("?")[0])
+        if number < 12:
+            del new[path]
+    with serve(pages) as server:
+        case = Case(pages, ITEMS, settings)
+        Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()
+        path = tmp_path / "dedup" / "only" / "classes.json"
+        assert json.loads(path.read_text())["classes"]
+        server.pages = {p: [page] for p, page in site(new).items()}
+        second = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+        copies = {p for p in second.dropped if "utm_source" in p}
+        assert len(copies) >= 8
+        path.write_bytes(b"\0" + path.read_bytes()[:100])
+        last = {p.replace("/q/", "/r/"): page for p, page in new.items()}
+        last = {p: product(int(p.split("/")[2].split("?")[0]) + 100, f"new {p}") for p in last}
+        server.pages = {p: [page] for p, page in site(last).items()}
+        third = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+    assert {sku for (sku,) in items(third, "sku")} >= {f"new {p}" for p in last}
+    assert "classes.json cannot be used" in third.log
+    assert not third.faults
+
+
+def random_site(seed: int) -> tuple[dict[str, Page], set[tuple[str | None, int | None]]]:
+    """Return pages with copies and variants in random parts and order, and the items on them."""
+    dice = random.Random(seed)
+    pages: dict[str, Page] = {}
+    wanted: set[tuple[str | None, int | None]] = set()
+    for n in range(dice.randint(5, 25)):
+        sku, price = f"{n}", n if dice.random() < 0.5 else None
+        for k in range(dice.randint(1, 8)):
+            query = dice.choice(
+                ["", f"?ref=r{k}", f"?v={k}", f"?utm_source=m{k}&ref=r{k}", f"?sid={dice.random()}"]
+            )
+            if dice.random() < 0.3:
+                sku = f"{n}-{k}"
+            if price is not None and dice.random() < 0.2:
+                price = 1000 + n * 10 + k
+            pages[f"/p/{n}{query}"] = product(
+                n, sku, price, frame=dice.choice(["", "mail", "shop"])
+            )
+            wanted.add((sku, price))
+    listed = list(pages.items())
+    dice.shuffle(listed)
+    shuffled = dict(listed)
+    wanted = set()
+    for page in shuffled.values():
+        text = page.body.decode()
+        sku = text.split("data-sku='")[1].split("'")[0]
+        price = int(text.split('"price": ')[1].split("}")[0]) if '"price"' in text else None
+        wanted.add((sku, price))
+    return site(shuffled), wanted
+
+
+def test_promise_1_no_random_spider_misses_an_item(tmp_path):
+    """Whatever the parts, the order and the concurrency: every item of the site without the add-on comes."""
+    cases, wanted = {}, {}
+    for seed in range(12):
+        pages, wanted[f"s{seed}"] = random_site(seed)
+        settings = WRITES | {"CONCURRENT_REQUESTS": 1 + seed % 8}
+        cases[f"s{seed}"] = Case(pages, ITEMS, settings)
+    found = run_cases(tmp_path, cases, setup=SETUP)
+    for name, crawl in found.items():
+        assert not crawl.faults
+        assert set(items(crawl, "sku", "price")) == wanted[name], name
+    assert sum(len(crawl.dropped) for crawl in found.values()) > 0
+
+
+LANGS = """
+def parse(self, response):
+    self.note("parsed", response)
+    for code in response.css("main i::attr(lang)").getall():
+        yield {"code": code}
+    yield from self.links(response)
+"""
+WAITS = """
+async def parse(self, response):
+    self.note("parsed", response)
+    if (response.meta["dedup"].get("reason")) == "items":
+        self.note("looking", response)
+        import asyncio
+        await asyncio.sleep(3600)
+    for code in response.css("main i::attr(lang)").getall():
+        yield {"code": code}
+    for request in self.links(response):
+        yield request
+"""
+
+
+def hidden(number: int, code: int) -> Page:
+    """Return a page with a value in an attribute that neither its text nor its parts have."""
+    return article(number, text=f"{words(number)}<i lang='{code}'></i>")
+
+
+def test_promise_1_a_kill_between_a_look_and_its_insert_loses_nothing(tmp_path):
+    """What is parsed as evidence is no original before its insert: the next crawl parses it again."""
+    pages = {f"/p/{n}": hidden(n, n) for n in range(6)}
+    pages |= {f"/p/{n}?v=2": hidden(n, 100 + n) for n in range(6)}
+    settings = WRITES | {"DEDUP_MEMORY": "ever", "CONCURRENT_REQUESTS": 4, "DEDUP_CONTROL": 0}
+    with serve(site(pages)) as server:
+        crawling = Crawling(tmp_path, {"only": (server, Case({}, WAITS, settings))}, setup=SETUP)
+        wait_for(lambda: any(e["event"] == "looking" for e in crawling.events()))
+        crawling.process.kill()
+        killed = crawling.end(-signal.SIGKILL)["only"]
+        assert verify_store(tmp_path / "dedup", "only").problems == []
+        case = Case({}, LANGS, settings)
+        again = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+    looked = killed.paths("looking")
+    assert looked
+    assert not {(100 + int(path[3]),) for path in looked} & set(items(killed, "code"))
+    assert all(again.meta(path)["status"] != "refetch" for path in looked)
+    assert {int(code) for (code,) in items(again, "code")} == {*range(6), *range(100, 106)}
+    assert not again.faults
+
+
+def test_promise_1_the_next_run_of_a_job_fetches_what_a_fallen_class_dropped(tmp_path):
+    """Copies that the first run dropped, and variants of their class that only the second one sees."""
+    pages = {f"/p/{n}": hidden(n, n) for n in range(40)}
+    pages |= {f"/p/{n}?ref=x": hidden(n, n) for n in range(40)}
+    pages |= {f"/p/{n}?ref=z": hidden(n, 1000 + n) for n in range(40)}
+    settings = WRITES | {"JOBDIR": str(tmp_path / "job"), "DEDUP_WAIT_SECONDS": 60}
+    with serve(site(pages)) as server:
+        together = {"only": (server, Case({}, LANGS, settings))}
+        server.most = 1 + 40 + 35
+        crawling = Crawling(tmp_path, together, setup=SETUP)
+        wait_for(lambda: sum(e["event"] == "failed" for e in crawling.events()) >= 20)
+        crawling.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
+        server.most = None
+        first = crawling.end()["only"]
+        second = Crawling(tmp_path, together, setup=SETUP).end()["only"]
+    codes = [int(code) for crawl in (first, second) for (code,) in items(crawl, "code")]
+    assert sorted(set(codes)) == [*range(40), *range(1000, 1040)]
+    assert first.dropped
+    assert first.stat("items/again") == 0
+    assert set(first.dropped) <= set(second.requested)
+    assert second.stat("items/again") >= len(first.dropped)
+    assert "was taken for a copy and proved otherwise" in second.log
+    assert not first.faults
+    assert not second.faults
+
+
+def test_the_report_shows_the_classes(tmp_path):
+    """Copies that were dropped, and pages with other items, with the fields that differ."""
+    path = tmp_path / "report.json"
+    settings = WRITES | {"DEDUP_REPORT": str(path)}
+    crawl = run_case(tmp_path, Case(shop(12), ITEMS, settings), setup=SETUP)
+    assert not crawl.faults
+    classes = {each["name"]: each for each in json.loads(path.read_text())["classes"]}
+    copies = classes["parse, ?+utm_source"]
+    variants = classes["parse, ?+variant (data attributes)"]
+    assert copies["dropped"] == len(crawl.dropped) > 0
+    assert copies["others"] == 0
+    assert (variants["dropped"], variants["others"], variants["fields"]) == (0, 12, ["sku"])
+    assert variants["page"].endswith("?variant=2")

@@ -1,0 +1,53 @@
+"""Figures in their place in a page: what stands between a pair of marks is replaced.
+
+    <!-- NAME: begin -->  figures  <!-- NAME: end -->
+
+The rule kept here: only what stands between the two marks is written; the words around it stay.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dedup.model.errors import UsageError
+
+
+def marked(page: Path, name: str) -> tuple[str, str, str]:
+    """Return a page's text before, between and after its marks, the marks outside.
+
+    Raises UsageError if it has none, OSError if it cannot be read.
+    """
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    text = page.read_text(encoding="utf-8")
+    if not 0 <= text.find(begin) < text.find(end):
+        raise UsageError(f"{page} has no place for these figures: it needs the lines {begin}{end}")
+    first, last = text.index(begin) + len(begin), text.index(end)
+    return text[:first], text[first:last], text[last:]
+
+
+def between(page: Path, name: str) -> str:
+    """Return what stands between the marks. Raises as marked()."""
+    return marked(page, name)[1]
+
+
+def put(page: Path, name: str, text: str) -> None:
+    """Replace what stands between the marks. Raises as marked()."""
+    before, _, after = marked(page, name)
+    page.write_text(f"{before}{text}\n{after}", encoding="utf-8")
+
+
+def rows(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [headers, ["---"] * len(headers), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def short(number: float) -> str:
+    """Return a number with about three digits: "0.26", "25.7", "4,070"."""
+    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
+
+
+def rate(number: float | None) -> str:
+    """Return how many a second: "855 k", "3.41 M", or "-" for None."""
+    if number is None:
+        return "-"
+    return f"{number / 1e6:,.2f} M" if number >= 1e6 else f"{number / 1e3:,.0f} k"
