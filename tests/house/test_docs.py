@@ -66,7 +66,11 @@ def tutorial(tmp_path_factory):
 
 @pytest.mark.long
 def test_the_tutorial_drops_near_duplicates(tutorial):
-    """A newcomer ends with fewer pages than there are, all of them known the next time."""
+    """A newcomer ends with fewer pages than there are, and the next crawl knows them.
+
+    It follows other links than the first (copies are dropped from its beginning), so that it may
+    meet a few pages under another URL only, as copies.
+    """
     folder, said = tutorial
     every, unique, again = (
         {json.loads(line)["url"] for line in (folder / f"{file}.jsonl").read_text().splitlines()}
@@ -74,7 +78,8 @@ def test_the_tutorial_drops_near_duplicates(tutorial):
     )
     assert len(unique) < 0.75 * len(every)
     assert unique <= every
-    assert again >= unique
+    assert again <= every
+    assert len(again & unique) > 0.75 * len(unique)
     assert "near_duplicate" in said
 
 

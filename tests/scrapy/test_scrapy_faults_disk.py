@@ -54,7 +54,9 @@ def check_full(crawl, report, before):
     assert len(crawl.parsed) + len(crawl.dropped) == len(PAGES)
     assert set(crawl.faults) == {"oserror"}
     evidence = crawl.stat("items/equal")  # parsed, found to be copies, and not remembered
-    assert crawl.faults["oserror"] == len(crawl.parsed) - evidence - crawl.stat("inserted") > 0
+    failed = len(crawl.parsed) - evidence - crawl.stat("inserted")
+    assert crawl.faults["oserror"] - failed in (0, 1)  # classes.json may find no space at the end
+    assert failed > 0
     assert len([line for line in crawl.errors if "dedup failed (" in line]) == 1
     assert "was parsed, but is not remembered" in crawl.log
     assert crawl.stats["finish_reason"] == "finished"

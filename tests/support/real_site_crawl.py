@@ -31,10 +31,7 @@ class Reader(scrapy.Spider):
 
     def parse_page(self, response, path):
         outcome[path] = response.meta["dedup"]
-        yield {
-            "title": response.css("title::text").get(),
-            "links": len(response.css("a::attr(href)")),
-        }
+        yield {"url": response.url, "title": response.css("title::text").get()}
 
     def dropped(self, failure):
         verdict = failure.value.verdict
