@@ -12,16 +12,17 @@ Invariants:
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.formats.inputs import STDIN, kind_of, list_units, shown
-from dedup.scan.kept_formats import Copy, Drops, copy_lines, copy_parquet, copy_warc
-from dedup.scan.values import Fault, Job, Kind, Progress, Summary, Unit
+from dedup.scan.copies.records import Copy, Drops, copy_lines, copy_parquet, copy_warc
+from dedup.scan.copies.wacz import copy_wacz
+from dedup.scan.formats.inputs import is_list, kind_of, list_units, listed_paths, local_path, shown
+from dedup.scan.values import STDIN, Fault, Job, Kind, Progress, Summary, Unit
 
 _MAGIC = re.compile(r"[*?[]")
 
@@ -43,7 +44,7 @@ def check_kept(job: Job, *, begins: bool) -> None:
     if STDIN in job.inputs or job.kept == "-":
         raise UsageError("--kept reads the input twice and writes files: give files, not -")
     if _is_one_file(job):
-        given = job.inputs[0]
+        given = local_path(job.inputs[0])
         here, there = job.format or kind_of(given), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
@@ -175,6 +176,9 @@ def _copy_file(copy: Copy, _drops: Drops) -> None:
 
 _COPIERS: dict[Kind, Callable[[Copy, Drops], str | None]] = {
     "warc": copy_warc,
+    "wet": copy_warc,
+    "wacz": copy_wacz,
+    "cdxj": copy_lines,
     "parquet": copy_parquet,
     "jsonl": copy_lines,
     "html": _copy_file,
@@ -191,8 +195,13 @@ def _unreadable(source: str) -> str | None:
 
 
 def _is_one_file(job: Job) -> bool:
-    given = job.inputs[0]
-    return len(job.inputs) == 1 and os.path.lexists(given) and not os.path.isdir(given)  # noqa: PTH112
+    given = local_path(job.inputs[0])
+    return (
+        len(job.inputs) == 1
+        and not is_list(given)
+        and os.path.lexists(given)
+        and not os.path.isdir(given)  # noqa: PTH112
+    )
 
 
 def _is_empty(path: Path) -> bool:
@@ -202,9 +211,17 @@ def _is_empty(path: Path) -> bool:
 def _root(job: Job) -> str:
     """Return the folder that all inputs lie in: below the target, files have their path from there."""
     try:
-        return os.path.commonpath([os.path.abspath(base) for base in map(_base, job.inputs)])  # noqa: PTH100
+        return os.path.commonpath([os.path.abspath(base) for base in _bases(job)])  # noqa: PTH100
     except ValueError as error:  # Windows: of two drives
         raise UsageError(f"--kept: the inputs lie in no one folder ({error})") from error
+
+
+def _bases(job: Job) -> Iterator[str]:
+    for given in map(local_path, job.inputs):
+        if is_list(given):
+            yield from map(os.path.dirname, listed_paths(given, job.base))
+        else:
+            yield _base(given)
 
 
 def _base(given: str) -> str:

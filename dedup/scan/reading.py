@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from dedup.core.fingerprint import fingerprint
+from dedup.core.fingerprint import fingerprint, fingerprint_text
 from dedup.model.errors import UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
@@ -51,11 +51,13 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
     path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
     try:
         raws, left = _reader(task, reading), task.skip
-        if task.unit.kind == "warc" and task.offset:
+        if task.unit.kind in {"warc", "wet"} and task.offset:
             from dedup.scan.formats.warc import begins, read_warc
 
+            texts = task.unit.kind == "wet"
             if begins(path, task.offset):
-                raws, left = read_warc(path, reading, task.offset, task.record), 0
+                raws = read_warc(path, reading, task.offset, task.record, texts=texts)
+                left = 0
         for raw in islice(raws, left, None):
             yield result_of(raw, name, reading) if isinstance(raw, RawPage) else raw
     except OSError as error:
@@ -65,10 +67,18 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
 def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
     paths = [os.fsdecode(path) for path in task.unit.paths]
     match task.unit.kind:
-        case "warc":
+        case "warc" | "wet":
             from dedup.scan.formats.warc import read_warc
 
-            return read_warc(paths[0], reading)
+            return read_warc(paths[0], reading, texts=task.unit.kind == "wet")
+        case "wacz":
+            from dedup.scan.formats.wacz import read_wacz
+
+            return read_wacz(paths[0], reading)
+        case "cdxj":
+            from dedup.scan.formats.cdxj import read_selected
+
+            return read_selected(paths[0], reading)
         case "parquet":
             from dedup.scan.formats.parquet import read_parquet
 
@@ -112,7 +122,10 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
         html, encoding = html.encode("utf-8", "surrogatepass"), "utf-8"
     if len(html) > reading.max_bytes:
         return Large(raw.offset, key, raw.record)
-    page = _fingerprint(html, encoding, raw.url or None, reading)
+    if raw.is_text:
+        page = fingerprint_text(html.decode("utf-8", "replace"), recipe=reading.recipe)
+    else:
+        page = _fingerprint(html, encoding, raw.url or None, reading)
     domain = registrable_domain(raw.url) if raw.url else FILES
     return Found(raw.offset, key, domain, page, raw.record)
 

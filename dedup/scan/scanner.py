@@ -24,13 +24,14 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.formats.inputs import STDIN, list_units
+from dedup.scan.copies.records import drop_line
+from dedup.scan.formats.inputs import ARCHIVES, list_units
 from dedup.scan.judging import Judge, check_output, job_policy, publish, read_rows, to_line
 from dedup.scan.kept import check_kept, write_kept
-from dedup.scan.kept_formats import drop_line
 from dedup.scan.pool import read_all
 from dedup.scan.report import check_report, make_report, write_report
 from dedup.scan.values import (
+    STDIN,
     Fault,
     Found,
     Job,
@@ -167,7 +168,7 @@ def _bytes_of(job: Job) -> int:
     total_bytes = 0
     for unit in list_units(job):
         total_bytes += unit.bytes
-        if unit.kind == "warc" or unit.paths[0].lower().endswith(b".zst"):
+        if unit.kind in ARCHIVES or unit.paths[0].lower().endswith((b".zst", b".lz4")):
             needed.add("fastwarc")
         elif unit.kind == "parquet":
             needed.add("pyarrow")
@@ -189,7 +190,7 @@ def _read(
     judge = Judge(
         _detector(job, work.memory, recipe), job.identity, copy.deepcopy(begin.summary), fault
     )
-    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
+    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe, job.base)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
     lines: list[bytes] = []

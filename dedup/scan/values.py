@@ -11,8 +11,9 @@ from dedup.model.page import Identity, PageFingerprint, Status
 from dedup.model.policy import Options, Similarity
 from dedup.model.recipes import Recipe
 
-Kind = Literal["warc", "parquet", "jsonl", "html"]
+Kind = Literal["warc", "wet", "wacz", "cdxj", "parquet", "jsonl", "html"]
 
+STDIN = "-"  # as an input
 BROKEN_KEPT = 100  # broken records that a summary names; the others are counted
 
 
@@ -21,6 +22,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
     format      how every input is to be read; None: by its name
+    base        the folder that the files of a CDXJ index or of a list of paths are relative to;
+                None: that of the index or list
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
     report      a file for the report (.html or .json), or None
@@ -34,6 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: tuple[str, ...]
     format: Kind | None = None
+    base: str | None = None
     url_field: str = "url"
     html_field: str = "html"
     max_bytes: int = 1 << 24
@@ -81,6 +85,7 @@ class Reading(msgspec.Struct, frozen=True):
     html_field: str
     max_bytes: int
     recipe: Recipe
+    base: str | None = None
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -104,6 +109,7 @@ class RawPage(NamedTuple):
     place   where it stands in its file, for a person
     record  its number in the unit, from 1, by which it is found there again: of a WARC record,
             a line, a row or a file
+    is_text it is plain text in UTF-8, not HTML
     """
 
     url: str
@@ -113,6 +119,7 @@ class RawPage(NamedTuple):
     offset: int
     place: str
     record: int = 0
+    is_text: bool = False
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):

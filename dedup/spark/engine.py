@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
-from dedup.scan.formats.inputs import STDIN, list_units
+from dedup.scan.formats.inputs import list_units
 from dedup.scan.judging import check_output, count_other, count_row, publish, read_rows, to_line
 from dedup.scan.reading import read_task
 from dedup.scan.report import check_report, make_report, write_report
-from dedup.scan.values import Broken, Fault, Job, Reading, Skipped, Summary, Task
+from dedup.scan.values import STDIN, Broken, Fault, Job, Reading, Skipped, Summary, Task
 from dedup.scan.values import Row as Verdict
 from dedup.spark.fingerprints import FOUND, batches, ddl, found_row, unsigned
 from dedup.spark.verdicts import judge_pages
@@ -45,7 +45,7 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
     recipe = recipe_of(None, job.secret)
     summary = Summary()
     found = _found(
-        spark, job, Reading(job.url_field, job.html_field, job.max_bytes, recipe), summary
+        spark, job, Reading(job.url_field, job.html_field, job.max_bytes, recipe, job.base), summary
     )
     found = found.persist(StorageLevel.DISK_ONLY)
     try:

@@ -1,22 +1,30 @@
 """Which files an input means, and in which order: as given; globs and folders by name.
 
 Invariants: the same arguments give the same units every time; files are listed as they are
-needed, never all at once; hidden files, and the scan's own output, are no input.
+needed, never all at once; hidden files, and the scan's own output, are no input. Lists of paths
+and CDXJ indexes name what lies elsewhere: they count where they are given, not where a folder has them.
 """
 
 import glob
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.values import Job, Kind, Unit
+from dedup.scan.formats.packed import opened
+from dedup.scan.values import STDIN, Job, Kind, Unit
 
-STDIN = "-"
 FILES_A_UNIT = 64  # HTML files that one process reads in one go
 
 _KINDS: dict[str, Kind] = {
     ".warc": "warc",
+    ".wet": "wet",
+    ".wacz": "wacz",
+    ".cdxj": "cdxj",
+    ".cdx": "cdxj",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
@@ -24,7 +32,11 @@ _KINDS: dict[str, Kind] = {
     ".htm": "html",
     ".xhtml": "html",
 }
-_COMPRESSED: frozenset[Kind] = frozenset(("warc", "jsonl"))
+ARCHIVES: frozenset[Kind] = frozenset(("warc", "wet", "wacz", "cdxj"))  # what FastWARC reads
+_COMPRESSED: frozenset[Kind] = frozenset(("warc", "wet", "cdxj", "jsonl"))
+_PACKED = (".gz", ".zst", ".lz4")
+_LIST = ".paths"
+_LONGEST_PATH = 1 << 16  # bytes of a line in a list
 
 
 class _File(NamedTuple):
@@ -73,6 +85,10 @@ def _files(job: Job) -> Iterator[_File]:
                 raise UsageError(f"stdin is read as jsonl, not as {job.format}; give files")
             yield _File(STDIN, "jsonl", 0)
             continue
+        given = local_path(given)  # noqa: PLW2901
+        if is_list(given):
+            yield from _listed(given, job)
+            continue
         paths = [given] if os.path.lexists(given) else sorted(glob.iglob(given, recursive=True))  # noqa: PTH207
         if not paths:
             raise DedupError(f"{given}: there is no such file or folder; check the path")
@@ -83,9 +99,63 @@ def _files(job: Job) -> Iterator[_File]:
                 yield file
         if empty:
             raise DedupError(
-                f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, the first three "
-                "with .gz and .zst too"
+                f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, WARC, CDXJ and lines "
+                "with .gz, .zst and .lz4 too"
             )
+
+
+def local_path(given: str) -> str:
+    """Return a file:// URL as a path, and a path as it is. Raises UsageError for another URL."""
+    if not _URL.match(given):
+        return given
+    url = urlsplit(given)
+    if url.scheme.lower() != "file" or url.netloc not in {"", "localhost"}:
+        raise UsageError(f"{given}: a scan reads files of this machine; download it first")
+    return os.fsdecode(unquote_to_bytes(url.path))
+
+
+_URL = re.compile("[a-zA-Z][a-zA-Z0-9+.-]+://")
+
+
+def is_list(path: str) -> bool:
+    """Tell whether a file is a list of paths, by its name."""
+    base, suffix = os.path.splitext(path.lower())  # noqa: PTH122
+    return _LIST in {suffix, os.path.splitext(base)[1] if suffix in _PACKED else ""}  # noqa: PTH122
+
+
+def listed_paths(path: str, base: str | None) -> Iterator[str]:
+    """Yield the files that a list names, a path or file:// URL a line; # begins a comment.
+
+    Relative ones are relative to the base, or else to the folder of the list. Raises DedupError for
+    a list that cannot be read, and UsageError for another URL in it.
+    """
+    folder = os.path.dirname(path) if base is None else base  # noqa: PTH120
+    try:
+        with opened(path) as (lines, _, unpacked):
+            number = 0
+            while line := lines.readline(_LONGEST_PATH):
+                number += 1
+                if len(line) == _LONGEST_PATH:
+                    raise UsageError(f"{path} line {number}: no path has {_LONGEST_PATH:,} bytes")
+                named = os.fsdecode(line.strip())
+                if named and not named.startswith("#"):
+                    yield os.path.join(folder, local_path(named))  # noqa: PTH118
+            if unpacked is not None and unpacked.error:
+                raise DedupError(f"{path}: the compression is torn ({unpacked.error})")
+    except OSError as error:
+        raise DedupError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+def _listed(path: str, job: Job) -> Iterator[_File]:
+    """Yield the files of a list. One that is not there is a broken file, and does not end the scan."""
+    for named in listed_paths(path, job.base):
+        kind = job.format or kind_of(named)
+        if kind is None:
+            raise UsageError(f"{path}: the name of {named} does not say what it is; give --format")
+        size = 0
+        with suppress(OSError):
+            size = os.stat(named).st_size  # noqa: PTH116
+        yield _File(named, kind, size)
 
 
 def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
@@ -107,6 +177,8 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
     for name, is_folder in names:
         below = os.path.join(path, name)  # noqa: PTH118
         known = kind or kind_of(name)
+        if known == "cdxj" and kind is None:
+            continue
         if not name.startswith(".") and (is_folder or (known and os.path.isfile(below))):  # noqa: PTH113
             yield from _below(below, kind, own)
 
@@ -114,7 +186,7 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
 def kind_of(name: str) -> Kind | None:
     """Return what a file is by its name; None where that does not say."""
     base, suffix = os.path.splitext(name.lower())  # noqa: PTH122
-    if suffix not in {".gz", ".zst"}:
+    if suffix not in _PACKED:
         return _KINDS.get(suffix)
     kind = _KINDS.get(os.path.splitext(base)[1])  # noqa: PTH122
     return kind if kind in _COMPRESSED else None

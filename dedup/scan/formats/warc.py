@@ -1,6 +1,10 @@
-"""Read pages from WARC files: plain, gzip or Zstandard, a member for each record or not.
+"""Read pages from WARC files: plain, gzip, Zstandard or LZ4, a member for each record or not.
 
     records (FastWARC) -> responses with HTML -> the body, decoded as its HTTP headers say
+                       -> or, of a WET file, conversions to plain text
+
+A Zstandard file may begin with the dictionary of all its members (the IIPC's proposal
+"Zstandard Compression for WARC Files 1.0").
 
 Invariants:
   - A body is read up to a limit; the rest of it is never held. A body that is not in the encoding that
@@ -16,13 +20,23 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
+from functools import lru_cache
 from typing import IO, Any
 
 from dedup.scan.formats.inputs import shown
+from dedup.scan.formats.packed import is_damage
 from dedup.scan.values import Broken, RawPage, Reading, Skipped
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
-_MARKS = {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd", "plain": b"WARC/1."}
+_MARKS = {
+    "gzip": b"\x1f\x8b\x08",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "lz4": b"\x04\x22\x4d\x18",
+    "plain": b"WARC/1.",
+}
+_SUFFIXES = {"gzip": ".gz", "zstd": ".zst", "lz4": ".lz4"}
+_DICTIONARY = b"\x5d\x2a\x4d\x18"  # the skippable frame that holds it
+_MOST_DICTIONARY = 1 << 24
 _START = b"WARC/"
 _SEARCH_BYTES = 1 << 20
 _PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
@@ -30,14 +44,17 @@ _PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
 Read = RawPage | Skipped | Broken
 
 
-def read_warc(path: str, reading: Reading, offset: int = 0, number: int = 0) -> Iterator[Read]:
+def read_warc(
+    path: str, reading: Reading, offset: int = 0, number: int = 0, *, texts: bool = False
+) -> Iterator[Read]:
     """Yield what each response of a file comes to; with an offset, those after the record there.
 
     The offset and the number of the record are those of a RawPage, and begins() says whether it can
-    be gone to. Raises OSError if the file cannot be opened.
+    be gone to. texts: yield the plain texts of a WET file instead. Raises OSError if the file cannot
+    be opened.
     """
     with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        yield from _Pages(file, path, reading).read(offset, number)
+        yield from WarcPages(file, path, reading, texts=texts).read(offset, number)
 
 
 def begins(path: str, offset: int) -> bool:
@@ -53,14 +70,24 @@ class WarcRecords(ABC):
     was counted.
     """
 
-    def __init__(self, file: IO[bytes], path: str) -> None:
-        """Begin before the first record. The path tells how the file is packed."""
+    def __init__(self, file: IO[bytes], path: str, number: int = 0) -> None:
+        """Begin before the first record, which has the number after this one.
+
+        The path tells how the file is packed.
+        """
         self._file, self._path = file, path
         self._name = shown(os.fsencode(path))
-        self._number = 0  # of the last record
+        self._number = number
+        self._frame = b""
+        self._shift = 0  # from FastWARC's places to those of the file
         self._last = -1  # where the last record began; -1 if none was read in this run
         self._torn = False  # it was named as broken
         self._gap: Broken | None = None  # what is wrong after it, until it is known where
+
+    @property
+    def number(self) -> int:
+        """The number of the last record."""
+        return self._number
 
     @abstractmethod
     def result(self, record: Any) -> Read | None:
@@ -69,7 +96,8 @@ class WarcRecords(ABC):
     def read(self, offset: int = 0, number: int = 0) -> Iterator[Read]:
         """Yield what the records come to; with an offset, those after the record there."""
         last, skip = -1, offset > 0
-        self._number = number - 1 if skip else 0
+        if skip:
+            self._number = number - 1
         while True:
             reason = yield from self._run(offset, skip)
             if reason is None:
@@ -95,15 +123,17 @@ class WarcRecords(ABC):
         while True:
             try:
                 record = next(records, None)
-            except (OSError, ValueError) as error:  # FastWARC's, for what is no record
-                if isinstance(error, OSError) and error.errno:  # the disk's
-                    place = f"byte {max(offset, self._last)}"
-                    yield Broken(offset, self._name, place, str(error), rest=True)
-                    return None
-                return str(error)
+            except BaseException as error:
+                if is_damage(error):  # what is no record
+                    return str(error)
+                if not isinstance(error, OSError):
+                    raise
+                place = f"byte {max(offset, self._last)}"
+                yield Broken(offset, self._name, place, str(error), rest=True)
+                return None
             if record is None:
                 return None
-            self._last = record.stream_pos
+            self._last = record.stream_pos + self._shift
             self._number += 1
             result = None if skip else self.result(record)
             skip, self._torn = False, isinstance(result, Broken)
@@ -116,8 +146,13 @@ class WarcRecords(ABC):
     def _records(self, offset: int) -> Iterator[Any]:
         from fastwarc.warc import ArchiveIterator
 
-        self._file.seek(offset)
-        return iter(ArchiveIterator(self._file, inplace=True, parse_http=False))
+        file: Any = self._file
+        frame = self._frame or (dictionary_frame(file) if offset else b"")
+        file.seek(offset)
+        self._shift = 0
+        if frame:
+            file, self._shift = _Spliced(frame, file), offset - len(frame)
+        return iter(ArchiveIterator(file, inplace=True, parse_http=False))
 
     def _next_start(self, offset: int) -> int | None:
         """Return where the next record begins, at an offset or after it."""
@@ -136,18 +171,34 @@ class WarcRecords(ABC):
             offset += len(data) - len(mark) + 1
 
 
-class _Pages(WarcRecords):
-    def __init__(self, file: IO[bytes], path: str, reading: Reading) -> None:
-        super().__init__(file, path)
-        self._reading = reading
+class WarcPages(WarcRecords):
+    """The pages of a WARC: of responses with HTML, or of a WET file's conversions to text."""
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        path: str,
+        reading: Reading,
+        number: int = 0,
+        *,
+        texts: bool = False,
+        frame: bytes = b"",
+    ) -> None:
+        """Begin before the first record. frame is that of the dictionary, where the file is a part of one that begins with it."""
+        super().__init__(file, path, number)
+        self._reading, self._texts, self._frame = reading, texts, frame
 
     def result(self, record: Any) -> Read | None:
+        """Return what a record comes to; None for what is no page."""
         from fastwarc.warc import WarcRecordType
 
-        kind, offset = record.record_type, record.stream_pos
+        kind, offset = record.record_type, self._last
         if kind == WarcRecordType.revisit:
             return Skipped(offset, "revisit")
-        if kind not in (WarcRecordType.response, WarcRecordType.resource):
+        is_text = self._texts and kind == WarcRecordType.conversion
+        if not is_text and (
+            self._texts or kind not in (WarcRecordType.response, WarcRecordType.resource)
+        ):
             return None
         length = record.headers.get("Content-Length")
         if length is None or not (length.isascii() and length.isdigit()):
@@ -156,14 +207,16 @@ class _Pages(WarcRecords):
         if not url:
             return self._broken(offset, "it has no WARC-Target-URI")
         try:
+            if is_text:
+                return self._text(record, url)
             return self._page(record, url, kind == WarcRecordType.response)
-        except OSError as error:
-            if error.errno:
+        except BaseException as error:
+            if not is_damage(error):
                 raise
             return self._broken(offset, str(error))
 
     def _page(self, record: Any, url: str, is_response: bool) -> Read:
-        offset, most, encoding = record.stream_pos, self._reading.max_bytes, None
+        offset, most, encoding = self._last, self._reading.max_bytes, None
         if is_response:
             if not record.is_http:  # of DNS, say
                 return Skipped(offset, "non_html")
@@ -191,6 +244,18 @@ class _Pages(WarcRecords):
             return Skipped(offset, "non_html")
         return RawPage(url, None, body, encoding, offset, f"byte {offset}", self._number)
 
+    def _text(self, record: Any, url: str) -> Read:
+        offset, most = self._last, self._reading.max_bytes
+        kind = (record.headers.get("Content-Type") or "text/plain").partition(";")[0]
+        if kind.strip().lower() != "text/plain":
+            return Skipped(offset, "non_html")
+        body = read_up_to(record.reader, most + 1)
+        if len(body) < min(record.content_length, most + 1):
+            reason = f"cut short: {len(body):,} of {record.content_length:,} bytes"
+            return self._broken(offset, reason)
+        place = f"byte {offset}"
+        return RawPage(url, None, body, "utf-8", offset, place, self._number, is_text=True)
+
     def _broken(self, offset: int, reason: str) -> Broken:
         return Broken(offset, self._name, f"byte {offset}", reason)
 
@@ -198,10 +263,10 @@ class _Pages(WarcRecords):
 def _packing(file: IO[bytes], path: str) -> str:
     file.seek(0)
     head, name = file.read(4), path.lower()
-    for packing, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
-        if name.endswith(suffix) or head.startswith(_MARKS[packing]):
+    for packing, suffix in _SUFFIXES.items():
+        if name.endswith(suffix) or head.startswith(_MARKS[packing][:4]):
             return packing
-    return "plain"
+    return "zstd" if head == _DICTIONARY else "plain"
 
 
 def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
@@ -210,15 +275,76 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
         file.seek(max(0, offset - 1))
         data = file.read(1 + len(_MARKS["plain"]))
         return data.removeprefix(b"\n" if offset else b"") == _MARKS["plain"]
-    file.seek(offset)
     try:
         if packing == "gzip":
+            file.seek(offset)
             return zlib.decompressobj(31).decompress(file.read(_PROBE_BYTES), 5) == _START
-        from fastwarc.stream_io import ZstdReader
+        from fastwarc.stream_io import Lz4Reader, ZstdReader
 
-        return bool(ZstdReader(file).read(5) == _START)
-    except (OSError, zlib.error):
+        if packing == "lz4":
+            file.seek(offset)
+            return bool(Lz4Reader(file).read(5) == _START)
+        frame = dictionary_frame(file)
+        file.seek(offset)
+        dictionary = _dictionary(frame) if frame else None
+        if dictionary is not None and not _is_sound(dictionary):
+            return False
+        return bool(ZstdReader(file, dictionary=dictionary).read(5) == _START)
+    except BaseException as error:
+        if not (isinstance(error, OSError) or is_damage(error)):
+            raise
         return False
+
+
+def dictionary_frame(file: IO[bytes]) -> bytes:
+    """Return the frame at the beginning of a file that holds its dictionary; empty if there is none."""
+    file.seek(0)
+    head = file.read(8)
+    if not head.startswith(_DICTIONARY) or len(head) < 8:
+        return b""
+    size = int.from_bytes(head[4:], "little")
+    return head + file.read(size) if size <= _MOST_DICTIONARY else b""
+
+
+def _dictionary(frame: bytes) -> bytes:
+    """Return the dictionary in a frame, in which it may be packed itself."""
+    from fastwarc.stream_io import ZstdReader
+
+    held = frame[8:]
+    if not held.startswith(_ZSTD):
+        return held
+    return read_up_to(ZstdReader(io.BytesIO(held)), _MOST_DICTIONARY)
+
+
+@lru_cache(maxsize=2)
+def _is_sound(dictionary: bytes) -> bool:
+    """Tell whether a dictionary can be used. FastWARC panics, and says so on stderr, each time it cannot."""
+    from fastwarc.stream_io import ZstdReader
+
+    try:
+        ZstdReader(io.BytesIO(b""), dictionary=dictionary)
+    except BaseException as error:
+        if not is_damage(error):
+            raise
+        return False
+    return True
+
+
+class _Spliced:
+    """The rest of a file, preceded by the frame with its dictionary. FastWARC heeds it only at 0."""
+
+    def __init__(self, frame: bytes, file: Any) -> None:
+        self._frame, self._file = frame, file
+
+    def tell(self) -> int:
+        return 0  # asked for before the first byte
+
+    def read(self, size: int) -> bytes:
+        if self._frame:
+            part, self._frame = self._frame[:size], self._frame[size:]
+            return part
+        data: bytes = self._file.read(size)
+        return data
 
 
 _CHUNK = re.compile(rb"[0-9a-fA-F]{1,16}[ \t]*(;[^\r\n]{0,200})?\r?\n")
@@ -273,7 +399,9 @@ def _decoded(coding: str, body: bytes, size: int) -> bytes:
             return read_up_to(stream_io.ZstdReader(data), size) if is_packed else body
         if coding == "br":
             return body if _is_text(body) else read_up_to(stream_io.BrotliReader(data), size)
-    except (OSError, zlib.error) as error:
+    except BaseException as error:
+        if not (isinstance(error, OSError) or is_damage(error)):
+            raise
         raise ValueError(f"its encoding {coding!r} is torn ({error})") from error
     raise ValueError(f"its encoding {coding[:40]!r} is not known")
 

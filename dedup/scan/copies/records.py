@@ -1,4 +1,4 @@
-"""Copy a file without its near-duplicates: JSON lines, Parquet, WARC; plain, gzip or Zstandard.
+"""Copy a file without its near-duplicates: lines, Parquet, WARC; plain, gzip, Zstandard or LZ4.
 
 Invariants:
   - Every other line is copied byte for byte, blank and broken ones, too; where the compression is torn,
@@ -14,6 +14,8 @@ import io
 import os
 import uuid
 import zlib
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +23,8 @@ from typing import IO, Any, NamedTuple, Protocol, Self
 
 import msgspec
 
-from dedup.scan.formats.json_lines import longest_line, opened
+from dedup.scan.formats.json_lines import longest_line
+from dedup.scan.formats.packed import is_damage, opened
 from dedup.scan.formats.parquet import BATCH_BYTES, BATCH_ROWS
 from dedup.scan.formats.warc import Read, WarcRecords
 from dedup.scan.values import Found, Result, Row
@@ -98,7 +101,7 @@ class PackedFile:
     def __init__(self, path: Path, packing: str) -> None:
         """Make or empty a file. packing is the name of a file that says by its end how to pack."""
         suffix = os.path.splitext(packing)[1].lower()  # noqa: PTH122
-        packers: dict[str, type[_Packer]] = {".gz": _Gzip, ".zst": _Zstandard}
+        packers: dict[str, type[_Packer]] = {".gz": _Gzip, ".zst": _Zstandard, ".lz4": _Lz4}
         self._pack = packers.get(suffix, _Plain)
         self._file: IO[bytes] = path.open("wb")
         self._begun = 0  # where the member begins
@@ -109,6 +112,11 @@ class PackedFile:
         """Write more of the member."""
         self._is_empty = self._is_empty and not data
         self._member.write(data)
+
+    @property
+    def begun(self) -> int:
+        """Where the member begins that is written next."""
+        return self._begun
 
     def end_member(self) -> None:
         """End the member; what is written next unpacks by itself."""
@@ -176,20 +184,33 @@ class _Gzip:
         self._file.write(self._packer.flush())
 
 
-class _Zstandard:
+class _FastWarc:
+    """One of FastWARC's writers, made when it is first needed."""
+
+    _writer_name: str
+
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._writer: Any = None
 
     def write(self, data: bytes) -> None:
         if self._writer is None:
-            from fastwarc.stream_io import ZstdWriter
+            from fastwarc import stream_io
 
-            self._writer = ZstdWriter(self._file)
+            self._writer = getattr(stream_io, self._writer_name)(self._file)
         self._writer.write(data)
 
     def finish(self) -> None:
         self._writer.finish()
+        self._writer.flush()  # else some of the member is written when the next one has begun
+
+
+class _Zstandard(_FastWarc):
+    _writer_name = "ZstdWriter"
+
+
+class _Lz4(_FastWarc):
+    _writer_name = "Lz4Writer"
 
 
 def copy_lines(copy: Copy, drops: Drops) -> str | None:
@@ -296,30 +317,68 @@ _LEFT_OUT = frozenset(
 def copy_warc(copy: Copy, drops: Drops) -> str | None:
     """Copy a WARC. Torn records are left out, as the scan named them. Raises OSError."""
     with open(copy.source, "rb") as file, PackedFile(copy.target, copy.packing) as out:  # noqa: PTH123
-        for _ in _Copier(file, copy.source, drops, out).read():
-            pass
+        WarcCopier(file, copy.source, drops, out).run()
     return None
 
 
-class _Copier(WarcRecords):
+class Moves:
+    """Where the records of a WARC were, and where they are in its copy."""
+
+    def __init__(self) -> None:
+        self._old, self._new, self._length = array("Q"), array("Q"), array("Q")
+        self._revisits = array("b")
+
+    def add(self, old: int, new: int, length: int, *, is_revisit: bool) -> None:
+        """Add the next record."""
+        for column, number in ((self._old, old), (self._new, new), (self._length, length)):
+            column.append(number)
+        self._revisits.append(is_revisit)
+
+    def of(self, old: int) -> tuple[int, int, bool] | None:
+        """Return a record's offset and length in the copy, and whether it is a revisit there now."""
+        at = bisect_left(self._old, old)
+        if at == len(self._old) or self._old[at] != old:
+            return None
+        return self._new[at], self._length[at], bool(self._revisits[at])
+
+
+class WarcCopier(WarcRecords):
     """Copies each record as it is read."""
 
-    def __init__(self, file: IO[bytes], path: str, drops: Drops, out: PackedFile) -> None:
-        super().__init__(file, path)
-        self._drops, self._out = drops, out
+    def __init__(
+        self,
+        file: IO[bytes],
+        path: str,
+        drops: Drops,
+        out: PackedFile,
+        number: int = 0,
+        moves: Moves | None = None,
+    ) -> None:
+        super().__init__(file, path, number)
+        self._drops, self._out, self._moves = drops, out, moves
+
+    def run(self) -> None:
+        """Copy all records."""
+        for _ in self.read():
+            pass
 
     def result(self, record: Any) -> Read | None:
+        """Copy a record, or write the revisit that stands for it."""
         of = self._drops.of(self._number)
         parts = _copied(record) if of is None else _revisit(record, of)
         try:
             for part in parts:
                 self._out.write(part)
-        except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno:  # the disk's
+        except BaseException as error:
+            if not is_damage(error):
                 raise
             self._out.take_back()
             return None
+        begun = self._out.begun
         self._out.end_member()
+        if self._moves is not None:
+            length = self._out.begun - begun
+            self._moves.add(self._last, begun, length, is_revisit=of is not None)
         return None
 
 

@@ -1,0 +1,103 @@
+"""Read the records that the lines of a CDXJ index select: file, offset and length of each.
+
+Invariants:
+  - A line is one result at most, named by its number; a broken one never ends the index.
+  - An index names files below a folder: the base of the job, or else the index's own folder, its
+    archive/ or the one beside it. A name that leads out of it is refused.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import IO, cast
+
+import msgspec
+
+from dedup.scan.formats.inputs import shown
+from dedup.scan.formats.json_lines import longest_line
+from dedup.scan.formats.packed import Region, read_numbered
+from dedup.scan.formats.warc import Read, WarcPages, dictionary_frame
+from dedup.scan.values import Broken, RawPage, Reading, Skipped
+
+
+class _Selected(msgspec.Struct, frozen=True):
+    """What a line says of its record. Writers give numbers as JSON strings, too."""
+
+    filename: str
+    offset: int
+    length: int
+
+
+_decode = msgspec.json.Decoder(_Selected, strict=False).decode
+
+
+def read_selected(path: str, reading: Reading) -> Iterator[Read]:
+    """Yield what the record of each line comes to. Raises OSError if the index cannot be opened."""
+    name, line_bytes = shown(os.fsencode(path)), longest_line(reading.max_bytes)
+    with _Archives(path, reading) as archives:
+        for number, offset, data, error in read_numbered(path, line_bytes):
+            place = f"line {number}"
+            if error is not None:
+                yield Broken(0, name, f"after {place}", error, rest=True)
+            elif data is None:
+                yield Broken(offset, name, place, f"longer than {line_bytes:,} bytes")
+            elif not (data.isspace() or data.startswith((b"!", b" "))):  # its header
+                try:
+                    read = archives.record(data, number)
+                except (OSError, ValueError) as fault:
+                    yield Broken(offset, name, place, str(fault))
+                    continue
+                if isinstance(read, RawPage):
+                    yield read._replace(offset=offset, place=place, record=number)
+                elif isinstance(read, Skipped):
+                    yield Skipped(offset, read.reason)
+                elif read is not None:
+                    yield Broken(offset, name, place, f"{read.path}: {read.reason}")
+
+
+class _Archives(ExitStack):
+    """The files an index names, the last of them open."""
+
+    def __init__(self, index: str, reading: Reading) -> None:
+        super().__init__()
+        folder = os.path.dirname(index)  # noqa: PTH120
+        beside = os.path.join(folder, os.pardir, "archive")  # noqa: PTH118
+        own = [folder, os.path.join(folder, "archive"), beside]  # noqa: PTH118
+        self._folders = own if reading.base is None else [reading.base]
+        self._reading = reading
+        self._named = ""
+        self._path = ""
+        self._file: IO[bytes]
+        self._frame = b""
+
+    def record(self, line: bytes, number: int) -> Read | None:
+        """Return what the record that a line selects comes to; None if it is no page's.
+
+        Raises ValueError for a line that selects nothing, and OSError if its file cannot be read.
+        """
+        begin = line.find(b"{")
+        if begin < 0:
+            raise ValueError("no CDXJ: it has no JSON object")
+        try:
+            selected = _decode(line[begin:])
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"no CDXJ with filename, offset and length ({error})") from error
+        if selected.offset < 0 or selected.length <= 0:
+            raise ValueError(f"selects {selected.length} bytes at {selected.offset}")
+        if selected.filename != self._named:
+            self._open(selected.filename)
+        region = cast("IO[bytes]", Region(self._file, selected.offset, selected.length))
+        frame = self._frame if selected.offset else b""
+        pages = WarcPages(region, self._path, self._reading, number - 1, frame=frame)
+        return next(pages.read(), None)
+
+    def _open(self, name: str) -> None:
+        if os.path.isabs(name) or os.pardir in name.replace("\\", "/").split("/"):  # noqa: PTH117
+            raise ValueError(f"names {name!r}, which is not below the index's folder")
+        self.close()
+        self._named = ""
+        paths = [os.path.join(folder, name) for folder in self._folders]  # noqa: PTH118
+        path = next((path for path in paths if os.path.isfile(path)), paths[0])  # noqa: PTH113
+        self._file = self.enter_context(open(path, "rb"))  # noqa: PTH123, SIM115
+        self._frame = dictionary_frame(self._file)
+        self._named, self._path = name, path
