@@ -188,7 +188,9 @@ class Store:
         if not isinstance(key, str):
             return False
         with self._lock:
-            found = self._ready().find(key)
+            if self._closed or not self._fits:
+                self._ready()
+            found = self._index.find(key)
             looked_up = self._looked_up
             if len(looked_up) >= LOOKED_UP:
                 del looked_up[next(iter(looked_up))]
@@ -223,23 +225,25 @@ class Store:
         return self._given_up is None or not self._given_up.has(document_id, key)
 
     def near(
-        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+        self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
     ) -> Near:
         """Return the documents within distance k of a value, with their distances, nearest first.
 
         k is at most the store's, and that by default. Only the nearest `limit` (1000) are read, of
-        equal distance the oldest, and the first `without` of them are left out. The answer's `cut` is
+        equal distance the oldest, and the first `skip` of them are left out. The answer's `cut` is
         True if the limit left others out. Raises StoreDamaged.
         """
         with self._lock:
-            index = self._ready()
+            if self._closed or not self._fits:
+                self._ready()
+            index = self._index
             bound = index.k if k is None else min(k, index.k)
             probed = index.values.probe(value, NEAR_LIMIT if limit is None else limit)
             answer: Near = Nearest()
             if not probed:
                 return answer
             answer.cut = probed.cut and probed[-1].distance <= bound
-            matches: list[Match] = probed[without:] if without else probed
+            matches: list[Match] = probed[skip:] if skip else probed
             if bound < index.k:
                 matches = [m for m in matches if m.distance <= bound]
             found = self._documents.read([m.document for m in matches])
@@ -250,11 +254,23 @@ class Store:
                     answer.append((document, match.distance))
             return answer
 
+    def near_others(self, values: Sequence[int], k: int) -> dict[int, Near]:
+        """Return near_many() for the values of the documents stored last, in their order, without themselves."""
+        with self._lock:
+            return self.near_many(values, k, own=self._documents.next_id - len(values))
+
     def near_many(
-        self, values: Numbers, k: int | None = None, limit: int | None = None
+        self,
+        values: Numbers,
+        k: int | None = None,
+        limit: int | None = None,
+        *,
+        own: int | None = None,
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
+        own is the id of the document that the first value is of, the next one's follows, and so on: no
+        answer has the document that its value is of, which is not read.
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         import numpy as np
@@ -273,11 +289,16 @@ class Store:
                     f"{len(ids):,} documents lie near these {len(queries):,} values, more than the "
                     f"{limit:,} that one answer may hold: probe fewer at once"
                 )
-            cut = frozenset(np.flatnonzero(probed.cut).tolist())
-            if bound < index.k:
-                cut = frozenset(i for i in cut if distances[int(offsets[i + 1]) - 1] <= bound)
-                kept = distances <= bound
-                offsets, ids, distances = _offsets(offsets, kept), ids[kept], distances[kept]
+            cut = frozenset(
+                i
+                for i in np.flatnonzero(probed.cut).tolist()
+                if distances[int(offsets[i + 1]) - 1] <= bound
+            )
+            kept = distances <= bound
+            if own is not None:
+                theirs = np.arange(own, own + len(queries), dtype=np.uint64)
+                kept &= ids != np.repeat(theirs, np.diff(offsets).astype(np.intp))
+            offsets, ids, distances = _offsets(offsets, kept), ids[kept], distances[kept]
             given = ids.tolist()
             found = self._documents.read(given)
             ends, nearness = offsets.tolist(), distances.tolist()
@@ -342,8 +363,10 @@ class Store:
     ) -> set[str]:
         """Store documents, no key twice, and remove others; return the keys that were there before."""
         with self._lock:
-            self._check_writable()
-            index, looked_up = self._ready(), self._looked_up
+            if self._closed or not self._fits or self._flusher.error is not None:
+                self._check_writable()
+                self._ready()
+            index, looked_up = self._index, self._looked_up
             known: list[tuple[int, Document]] = []
             others: list[str] = []
             for key in (*[document.key for document in documents], *forgotten):

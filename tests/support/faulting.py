@@ -44,7 +44,7 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
     "dedup.detector.detector": "site_of",
-    "dedup.detector.opening": "agreed_recipe",
+    "dedup.detector": "agreed_recipe",
     "dedup.scrapy.embedded": "open_embedded",
     "dedup.scrapy.middlewares": "forget_copied mark_own wanted_urls",
     "dedup.scrapy.responses": "document_key",
