@@ -95,7 +95,7 @@ class _Number(_Parameter):
     metavar="SIZE",
     help="Memory for the tables: bytes, 512M, 16G, 1.5T. With --cluster: memory of a machine.",
 )
-@click.option("--cluster", is_flag=True, help="Plan a sharded table service (docs/scale.md).")
+@click.option("--cluster", is_flag=True, help="Plan a sharded table service (docs/appendix/scale.md).")
 @click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
 @click.option(
     "--cores",
@@ -196,7 +196,7 @@ def plan(
     terminal.out("")
     terminal.out(_fewest(distance))
     terminal.out("Candidates are of the shortest prefix, for fingerprints spread evenly; times are")
-    terminal.out("estimates for one core: docs/plan.md says from what.")
+    terminal.out("estimates for one core: docs/appendix/plan.md says from what.")
     if not any(design.recommended for design in designs):
         assert memory is not None
         least = min(designs, key=lambda design: design.bytes)
