@@ -95,7 +95,7 @@ class _Number(_Parameter):
     metavar="SIZE",
     help="Memory for the tables: bytes, 512M, 16G, 1.5T. With --cluster: memory of a machine.",
 )
-@click.option("--cluster", is_flag=True, help="Plan a sharded table service (docs/appendix/scale.md).")
+@click.option("--cluster", is_flag=True, help="Plan a sharded table service.")
 @click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
 @click.option(
     "--cores",
