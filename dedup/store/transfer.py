@@ -4,7 +4,7 @@
 
 The rule kept here: a line is a whole document or names its fault, and an import writes nothing
 before every line was looked at. Input is read twice, so it must be seekable.
-docs/store-format.md describes a line.
+docs/appendix/store-format.md describes a line.
 """
 
 from collections import Counter

@@ -12,10 +12,13 @@ from permuted import PermutedTables
 
 import dedup
 from dedup.cli import main
+from dedup.cli.terminal import size_text
 from dedup.core.bulk.designs import fewest_tables, plan
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.core.native import lib
+from dedup.lab.capacity import MEASURED, Crawl, Machine, capacity
 from dedup.model.errors import UsageError
+from dedup.model.recipes import NEWEST, recipe_of
 from dedup.store.segment import Segment, write_segment
 
 EXAMPLE = 2**34
@@ -250,7 +253,7 @@ def test_the_command_prints_example_3_1():
 
 def test_the_command_as_json():
     """--json is a list of objects with the keys of the contract."""
-    done = run("--documents", str(EXAMPLE), "--json")
+    done = run("--documents", str(EXAMPLE), "--distance", "3", "--json")
     designs = json.loads(done.stdout)
     assert all(design.keys() >= KEYS for design in designs)
     assert [(d["tables"], d["blocks"], d["prefix_bits"], d["candidates"]) for d in designs][:4] == [
@@ -261,9 +264,21 @@ def test_the_command_as_json():
     ]
 
 
+def test_the_command_answers_for_the_products_distance_and_a_store():
+    """Without --distance the recipe's k is planned for; the last lines say what a store takes, as --cluster has it."""
+    done = run("--documents", "200M")
+    k = recipe_of(NEWEST).distance
+    assert done.stdout == run("--documents", "200000000", "--distance", str(k)).stdout
+    one = capacity(Crawl(200_000_000, 1.0, k, copies=1), Machine(2**36), MEASURED).shard
+    head, memory, disk, _ = done.stdout.splitlines()[-4:]
+    assert f"200,000,000 documents at distance {k}" in head
+    assert size_text(one.memory_bytes) in memory
+    assert size_text(one.disk_bytes) in disk
+
+
 def test_the_command_says_when_nothing_fits():
     """Then nothing is recommended, and the smallest is named."""
-    done = run("--documents", str(EXAMPLE), "--memory", "16G")
+    done = run("--documents", str(EXAMPLE), "--distance", "3", "--memory", "16G")
     assert "Nothing fits in 16 GiB: the smallest takes 157 GiB" in done.stdout
     assert "recommended" not in done.stdout
 

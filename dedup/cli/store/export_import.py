@@ -34,7 +34,7 @@ from dedup.store.store import DOCUMENTS
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
-    A line is a document, with the fields of an insert event (docs/store-format.md). FILE appears
+    A line is a document, with the fields of an insert event (docs/appendix/store-format.md). FILE appears
     when it is complete and on disk; if a store cannot be read, no FILE is written and an existing
     one stays. An unreadable document is reported and skipped.
     """
