@@ -593,7 +593,7 @@ def _show(stores: list[Seen]) -> None:
 
 
 def _write_plugin_rules(stores: list[Seen]) -> None:
-    from dedup.detector.url_rules.plugin_rules import plugin_rules
+    from dedup.detector.url_rules.rule_file import plugin_rules
     from dedup.detector.url_rules.rule_set import rule_of
 
     held = {
