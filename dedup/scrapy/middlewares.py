@@ -7,16 +7,19 @@
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
+from scrapy.utils.misc import arg_to_iter
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from dedup.model.page import Verdict
-from dedup.scrapy.counts import logger
+from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
 from dedup.scrapy.items import Digest, Digester, encode
@@ -48,15 +51,25 @@ near_duplicate_dropped = object()
 
 
 class NearDuplicate(IgnoreRequest):
-    """A near-duplicate was dropped; verdict names its original, distance and similarity."""
+    """A near-duplicate was dropped; verdict names its original, distance and similarity.
+
+    is_known  whether someone read the verdict: an errback that does knows of drops
+    """
 
     def __init__(self, verdict: Verdict) -> None:
         """Keep the verdict and make a message of it."""
-        self.verdict = verdict
+        self._verdict = verdict
+        self.is_known = False
         super().__init__(
             f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
             f"triples alike, distance {verdict.distance})"
         )
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the page."""
+        self.is_known = True
+        return self._verdict
 
 
 class KnownUrl(IgnoreRequest):
@@ -136,6 +149,8 @@ class DownloaderMiddleware:
             if session.config.mode != "drop":
                 return response
             drop = NearDuplicate(verdict)
+            if session.kept.proof is not None and session.config.proof_items == "withhold":
+                withhold_from_errback(request, drop, session.counts)
             logger.debug("Dropped %s: %s", request, drop)
             session.crawler.signals.send_catch_log(
                 near_duplicate_dropped,
@@ -148,6 +163,48 @@ class DownloaderMiddleware:
             session.counts.fault(error, f"{request} is kept")
             return response
         raise drop
+
+
+def withhold_from_errback(request: Request, drop: NearDuplicate, counts: Counts) -> None:
+    """Withhold the items that the request's errback makes of a dropped page, as of a page that failed.
+
+    The page's original brought its items already. Requests pass, and so do the items of an errback that reads
+    the drop's verdict.
+    """
+    errback = request.errback
+    if errback is None:
+        return
+
+    def passes(made: object) -> bool:
+        if made is None or isinstance(made, Request) or drop.is_known:
+            return True
+        counts.add("items/errback")
+        return False
+
+    async def awaited(output: Awaitable[Any]) -> Any:
+        return filtered(await output)
+
+    async def each(output: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for made in output:
+            if passes(made):
+                yield made
+
+    def filtered(output: Any) -> Any:
+        if output is None or isinstance(output, Failure):
+            return output
+        if isinstance(output, Deferred):
+            return output.addCallback(filtered)
+        if isinstance(output, Awaitable):
+            return awaited(output)
+        if isinstance(output, AsyncIterator):
+            return each(output)
+        return filter(passes, arg_to_iter(output))
+
+    def called(failure: Failure) -> Any:
+        request.errback = errback  # the request may be sent again
+        return filtered(errback(failure))
+
+    request.errback = called
 
 
 class CallbackMiddleware:
