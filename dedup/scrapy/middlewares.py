@@ -149,8 +149,9 @@ class DownloaderMiddleware:
             if session.config.mode != "drop":
                 return response
             drop = NearDuplicate(verdict)
-            if session.kept.proof is not None and session.config.proof_items == "withhold":
-                withhold_from_errback(request, drop, session.counts)
+            withholds = session.config.proof_items == "withhold"
+            if request.errback is not None and session.kept.proof is not None and withholds:
+                request.errback = _Errback(request, drop, session.counts)
             logger.debug("Dropped %s: %s", request, drop)
             session.crawler.signals.send_catch_log(
                 near_duplicate_dropped,
@@ -165,46 +166,45 @@ class DownloaderMiddleware:
         raise drop
 
 
-def withhold_from_errback(request: Request, drop: NearDuplicate, counts: Counts) -> None:
-    """Withhold the items that the request's errback makes of a dropped page, as of a page that failed.
+class _Errback:
+    """An errback whose items are withheld when a dropped page ends in it, as those of its parsed copies are.
 
-    The page's original brought its items already. Requests pass, and so do the items of an errback that reads
-    the drop's verdict.
+    Requests pass, and so do the items of an errback that reads the drop's verdict.
     """
-    errback = request.errback
-    if errback is None:
-        return
 
-    def passes(made: object) -> bool:
-        if made is None or isinstance(made, Request) or drop.is_known:
-            return True
-        counts.add("items/errback")
-        return False
+    def __init__(self, request: Request, drop: NearDuplicate, counts: Counts) -> None:
+        self._request, self._drop, self._counts = request, drop, counts
+        self._errback = request.errback
 
-    async def awaited(output: Awaitable[Any]) -> Any:
-        return filtered(await output)
+    def __call__(self, failure: Failure) -> Any:
+        assert self._errback is not None
+        self._request.errback = self._errback  # the request may be sent again
+        return self._filtered(self._errback(failure))
 
-    async def each(output: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async for made in output:
-            if passes(made):
-                yield made
-
-    def filtered(output: Any) -> Any:
+    def _filtered(self, output: Any) -> Any:
+        if isinstance(output, Deferred):
+            return output.addCallback(self._filtered)
+        if isinstance(output, Awaitable):
+            return self._awaited(output)
+        if isinstance(output, AsyncIterator):
+            return self._each(output)
         if output is None or isinstance(output, Failure):
             return output
-        if isinstance(output, Deferred):
-            return output.addCallback(filtered)
-        if isinstance(output, Awaitable):
-            return awaited(output)
-        if isinstance(output, AsyncIterator):
-            return each(output)
-        return filter(passes, arg_to_iter(output))
+        return filter(self._passes, arg_to_iter(output))
 
-    def called(failure: Failure) -> Any:
-        request.errback = errback  # the request may be sent again
-        return filtered(errback(failure))
+    async def _awaited(self, output: Awaitable[Any]) -> Any:
+        return self._filtered(await output)
 
-    request.errback = called
+    async def _each(self, output: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for made in output:
+            if self._passes(made):
+                yield made
+
+    def _passes(self, made: object) -> bool:
+        if made is None or isinstance(made, Request) or self._drop.is_known:
+            return True
+        self._counts.add("items/errback")
+        return False
 
 
 class CallbackMiddleware:
