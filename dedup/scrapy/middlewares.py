@@ -54,8 +54,8 @@ class NearDuplicate(IgnoreRequest):
         """Keep the verdict and make a message of it."""
         self.verdict = verdict
         super().__init__(
-            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
-            f"triples alike, distance {verdict.distance})"
+            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % similar, "
+            f"distance {verdict.distance})"
         )
 
 

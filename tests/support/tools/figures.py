@@ -112,11 +112,6 @@ def _ends(found: Any) -> Any:
     return {name: round(found[name], 1) for name in ("lowest", "median", "highest")}
 
 
-def of_pages(found: Any) -> Any:
-    each = found["rows"]["dedup"]
-    return {"page_bytes": found["facts"]["page_bytes"], "us": _ends(each["us a page"])}
-
-
 def evaluation(*arguments: str) -> tuple[str, ...]:
     return ("evaluate", *arguments, "--json")
 
@@ -127,8 +122,9 @@ MEASUREMENTS = {
         for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
         for seed in SEEDS
     },
-    "crawl-whole": Measurement(("bench", "crawl", "--json"), of_crawl),
-    "page-generated": Measurement(("bench", "pages", "--json"), of_pages),
+    "crawl-whole": Measurement(
+        ("bench", "crawl", "--count", "300", "--rounds", "3", "--json"), of_crawl
+    ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
     **{
