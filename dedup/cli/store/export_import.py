@@ -19,7 +19,7 @@ from dedup.cli.store.folders import Seen, check_documents, each, is_store, store
 from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
-from dedup.store.open_folder import DOCUMENTS
+from dedup.store.store import DOCUMENTS
 
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
