@@ -61,8 +61,8 @@ class NearDuplicate(IgnoreRequest):
         self._verdict = verdict
         self.is_known = False
         super().__init__(
-            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
-            f"triples alike, distance {verdict.distance})"
+            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % similar, "
+            f"distance {verdict.distance})"
         )
 
     @property

@@ -28,7 +28,7 @@ class Write:
         self.crawler = crawler
         return self
 
-    def process_item(self, item):
+    def process_item(self, item, spider=None):  # Scrapy 2.13 gives the spider
         self.crawler.spider.note("item", None, item=dict(item))
         return item
 """
