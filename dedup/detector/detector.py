@@ -29,7 +29,7 @@ from dedup.detector.open_stores import (
     insert_verdicts,
 )
 from dedup.detector.reservations import Ending, MemoryBudget
-from dedup.detector.rules import NO_KEY, decided, is_unchanged
+from dedup.detector.rules import NO_KEY, decided, is_unchanged, unlike_any
 from dedup.model.errors import UsageError
 from dedup.model.names import site_of
 from dedup.model.page import (
@@ -48,7 +48,6 @@ from dedup.store import Applied, Removed
 __all__ = ["EmbeddedDetector"]
 
 _DROPPED = frozenset(("near_duplicate", "pending"))
-_NEVER_STORED = frozenset(("short", "unread"))
 
 
 class EmbeddedDetector(Detector):
@@ -98,6 +97,8 @@ class EmbeddedDetector(Detector):
         """Return the stored near-duplicates of a page. See Detector.probe()."""
         with self._shared.lock:
             self._check_open(page)
+            if page.features < self.policy.min_features:
+                return []
             found = self._store.near(page.value, self.policy.distance)
             if not found:
                 return []
@@ -144,19 +145,15 @@ class EmbeddedDetector(Detector):
             if token is not None and self._reservations.knows(token):
                 return self._taken(token, key, page)
             verdict = self._judged(asked, options, now)
-            if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
+            if verdict.status in _DROPPED:
                 return verdict
             return self._reserved(verdict, options, now)
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
         page, key, home = asked.page, asked.key, options.home
-        if page.unread:
-            return Verdict("exempt", "unread", asked)
         if options.exempt:
             return Verdict("exempt", options.exempt, asked)
-        if page.features < self.policy.min_features:
-            return Verdict("exempt", "short", asked)
         if home and (key in self._store or self._reservations.holds(key, now)):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
@@ -165,7 +162,7 @@ class EmbeddedDetector(Detector):
             self._shared, asked, self.policy, now, home=home, guard=guard
         )
         if not inserted and not in_flight:
-            return Verdict("unique", "", asked)
+            return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=guard, tries=options.tries)
 
     def _reserved(self, verdict: Verdict, options: ReserveOptions, now: float) -> Verdict:

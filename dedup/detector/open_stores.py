@@ -180,8 +180,8 @@ def _is_due(shared: OpenStore, verdict: Verdict, recipe: Recipe) -> bool:
         same_recipe(recipe.id, page.recipe)
     if not _is_storable(page):
         raise UsageError(
-            f"{page} is not allowed: value and identity are 0 to 2**64 - 1, a sketch has "
-            f"{SKETCH_BYTES} bytes, and an unread page is not stored"
+            f"{page} is not allowed: value and identity are 0 to 2**64 - 1, and a sketch has "
+            f"{SKETCH_BYTES} bytes"
         )
     held = shared.reservations.get(token)
     if held is not None and (held.document.key, held.document.page) != (key, page):
