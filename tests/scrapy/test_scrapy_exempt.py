@@ -19,7 +19,9 @@ KINDS = {
     "short": article(12, count=5),
     "large": article(13, text=words_of(13) + " " * 30_000),
     "data": article(14, text=words_of(14, 60) + DATA),
-    "menu": Page(f"<header>{'menu ' * 600}</header><p>{words_of(17, 40)}</p>".encode()),
+    "menu": Page(
+        f"<title>Menu</title><header>{'menu ' * 600}</header><p>{words_of(17, 40)}</p>".encode()
+    ),
 }
 PAGES = {
     "/": hub(*(f"/{kind}{copy}" for kind in KINDS for copy in ("", "/copy"))),
