@@ -1,9 +1,9 @@
 """The interface of every detector: Detector blocks, AsyncDetector is the same for asyncio.
 
     Detector       EmbeddedDetector (detector.py), BlockingDetector (blocking.py, a table service)
-    AsyncDetector  AsyncEmbeddedDetector (asynchronous.py), RemoteDetector (remote.py, a table service)
+    AsyncDetector  AsyncEmbeddedDetector (detector.py), RemoteDetector (remote.py, a table service)
 
-The rule kept here: users of a detector need not know where its memory is.
+Users of a detector need not know whether its store is a folder or a service.
 """
 
 from abc import ABC, abstractmethod

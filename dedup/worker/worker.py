@@ -30,8 +30,7 @@ from aiokafka.errors import (
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import fingerprint_text, read_page
 from dedup.core.say_once import SayOnce
-from dedup.detector import AsyncDetector, open_embedded
-from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, open_embedded
 from dedup.model.errors import DedupError, EventInvalid, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint

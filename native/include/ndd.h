@@ -290,7 +290,7 @@ void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *document
 /* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
 
-/* A saved table (docs/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
+/* A saved table (docs/appendix/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
  * buffer of that size. note is a number of the caller's that ndd_table_load returns. */
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
                                 uint64_t *size);

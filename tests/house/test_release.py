@@ -188,6 +188,24 @@ def test_the_other_dedup_over_ours_is_noticed(tmp_path):
 # ---------------------------------------------------------------------------- the first minute
 
 
+def test_without_a_compiler_one_line_says_so(tmp_path):
+    """CMake ends with one line of ours, and not with its own page about a generator."""
+    cmake = shutil.which("cmake") or shutil.which("cmake", path=str(Path(sys.executable).parent))
+    if cmake is None or not (ROOT / "native").exists():
+        pytest.skip("cmake is not installed")
+    done = subprocess.run(
+        [cmake, "-S", ROOT / "native", "-B", tmp_path],
+        env=os.environ | {"CC": str(tmp_path / "none")},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode != 0
+    assert "no C compiler found; install gcc or clang" in done.stderr
+    assert "CMAKE_C_COMPILER" not in done.stderr
+
+
 def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):
     """`make demo` has Scrapy and the core installed, not every extra, and says what it is at."""
     make = shutil.which("make")
