@@ -185,6 +185,23 @@ def test_the_other_dedup_over_ours_is_noticed(tmp_path):
     assert "pip uninstall -y dedup crawl-dedup" in done.stderr
 
 
+def test_import_dedup_itself_says_so_in_every_order(tmp_path):
+    """The other project over ours: `import dedup` is its module, and what lies beside it warns; ours alone does not."""
+    for name in ("crawl_dedup.pth", "_crawl_dedup_name.py"):
+        shutil.copy(ROOT / "native" / "site" / name, tmp_path)
+    code = f"import site; site.addsitedir({str(tmp_path)!r}); import json, dedup"
+    package = tmp_path / "dedup"
+    package.mkdir()
+    shutil.copy(ROOT / "dedup" / "__init__.py", package)
+    alone = imported(tmp_path, code)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    (package / "__init__.py").write_text("")
+    over = imported(tmp_path, code)
+    assert over.returncode == 0
+    assert "another project" in over.stderr
+    assert "pip uninstall -y dedup crawl-dedup" in over.stderr
+
+
 # ---------------------------------------------------------------------------- the first minute
 
 
