@@ -157,9 +157,8 @@ def test_commands_that_are_shown_have_their_options(page):
 
 
 def test_the_tables_of_options_have_the_defaults_of_the_product():
-    """The distance that operations.md, settings.md and the glossary's pages name is the recipe's."""
+    """The distance that settings.md names is the recipe's."""
     k = recipe_of().distance
-    assert f"| `--distance` | the recipe's, {k} |" in (DOCS / "operations.md").read_text("utf-8")
     assert f"the recipe's ({k})" in (DOCS / "settings.md").read_text("utf-8")
 
 
