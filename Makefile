@@ -193,7 +193,7 @@ $(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
 	@$(MINIMUM)/bin/python -m pip install -q --group build --group test
 	@$(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
 		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
-		--editable '.[all]'
+		--editable '.[all,eval]'
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/test-tools
