@@ -253,6 +253,11 @@ def take(
         if shared is None:
             store = Store.open(path, namespace, k, recipe_id, secret=secret)
             shared = _stores[place] = OpenStore(place, store)
+        elif shared.store.namespace != namespace:  # a file system without case, or a link
+            raise UsageError(
+                f"{path / namespace} is the folder of the namespace {shared.store.namespace!r} on this "
+                "file system: take a name that differs in more than case"
+            )
         shared.users += 1
         return shared
 

@@ -12,6 +12,7 @@ from logs import log_config
 from services import Serving
 
 from dedup.cli import main
+from dedup.model.recipes import recipe_of
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -22,6 +23,11 @@ def test_every_option_is_in_the_document():
     options = set(re.findall(r"--[a-z][a-z-]+", said)) - {"--help"}
     table = TEXT.partition("## Options")[2].partition("## Securing")[0]
     assert set(re.findall(r"--[a-z][a-z-]+", table)) - {"--help"} == options
+
+
+def test_the_default_distance_is_the_recipe_s():
+    """As the page says it."""
+    assert f"| `--distance` | the recipe's, {recipe_of(None).distance} |" in TEXT
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["alone", "with Kafka"])
