@@ -192,6 +192,9 @@ def _lines(summary: "Summary") -> list[str]:
         if counts:
             named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
             lines.append(f"{title}: {named}")
+    if s.siteless:
+        pages = terminal.count(s.siteless, "page")
+        lines.append(f"--identity does not apply to {pages}: their URLs name no site")
     if s.broken:
         lines.append(f"{terminal.count(s.broken, 'broken record')} left out")
     if s.uncopied_files:

@@ -16,7 +16,7 @@ from dedup.cli import main
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.pruning import Pruning, pause_seconds
 from dedup.store import Store
-from dedup.store.open_folder import locked_documents
+from dedup.store.store import locked_documents
 
 DAY = 86400
 OLD, NEW, MANY = 1_700_000_000.0, 1_800_000_000.0, 400

@@ -29,7 +29,7 @@ import msgspec
 from dedup.core.files import PRIVATE
 from dedup.model.errors import DedupError, StoreDamaged
 from dedup.model.page import Document
-from dedup.store.database.record_format import (
+from dedup.store.record_format import (
     FORMAT,
     Removal,
     State,
@@ -49,7 +49,7 @@ from dedup.store.database.record_format import (
 )
 
 if TYPE_CHECKING:
-    from dedup.store.database.structure import Structure
+    from dedup.store.structure import Structure
 
 RECENT = (
     8192  # documents kept in memory after reading them for a probe: as many as one is compared with
@@ -423,7 +423,7 @@ def _structure(path: Path) -> "Structure | None":
     """Verify the structure of a file; None for a new one, and for a layout that LMDB verifies itself."""
     if not path.exists() or not path.stat().st_size:
         return None
-    from dedup.store.database.structure import (
+    from dedup.store.structure import (
         read_structure,  # imports numpy, which a new store needs not
     )
 
