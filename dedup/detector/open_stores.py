@@ -17,6 +17,7 @@ from typing import Protocol, Self, cast
 
 from dedup.core.matches import Nearest
 from dedup.detector.reservations import Reservations
+from dedup.model.errors import UsageError
 from dedup.model.page import Document
 from dedup.store import Store
 
