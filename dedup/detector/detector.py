@@ -494,10 +494,10 @@ class EmbeddedDetector(Detector):
         self._check_open()
         return self._store.forget_before(seconds)
 
-    def prune_more(self, seconds: float, first: int) -> Removed | None:
-        """Do so for some documents with id >= first, for some milliseconds. See dedup.store."""
+    def prune_more(self, seconds: float, first: int, latest: float) -> Removed | None:
+        """Do so for some documents with id >= first, and for those later than `latest`. See dedup.store."""
         self._check_open()
-        return self._store.forget_more_before(seconds, first)
+        return self._store.forget_more_before(seconds, first, latest)
 
     def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
         """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
