@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
@@ -477,8 +478,9 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
         said = error.read(400).decode(errors="replace")
         hint = "; put its token into DEDUP_TOKEN" if error.code == 401 else ""
         raise ServiceUnavailable(f"{url} answers {error.code}: {said}{hint}") from error
-    except (URLError, OSError) as error:
-        raise ServiceUnavailable(f"{url} does not answer: {error}") from error
+    except (URLError, OSError, HTTPException) as error:  # the latter: it ended within an answer
+        said = str(error) or type(error).__name__
+        raise ServiceUnavailable(f"{url} does not answer: {said}") from error
 
 
 # ------------------------------------------------------------------------------------------ rules

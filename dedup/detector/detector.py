@@ -40,6 +40,7 @@ from dedup.detector.rules import (
     near_duplicates,
     not_other,
     rank,
+    unlike_any,
 )
 from dedup.model.errors import UsageError
 from dedup.model.forms import storable
@@ -73,7 +74,6 @@ X = TypeVar("X")
 
 _is_storable = storable()
 _DROPPED = frozenset(("near_duplicate", "pending"))
-_NEVER_STORED = frozenset(("short", "unread"))
 
 
 class Seen(NamedTuple):
@@ -132,6 +132,8 @@ class EmbeddedDetector(Detector):
         """Return the stored near-duplicates of a page. See Detector.probe()."""
         with self._shared.lock:
             self._check_open(page)
+            if page.features < self.policy.min_features:
+                return []
             found = self._store.near(page.value, self.policy.distance)
             if not found:
                 return []
@@ -184,26 +186,22 @@ class EmbeddedDetector(Detector):
             if token is not None and self._reservations.knows(token):
                 return self._taken(token, key, page)
             verdict = self._judged(asked, options, now)
-            if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
+            if verdict.status in _DROPPED:
                 return verdict
             return self._reserved(verdict, options, now)
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
         page, key, home = asked.page, asked.key, options.home
-        if page.unread:
-            return Verdict("exempt", "unread", asked)
         if options.exempt:
             return Verdict("exempt", options.exempt, asked)
-        if page.features < self.policy.min_features:
-            return Verdict("exempt", "short", asked)
         if home and (key in self._store or self._reservations.holds(key, now)):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
         guard = options.guard
         inserted, in_flight = self._alike_now(asked, now, home=home, guard=guard)
         if not inserted and not in_flight:
-            return Verdict("unique", "", asked)
+            return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=guard, tries=options.tries)
 
     def _reserved(self, verdict: Verdict, options: ReserveOptions, now: float) -> Verdict:
@@ -329,8 +327,8 @@ class EmbeddedDetector(Detector):
             same_recipe(self.recipe.id, page.recipe)
         if not _is_storable(page):
             raise UsageError(
-                f"{page} is not allowed: value and identity are 0 to 2**64 - 1, a sketch has "
-                f"{SKETCH_BYTES} bytes, and an unread page is not stored"
+                f"{page} is not allowed: value and identity are 0 to 2**64 - 1, and a sketch "
+                f"has {SKETCH_BYTES} bytes"
             )
         held = self._reservations.get(token)
         if held is not None and (held.document.key, held.document.page) != (key, page):
@@ -496,10 +494,10 @@ class EmbeddedDetector(Detector):
         self._check_open()
         return self._store.forget_before(seconds)
 
-    def prune_more(self, seconds: float, first: int) -> Removed | None:
-        """Do so for some documents with id >= first, for some milliseconds. See dedup.store."""
+    def prune_more(self, seconds: float, first: int, latest: float) -> Removed | None:
+        """Do so for some documents with id >= first, and for those later than `latest`. See dedup.store."""
         self._check_open()
-        return self._store.forget_more_before(seconds, first)
+        return self._store.forget_more_before(seconds, first, latest)
 
     def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
         """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""

@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from dedup.cli.terminal import size_text
 from dedup.core.bulk.designs import fewest_tables, plan
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.core.native import lib
-from dedup.lab.capacity import MEASURED, Crawl, Machine, capacity
+from dedup.lab.capacity import MEASURED, Crawl, Machine, capacity, shard_of
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST, recipe_of
 from dedup.store.segment import Segment, write_segment
@@ -274,6 +276,24 @@ def test_the_command_answers_for_the_products_distance_and_a_store():
     assert f"200,000,000 documents at distance {k}" in head
     assert size_text(one.memory_bytes) in memory
     assert size_text(one.disk_bytes) in disk
+
+
+def test_the_table_of_the_documentation_is_the_plans():
+    """docs/how-to/capacity.md has one table of memory and disk, which is what the command computes."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "capacity.md").read_text("utf-8")
+    found = re.findall(
+        r"^\| \**(\d+) ([MG])\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \|",
+        page,
+        re.MULTILINE,
+    )
+    assert len(found) == 5
+    for number, unit, *said in found:
+        documents = int(number) * {"M": 10**6, "G": 10**9}[unit]
+        one = shard_of(Crawl(documents, 1.0, recipe_of(NEWEST).distance), 1, 1, MEASURED)
+        held = (one.memory_bytes, one.index_bytes, one.disk_bytes)
+        for text, size in zip(said, held, strict=True):
+            digits = len(text.partition(".")[2])
+            assert float(text) == pytest.approx(size / 2**30, abs=0.5 * 10**-digits + 1e-9), text
 
 
 def test_the_command_says_when_nothing_fits():
