@@ -110,10 +110,10 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, capacity, fan-out
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items, capacity, fan-out
 	@for part in pages crawl tables store service; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
-	@for part in batch pairs scan directory capacity fanout; do \
+	@for part in batch pairs scan directory items capacity fanout; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-peers: $(VENV)/installed ## pages and tables beside other programs, which are installed for it
@@ -124,10 +124,10 @@ bench-peers: $(VENV)/installed ## pages and tables beside other programs, which 
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
 	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
 
-bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
+bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/appendix/benchmarks
 	@$(BIN)/python -m pip install -q --group bench
-	@$(BIN)/python tests/bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
-		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
+	@$(BIN)/python tests/bench tables --page docs/appendix/benchmarks/tables.md --json docs/appendix/benchmarks/tables.json \
+		--plot docs/appendix/benchmarks/tables.svg $(BENCH_FLAGS)
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
@@ -193,7 +193,7 @@ $(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
 	@$(MINIMUM)/bin/python -m pip install -q --group build --group test
 	@$(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
 		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
-		--editable '.[all]'
+		--editable '.[all,eval]'
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/test-tools

@@ -42,7 +42,7 @@ _ONLY_A, _ONLY_B = re.compile(r"\[-.*?-\]"), re.compile(r"\{\+.*?\+\}")
 
 _PAGE_HEADERS = ("", "value", "features", "path")
 _FIGURE_HEADERS = ("", "", "")
-_SITES = {True: "on one site", False: "on two sites", None: "the site not known"}
+_SITES = {True: "on one site", False: "on two sites", None: "site unknown"}
 
 
 class _Side(NamedTuple):
@@ -279,13 +279,13 @@ def _page_rows(a: _Side, b: _Side) -> list[tuple[str | int, ...]]:
 
 
 def _figure_rows(result: _Result, same_site: bool | None) -> list[tuple[str, str, str]]:
-    asked = "" if result.least > 1 else f"near-duplicates from {result.least:.1%}"
+    asked = "" if result.least > 1 else f"threshold {result.least:.1%}"
     return [
         ("distance of value", _bits(result.distance), f"compared up to {result.limits.distance}"),
         (
-            "word triples alike",
+            "similarity",
             f"{_share(result.similarity)} %",
-            asked and f"{asked}, {_SITES[same_site]}",
+            asked and f"{asked} ({_SITES[same_site]})",
         ),
         ("title", result.title, ""),
         ("canonical URL", result.canonical, ""),
@@ -312,7 +312,7 @@ def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tup
             name, page = min(sides, key=lambda side: side[1].features)
             least = result.limits.min_features if same_site else result.limits.full_features
             why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
-            why += f"judged are pages from {least} up, {_SITES[same_site]}"
+            why += f"judged are pages from {least} up ({_SITES[same_site]})"
         case "distance":
             why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
         case _:

@@ -61,7 +61,9 @@ def plan_cluster(
     for note in found.notes:
         terminal.out(click.wrap_text(note, 98, "- ", "  "))
     whose = MACHINE if costs is None else f"as {costs} has them"
-    terminal.out(click.wrap_text(f"CPU and times: {whose}. How it is computed: docs/scale.md.", 98))
+    terminal.out(
+        click.wrap_text(f"CPU and times: {whose}. How it is computed: docs/appendix/scale.md.", 98)
+    )
 
 
 def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:

@@ -164,7 +164,7 @@ def _lines(drop: Drop) -> Iterator[str]:
     rows = [
         ("at", drop.time),
         ("original", drop.of),
-        ("how alike", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
+        ("similarity", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
         ("title, canonical", drop.identity),
         ("reason", drop.reason),
         ("callback", drop.callback),
@@ -207,7 +207,7 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     ]
     if rows:
         terminal.out(
-            terminal.table(("alike", "differ in", "first words", "page", "original"), rows)
+            terminal.table(("similar", "differ in", "first words", "page", "original"), rows)
         )
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")
     else:

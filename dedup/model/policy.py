@@ -147,7 +147,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recipe.similarity if chosen is None else chosen,
             recipe.similarity_across if chosen is None else chosen,
             recipe.similarity_short if chosen is None else max(chosen, recipe.similarity_short),
-            least := _number(self.min_features, recipe.min_features),
+            least := max(
+                1, _number(self.min_features, recipe.min_features)
+            ),  # an unread page has 0
             max(least, recipe.full_features),
             self.scope,
             float(self.reservation_seconds),

@@ -33,8 +33,6 @@ class Recipe(msgspec.Struct, frozen=True):
     similarity_short   and of one site, where one of them has fewer than full_features
     min_features    a page with fewer features is exempt ("short")
     full_features   a page with fewer is compared inside its site only
-    read_enough     a page of which fewer words were read, and
-    read_eighths    fewer eighths of its words, is exempt ("unread")
     """
 
     id: str
@@ -45,8 +43,6 @@ class Recipe(msgspec.Struct, frozen=True):
     similarity_short: float = 0.9
     min_features: int = 8
     full_features: int = 20
-    read_enough: int = 64
-    read_eighths: int = 1
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:

@@ -234,12 +234,10 @@ class Session:
         )
 
     def _page(self, reading: PageReading) -> PageFingerprint:
-        """Return the fingerprint to judge; without "unread" in force the page counts as read."""
+        """Return the fingerprint to judge, with what the session needs of it."""
         page = reading.fingerprint
         if self.kept.proof is None:
             page = msgspec.structs.replace(page, parts=b"")
-        if page.unread and "unread" not in self.config.exempt:
-            page = msgspec.structs.replace(page, unread=False)
         if self.config.unchanged == "drop":
             page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
         return page

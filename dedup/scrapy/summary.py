@@ -42,7 +42,7 @@ def summary(
         f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
         f"  distances of near-duplicates: {_distances(counts)}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
-        f"  remembered {counts.get('inserted', 0):,}, given back {counts.get('released', 0):,}; "
+        f"  remembered {counts.get('inserted', 0):,}, released {counts.get('released', 0):,}; "
         f"{remembered}",
     ]
     if rules:

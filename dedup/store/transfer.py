@@ -4,7 +4,7 @@
 
 The rule kept here: a line is a whole document or names its fault, and an import writes nothing
 before every line was looked at. Input is read twice, so it must be seekable.
-docs/store-format.md describes a line.
+docs/appendix/store-format.md describes a line.
 """
 
 from collections import Counter
@@ -18,9 +18,8 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageEr
 from dedup.model.events import decode_value, encode_value
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
-from dedup.store.database.record_format import key_digest
-from dedup.store.open_folder import DOCUMENTS, locked_documents
-from dedup.store.store import Progress, Store
+from dedup.store.record_format import key_digest
+from dedup.store.store import DOCUMENTS, Progress, Store, locked_documents
 
 __all__ = [
     "Fault",

@@ -99,6 +99,11 @@ class Share(msgspec.Struct, frozen=True):
         return partition_of(record_key, self.count) in self.partitions
 
 
+_COMPARED = frozenset(
+    ("other_title", "short", "unread")
+)  # another shard may have a match that counts
+
+
 def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     """Return the verdict that the answers of all shards come to, or None: keep the page.
 
@@ -111,7 +116,7 @@ def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     first = answers[home]
     if first is None or len(answers) == 1:
         return first
-    if first.status == "refetch" or (first.status == "exempt" and first.reason != "other_title"):
+    if first.status == "refetch" or (first.status == "exempt" and first.reason not in _COMPARED):
         return first
     given = [answer for answer in answers.values() if answer is not None]
     dropped = [answer for answer in given if answer.status == "near_duplicate"]

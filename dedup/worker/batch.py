@@ -239,6 +239,11 @@ class Batch:
     # ---------------------------------------------------------------------------------- the end
 
     @property
+    def bad(self) -> list[tuple[int, Exception]]:
+        """The records that could not be read, by number."""
+        return [(i, each.error) for i, each in enumerate(self._readings) if each.error is not None]
+
+    @property
     def pending(self) -> int:
         """The number of pages that are not decided."""
         return len(self._undecided)

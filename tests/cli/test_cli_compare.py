@@ -25,7 +25,7 @@ def test_compare_near_duplicates(pages):
     assert "word99 [-word100-] {+changed words+} word101" in result.stdout
     a, b = (fingerprint((pages / name).read_bytes()) for name in ("a.html", "b.html"))
     assert f"distance of value     {(a.value ^ b.value).bit_count()} bits " in result.stdout
-    assert f"word triples alike    {int(100 * similarity(a, b))} % " in result.stdout
+    assert f"similarity            {int(100 * similarity(a, b))} % " in result.stdout
 
 
 def test_compare_names_the_rule(pages):
@@ -71,7 +71,7 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
     seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
     assert (seen["identity"], seen["title"], seen["canonical"]) == ("other", "other", "unknown")
     apart = call("compare", "--two-sites", tmp_path / "a", tmp_path / "b").stdout
-    assert "near-duplicates from 75.0%, on two sites" in apart
+    assert "threshold 75.0% (on two sites)" in apart
     assert "the titles differ" not in apart
 
 

@@ -135,7 +135,7 @@ def test_a_near_duplicate_is_looked_up(browser, service):
     page.press("#what", "Enter")
     copy = page.locator("#found article").first
     expect(copy).to_contain_text(f"Not stored: a near-duplicate of {EVIL}")
-    expect(copy).to_contain_text("1 bit apart, 100 % of the word triples alike; judged 20")
+    expect(copy).to_contain_text("1 bit apart, 100 % similar; judged 20")
     expect(page.locator("#found article h3").nth(1)).to_have_text(EVIL)  # within 8 bits
     page.click("#found article a")
     expect(page.locator("#found")).to_contain_text("12 near-duplicates of it, judged lately")

@@ -132,7 +132,7 @@ KILLED = """
     from dedup.service.replica import manifest as checkpoint
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import store
-    from dedup.store.database.documents import Documents
+    from dedup.store.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
     store.BATCH = store.SMALL_BATCH = 40

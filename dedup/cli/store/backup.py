@@ -9,6 +9,7 @@ is in it. One that is replaced meanwhile may be in it twice, and the later line 
 import json
 import os
 from collections.abc import Iterator
+from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -88,5 +89,6 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
         said = error.read(400).decode(errors="replace")
         hint = "; put its token into DEDUP_TOKEN" if error.code == 401 else ""
         raise ServiceUnavailable(f"{url} answers {error.code}: {said}{hint}") from error
-    except (URLError, OSError) as error:
-        raise ServiceUnavailable(f"{url} does not answer: {error}") from error
+    except (URLError, OSError, HTTPException) as error:  # the latter: it ended within an answer
+        said = str(error) or type(error).__name__
+        raise ServiceUnavailable(f"{url} does not answer: {said}") from error

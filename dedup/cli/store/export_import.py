@@ -19,7 +19,7 @@ from dedup.cli.store.folders import Seen, check_documents, each, is_store, store
 from dedup.core.files import replacing
 from dedup.model.errors import DedupError, RecipeMismatch
 from dedup.store import Store
-from dedup.store.open_folder import DOCUMENTS
+from dedup.store.store import DOCUMENTS
 
 
 @click.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
@@ -34,7 +34,7 @@ from dedup.store.open_folder import DOCUMENTS
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
-    A line is a document, with the fields of an insert event (docs/store-format.md). FILE appears
+    A line is a document, with the fields of an insert event (docs/appendix/store-format.md). FILE appears
     when it is complete and on disk; if a store cannot be read, no FILE is written and an existing
     one stays. An unreadable document is reported and skipped.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from dedup.cli import terminal
 from dedup.model.errors import DedupError, StoreDamaged
 from dedup.store.index import KEYS, VALUES
-from dedup.store.open_folder import DOCUMENTS
+from dedup.store.store import DOCUMENTS
 
 Seen = dict[str, Any]
 

@@ -24,9 +24,9 @@ from dedup.cli.store.folders import Seen, check_documents, each, index_bytes
 from dedup.cli.store.site_rules_command import rules
 from dedup.model.policy import age_seconds
 from dedup.store import Store
-from dedup.store.database.record_format import FORMAT
 from dedup.store.index import KEYS, VALUES
-from dedup.store.open_folder import locked_documents
+from dedup.store.record_format import FORMAT
+from dedup.store.store import locked_documents
 from dedup.store.verify import verify_store
 
 

@@ -1,4 +1,4 @@
-"""The rules of a store's sites on disk: urls.json, beside the documents (docs/store-format.md).
+"""The rules of a store's sites on disk: urls.json, beside the documents (docs/appendix/store-format.md).
 
     {"v": 1, "digest": BLAKE2b of the rest, "sites": {site: [{"rule", "pairs", ...}]}}
 

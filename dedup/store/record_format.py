@@ -5,7 +5,7 @@ Invariants: bytes that are not exactly what was written in this place are refuse
     record = checksum (8 bytes) + MessagePack array
     checksum = BLAKE2b-64 of id (8 bytes, big-endian) + MessagePack array
 
-The array holds the fields of dedup.model.page by their `place`. docs/store-format.md specifies them.
+The array holds the fields of dedup.model.page by their `place`. docs/appendix/store-format.md specifies them.
 """
 
 from collections.abc import Iterable, Mapping

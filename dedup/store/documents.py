@@ -29,7 +29,7 @@ import msgspec
 from dedup.core.files import PRIVATE
 from dedup.model.errors import DedupError, StoreDamaged
 from dedup.model.page import Document
-from dedup.store.database.record_format import (
+from dedup.store.record_format import (
     FORMAT,
     Removal,
     State,
@@ -49,9 +49,11 @@ from dedup.store.database.record_format import (
 )
 
 if TYPE_CHECKING:
-    from dedup.store.database.structure import Structure
+    from dedup.store.structure import Structure
 
-RECENT = 4096  # documents kept in memory after reading them for a probe
+RECENT = (
+    8192  # documents kept in memory after reading them for a probe: as many as one is compared with
+)
 FLUSH_SECONDS = 1.0
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
 MAP_BYTES_LIMIT = 1 << 46
@@ -262,6 +264,25 @@ class Documents:
 
         return self._read(read)
 
+    def sample(self, count: int) -> list[Removal]:
+        """Return (id, value, key digest) of up to `count` documents spread over all, and of the last.
+
+        Raises StoreDamaged if one is not readable.
+        """
+        step = max(1, self.next_id // count)
+
+        def read(txn: Any) -> list[Removal]:
+            cursor = txn.cursor(self._documents)
+            found = {}
+            for first in range(0, self.next_id, step):
+                if cursor.set_range(pack_number(first)):
+                    found[cursor.key()] = cursor.value()
+            if cursor.last():
+                found[cursor.key()] = cursor.value()
+            return [decode_removal(*each) for each in found.items()]
+
+        return self._read(read)
+
     def removed(self) -> list[Removal]:
         """Return (id, value, key digest) of each document removed since the index was last written."""
 
@@ -402,7 +423,7 @@ def _structure(path: Path) -> "Structure | None":
     """Verify the structure of a file; None for a new one, and for a layout that LMDB verifies itself."""
     if not path.exists() or not path.stat().st_size:
         return None
-    from dedup.store.database.structure import (
+    from dedup.store.structure import (
         read_structure,  # imports numpy, which a new store needs not
     )
 
