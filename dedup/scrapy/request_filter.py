@@ -194,8 +194,16 @@ class RequestFilter(RFPDupeFilter):
 
     def _in_progress(self) -> Collection[Request]:
         """Return the requests that Scrapy's engine works on; none without an engine."""
-        found: Collection[Request] = getattr(slot_of(self._crawler), "inprogress", ())
+        found: Collection[Request] = getattr(self.slot, "inprogress", ())
         return found
+
+    @property
+    def slot(self) -> Any:
+        """What the engine of the crawl has under way, or None. Scrapy has no public name for it."""
+        with contextlib.suppress(RuntimeError):  # there is no engine yet
+            engine = None if self._crawler is None else self._crawler.engine
+            return getattr(engine, "_slot", None) or getattr(engine, "slot", None)
+        return None
 
     def _fetched(self, names: list[bytes]) -> None:
         if self.shared is not None:
@@ -285,22 +293,12 @@ class RequestFilter(RFPDupeFilter):
         self.fault(error, what)
 
 
-def slot_of(crawler: Crawler | None) -> Any:
-    """Return what the engine of a crawl has under way, or None. Scrapy has no public name for it."""
-    with contextlib.suppress(RuntimeError):  # there is no engine yet
-        engine = None if crawler is None else crawler.engine
-        return getattr(engine, "_slot", None) or getattr(engine, "slot", None)
-    return None
-
-
 def _shared(
     made: RequestFilter, config: Config, namespace: str, crawler: Crawler
 ) -> "SharedRequests | None":
     """Return the filter that spiders share, if the crawl can ask for one."""
-    from dedup.scrapy.scheduler import Scheduler  # which imports this module
-
     found = load_object(crawler.settings["SCHEDULER"])
-    if not has_asyncio() or not issubclass(found, Scheduler):
+    if not has_asyncio() or not getattr(found, "asks_shared_filter", False):
         logger.warning(
             "dedup: requests are filtered in this process only, not through DEDUP_SERVICE: set SCHEDULER = "
             '"dedup.scrapy.Scheduler", or enable the add-on, and use the asyncio reactor'

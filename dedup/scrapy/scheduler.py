@@ -15,7 +15,6 @@ from typing import Any
 from scrapy import Request, signals
 from scrapy.core.scheduler import Scheduler as ScrapyScheduler
 
-from dedup.scrapy.request_filter import RequestFilter
 from dedup.scrapy.shared_requests import SharedRequests
 
 __all__ = ["Scheduler"]
@@ -24,12 +23,13 @@ __all__ = ["Scheduler"]
 class Scheduler(ScrapyScheduler):
     """Scrapy's scheduler, which asks a shared filter first."""
 
+    asks_shared_filter = True  # RequestFilter looks for it
+
     def __init__(self, dupefilter: Any, *arguments: Any, **options: Any) -> None:
         """Take what Scrapy's takes."""
         super().__init__(dupefilter, *arguments, **options)
-        self._shared: SharedRequests | None = None
-        if isinstance(dupefilter, RequestFilter) and dupefilter.shared is not None:
-            self._shared = dupefilter.shared
+        self._shared: SharedRequests | None = getattr(dupefilter, "shared", None)
+        if self._shared is not None:
             self._shared.answered = self._answered
 
     def enqueue_request(self, request: Request) -> bool:
