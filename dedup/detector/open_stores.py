@@ -17,6 +17,7 @@ from typing import Protocol, Self, cast
 
 from dedup.core.matches import Nearest
 from dedup.detector.reservations import Reservations
+from dedup.model.errors import UsageError
 from dedup.model.page import Document
 from dedup.store import Store
 
@@ -103,6 +104,11 @@ def take(
         if shared is None:
             store = Store.open(path, namespace, k, recipe_id, secret=secret)
             shared = _stores[place] = OpenStore(place, store)
+        elif shared.store.namespace != namespace:  # a file system without case, or a link
+            raise UsageError(
+                f"{path / namespace} is the folder of the namespace {shared.store.namespace!r} on this "
+                "file system: take a name that differs in more than case"
+            )
         shared.users += 1
         return shared
 

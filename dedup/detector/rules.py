@@ -54,8 +54,11 @@ def near_duplicates(
         and (policy.scope == "global" or (domain and other.domain == domain))
     ]
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
+    least = min(policy.similarity, policy.similarity_across, policy.similarity_short)
     neighbours = []
     for (other, distance), similarity in zip(others, alike, strict=True):
+        if similarity < least:  # as nearly all of a crowd that is near only by value
+            continue
         same_site = other.domain == domain if domain and other.domain else None
         if same_site and are_two_things(page, other.page):
             continue

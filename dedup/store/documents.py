@@ -51,7 +51,9 @@ from dedup.store.record_format import (
 if TYPE_CHECKING:
     from dedup.store.structure import Structure
 
-RECENT = 4096  # documents kept in memory after reading them for a probe
+RECENT = (
+    8192  # documents kept in memory after reading them for a probe: as many as one is compared with
+)
 FLUSH_SECONDS = 1.0
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
 MAP_BYTES_LIMIT = 1 << 46
@@ -259,6 +261,25 @@ class Documents:
             cursor = txn.cursor(self._documents)
             there = cursor.set_range(pack_number(first))
             return [decode_removal(*each) for each in itertools.islice(cursor, count * there)]
+
+        return self._read(read)
+
+    def sample(self, count: int) -> list[Removal]:
+        """Return (id, value, key digest) of up to `count` documents spread over all, and of the last.
+
+        Raises StoreDamaged if one is not readable.
+        """
+        step = max(1, self.next_id // count)
+
+        def read(txn: Any) -> list[Removal]:
+            cursor = txn.cursor(self._documents)
+            found = {}
+            for first in range(0, self.next_id, step):
+                if cursor.set_range(pack_number(first)):
+                    found[cursor.key()] = cursor.value()
+            if cursor.last():
+                found[cursor.key()] = cursor.value()
+            return [decode_removal(*each) for each in found.items()]
 
         return self._read(read)
 

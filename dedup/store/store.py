@@ -19,6 +19,7 @@ docs/appendix/store-format.md describes the files.
 
 import contextlib
 import errno
+import math
 import os
 import shutil
 import threading
@@ -340,10 +341,11 @@ class Store:
             if bound < index.k:
                 matches = [m for m in matches if m.distance <= bound]
             found = self._documents.read([m.document for m in matches])
+            given_up = self._given_up is not None
             for match, document in zip(matches, found, strict=True):
                 if document.page.value != match.value:
                     raise self._mismatch()
-                if self._is_found(match.document, document.key):
+                if not given_up or self._is_found(match.document, document.key):
                     answer.append((document, match.distance))
             return answer
 
@@ -525,13 +527,16 @@ class Store:
         """
         return self._remove_all(lambda _, each: each.inserted_seconds < seconds, progress)
 
-    def forget_more_before(self, seconds: float, first: int) -> Removed | None:
+    def forget_more_before(
+        self, seconds: float, first: int, latest: float = math.inf
+    ) -> Removed | None:
         """Remove those inserted before a Unix time among some documents with id >= first; None at the end.
 
-        It takes milliseconds, during which other threads wait. Raises as insert() does.
+        Those inserted after `latest`, too. It takes milliseconds, during which other threads wait. Raises
+        as insert() does.
         """
         return self._remove_next(
-            first, SMALL_BATCH, lambda _, each: each.inserted_seconds < seconds
+            first, SMALL_BATCH, lambda _, each: not seconds <= each.inserted_seconds <= latest
         )
 
     def give_up(

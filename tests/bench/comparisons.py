@@ -77,6 +77,17 @@ COMPARISONS = (
         quick_text="500 entries",
     ),
     Case(
+        "items",
+        "Crawl generated sites, and count the copies that items drop.",
+        "Copies and variants are planted: what was dropped, what was parsed as evidence, and the items that "
+        "were lost; the sizes of digests.",
+        (Option("pages", 2000, "Number of pages of the greatest site.", least=200),),
+        opened("item_sites"),
+        rounds=1,
+        quick={"pages": 200},
+        quick_text="200 pages",
+    ),
+    Case(
         "scan",
         "Time `dedup scan` on generated WARC files, with one process and with one a core.",
         "From the start of the command to its end; memory is that of the largest process.",

@@ -1,5 +1,6 @@
 """The documentation is true: its code runs, its links lead somewhere, its pages build."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -110,6 +111,25 @@ def test_examples(tmp_path):
     assert re.search(r"'dedup/near_duplicate': [1-9]\d", reader.said)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("stream.py", "usage: python examples/stream.py HOST:PORT"),
+        ("spark_job.py", "pip install 'crawl-dedup[spark]'"),
+    ],
+)
+def test_examples_say_what_they_need(command, said):
+    """Without its argument, or its extra, an example ends with one line."""
+    if command == "spark_job.py" and importlib.util.find_spec("pyspark"):
+        pytest.skip("pyspark is installed")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     """Every relative link of the page leads to a file, and its anchor to a heading of it."""
@@ -157,9 +177,8 @@ def test_commands_that_are_shown_have_their_options(page):
 
 
 def test_the_tables_of_options_have_the_defaults_of_the_product():
-    """The distance that operations.md, settings.md and the glossary's pages name is the recipe's."""
+    """The distance that settings.md names is the recipe's."""
     k = recipe_of().distance
-    assert f"| `--distance` | the recipe's, {k} |" in (DOCS / "operations.md").read_text("utf-8")
     assert f"the recipe's ({k})" in (DOCS / "settings.md").read_text("utf-8")
 
 

@@ -172,6 +172,11 @@ async def ends(self, failure):
     of = failure.value.verdict.of if hasattr(failure.value, "verdict") else ""
     return [{"sku": "failed", "price": of}]
 """,
+    "checks": """
+def ends(self, failure):
+    from dedup.scrapy import NearDuplicate
+    yield {"sku": "failed", "price": bool(failure.check(ValueError, NearDuplicate))}
+""",
 }
 CHECKED = shop(20) | {"/": hub(*shop(20), "/gone"), "/next": article(77)}
 
@@ -300,9 +305,10 @@ def test_an_errback_makes_no_item_of_a_dropped_copy(crawls, kind):
     assert "/next" in crawl.requested
 
 
-def test_an_errback_that_reads_the_verdict_knows_of_drops(crawls):
+@pytest.mark.parametrize("kind", ["reads", "checks"])
+def test_an_errback_that_asks_for_drops_knows_of_them(crawls, kind):
     """Its items pass."""
-    crawl = crawls["reads"]
+    crawl = crawls[kind]
     failed = [url for sku, url in items(crawl, "sku", "price") if sku == "failed"]
     assert len(failed) == crawl.stat("items/dropped") + 1
     assert crawl.stat("items/errback") == 0

@@ -174,3 +174,16 @@ def test_wrong_age(age):
     told = CliRunner().invoke(main, ["serve", "--path", "x", "--keep", age])
     assert told.exit_code == 2
     assert f"{age!r} is not an age: 30d, 12h, 90m, or seconds" in told.output
+
+
+def test_what_a_wrong_clock_dated_far_ahead_is_pruned(tmp_path):
+    """It would never grow old; a clock that is hours ahead is no wrong one."""
+    fill(
+        tmp_path,
+        "a",
+        ("ahead", 3, NEW + DAY / 2),
+        ("far", 5, NEW + 10 * 365 * DAY),
+        ("new", 2, NEW),
+    )
+    assert pruned(tmp_path, 100, Moved()) == {"pruned": 5}
+    assert keys(tmp_path, "a") == {"ahead": 3, "new": 2}

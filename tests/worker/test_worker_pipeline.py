@@ -352,7 +352,7 @@ def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path,
     assert not topics.of("duplicates")
 
 
-def test_dead_letters_say_where_they_come_from(tmp_path):
+def test_dead_letters_say_where_they_come_from(tmp_path, caplog):
     """Topic, partition, offset, stage, class and message stand in the headers, the bytes unmodified."""
     topics = Topics(Chance(0))
     record = Record("pages", 3, 17, 99, None, b"json failed to parse", (("a", b"b"),))
@@ -369,6 +369,7 @@ def test_dead_letters_say_where_they_come_from(tmp_path):
         "dedup.error.class": EventInvalid.__name__.encode(),
         "dedup.error.message": b"the crawler could not write this page: a failed dump",
     }
+    assert "pages, partition 3, offset 17: written to the dead letters" in caplog.text
 
 
 def test_a_page_that_breaks_the_detector_is_kept(tmp_path):

@@ -157,9 +157,15 @@ class Commands:
         """
         if not key:
             self.check_key(key)
-        detector = self.detector(namespace, page.recipe, asked, make=True)
-        assert detector is not None
-        verdict = detector.judge(page, key, options)
+        made = self.namespaces.made
+        try:
+            detector = self.detector(namespace, page.recipe, asked, make=True)
+            assert detector is not None
+            verdict = detector.judge(page, key, options)
+        except Exception:
+            if self.namespaces.made != made:  # a refused command leaves no folder
+                self.namespaces.unmake(namespace)
+            raise
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
         return verdict
