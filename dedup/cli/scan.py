@@ -185,8 +185,8 @@ def _lines(summary: "Summary") -> list[str]:
     pages = terminal.count(s.pages, "page")
     lines = [
         f"{pages} of {terminal.count(s.files, 'file')}: {s.unique:,} unique, "
-        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} seen again under "
-        "their own key"
+        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} fetched again "
+        "(same key)"
     ]
     for title, counts in (("kept without judgement", s.exempt), ("no pages", s.skipped)):
         if counts:

@@ -17,7 +17,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
-from dedup.cli.store.backup import get
+from dedup.cli.store import get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
 from dedup.report.drops import Drop, advice, by_risk, read_drops

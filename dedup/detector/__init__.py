@@ -12,8 +12,9 @@ a URL is opened.
 """
 
 import os
+from collections.abc import Coroutine, Generator
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from dedup.detector.detector import AsyncEmbeddedDetector, EmbeddedDetector
 from dedup.detector.interface import AsyncDetector, Detector, Question
@@ -78,13 +79,46 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     return BlockingDetector(lambda: open_remote(os.fspath(target), checked))
 
 
-async def open_async(
-    target: str | os.PathLike[str], **options: Unpack[OpenOptions]
-) -> AsyncDetector:
+class Opening(Coroutine[Any, Any, AsyncDetector]):
+    """The result of open_async(): `await` it for a detector, or use it in `async with`, which closes that."""
+
+    def __init__(self, opening: Coroutine[Any, Any, AsyncDetector]) -> None:
+        """Wrap a coroutine that opens a detector."""
+        self._opening = opening
+
+    def send(self, value: Any) -> Any:
+        """Run the coroutine on, as `await` does."""
+        return self._opening.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error in the coroutine."""
+        return self._opening.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine, which also keeps Python from warning that it was never awaited."""
+        self._opening.close()
+
+    def __await__(self) -> Generator[Any, Any, AsyncDetector]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> AsyncDetector:
+        self._detector = await self._opening
+        return self._detector
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._detector.close()
+
+
+def open_async(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Opening:
     """Open the same for an asyncio loop: its methods are called with `await`; count() is len().
 
-    An embedded store judges a page in microseconds, without yielding to the loop.
+    `async with dedup.open_async("store") as detector` closes it at the end, `await dedup.open_async("store")`
+    leaves that to you. An embedded store judges a page in microseconds, without yielding to the loop.
     """
+    return Opening(_open_async(target, options))
+
+
+async def _open_async(target: str | os.PathLike[str], options: OpenOptions) -> AsyncDetector:
     checked = Options(**options)
     if not _is_service(target):
         return AsyncEmbeddedDetector(open_embedded(target, checked))

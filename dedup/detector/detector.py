@@ -567,13 +567,13 @@ def _has_paid(alike: list[Neighbour]) -> bool:
 # ------------------------------------------------------------------------------------ for asyncio
 
 
-def _at_once(method: Callable[..., Any]) -> Any:
-    """Return a coroutine method that calls a method of the detector, without yielding to the loop."""
+def _at_once(name: str) -> Any:
+    """Return a coroutine method that calls the detector's method of that name, without yielding to the loop."""
 
     async def call(self: "AsyncEmbeddedDetector", *values: Any, **options: Any) -> Any:
-        return method(self.embedded, *values, **options)
+        return getattr(self.embedded, name)(*values, **options)
 
-    call.__name__, call.__doc__ = method.__name__, method.__doc__
+    call.__name__, call.__doc__ = name, getattr(EmbeddedDetector, name).__doc__
     return call
 
 
@@ -584,12 +584,12 @@ class AsyncEmbeddedDetector(AsyncDetector):
     and runs in a thread, so that the loop is not blocked.
     """
 
-    probe = _at_once(EmbeddedDetector.probe)
-    judge = _at_once(EmbeddedDetector.judge)
-    insert = _at_once(EmbeddedDetector.insert)
-    release = _at_once(EmbeddedDetector.release)
-    forget = _at_once(EmbeddedDetector.forget)
-    info = _at_once(EmbeddedDetector.info)
+    probe = _at_once("probe")
+    judge = _at_once("judge")
+    insert = _at_once("insert")
+    release = _at_once("release")
+    forget = _at_once("forget")
+    info = _at_once("info")
 
     def __init__(self, detector: EmbeddedDetector) -> None:
         """Take over a detector."""

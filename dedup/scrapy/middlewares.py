@@ -7,7 +7,7 @@
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
@@ -53,7 +53,7 @@ near_duplicate_dropped = object()
 class NearDuplicate(IgnoreRequest):
     """A near-duplicate was dropped; verdict names its original, distance and similarity.
 
-    is_known  whether someone read the verdict: an errback that does knows of drops
+    is_known  whether someone asked for it: an errback that does knows of drops
     """
 
     def __init__(self, verdict: Verdict) -> None:
@@ -169,7 +169,8 @@ class DownloaderMiddleware:
 class _Errback:
     """An errback whose items are withheld when a dropped page ends in it, as those of its parsed copies are.
 
-    Requests pass, and so do the items of an errback that reads the drop's verdict.
+    Requests pass, and so do the items of an errback that asks for the drop: it reads the drop's verdict, or
+    checks the failure for NearDuplicate.
     """
 
     def __init__(self, request: Request, drop: NearDuplicate, counts: Counts) -> None:
@@ -179,6 +180,13 @@ class _Errback:
     def __call__(self, failure: Failure) -> Any:
         assert self._errback is not None
         self._request.errback = self._errback  # the request may be sent again
+        check: Callable[..., Any] = failure.check
+
+        def noted(*kinds: Any) -> Any:
+            self._drop.is_known = self._drop.is_known or NearDuplicate in kinds
+            return check(*kinds)
+
+        failure.check = noted  # type: ignore[method-assign]
         return self._filtered(self._errback(failure))
 
     def _filtered(self, output: Any) -> Any:

@@ -25,7 +25,7 @@ import msgspec
 from dedup.detector import Question
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.verdict_forms import to_headers
-from dedup.wire.kafka.dead_letters import error_headers
+from dedup.wire.kafka.writer import error_headers
 
 Headers = tuple[tuple[str, bytes], ...]
 Way = Literal["unique", "duplicates", "dead"]

@@ -1,5 +1,6 @@
 """The documentation is true: its code runs, its links lead somewhere, its pages build."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -110,6 +111,25 @@ def test_examples(tmp_path):
     assert re.search(r"'dedup/near_duplicate': [1-9]\d", reader.said)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("stream.py", "usage: python examples/stream.py HOST:PORT"),
+        ("spark_job.py", "pip install 'crawl-dedup[spark]'"),
+    ],
+)
+def test_examples_say_what_they_need(command, said):
+    """Without its argument, or its extra, an example ends with one line."""
+    if command == "spark_job.py" and importlib.util.find_spec("pyspark"):
+        pytest.skip("pyspark is installed")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     """Every relative link of the page leads to a file, and its anchor to a heading of it."""
@@ -192,7 +212,8 @@ def test_pages_build(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     pages = {
-        f"docs-{name}": tmp_path / "html" / f"{name}.html" for name in ("index", "report", "tables")
+        f"docs-{Path(name).name}": tmp_path / "html" / f"{name}.html"
+        for name in ("index", "report", "how-to/capacity", "appendix/tables")
     }
     pages["readme-picture"] = tmp_path / "picture.html"
     picture = f'<meta name="color-scheme" content="light dark"><img src="{DOCS}/pictures/page.svg" width="100%">'

@@ -12,6 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dedup.model import events
+from dedup.model.recipes import NEWEST
+from dedup.service.replica import manifest
+from dedup.store import record_format
+
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
@@ -81,6 +86,16 @@ def test_the_changelog_keeps_its_form():
         assert re.search(rf"^\[{re.escape(name)}\]: {SOURCE}/", text, re.MULTILINE)
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
+
+
+def test_a_version_names_its_formats():
+    """The newest version's section begins with the formats that the code writes: one version is one format."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    section = text.partition(f"## [{PROJECT['version']}]")[2].partition("\n### ")[0]
+    assert f"recipe `{NEWEST}`" in section
+    assert f"stores {record_format.FORMAT}," in section
+    assert f"insert events {events.VERSION}," in section
+    assert f"`log.json` {manifest.FORMAT}," in section
 
 
 def test_the_image_says_what_it_is():

@@ -172,6 +172,11 @@ async def ends(self, failure):
     of = failure.value.verdict.of if hasattr(failure.value, "verdict") else ""
     return [{"sku": "failed", "price": of}]
 """,
+    "checks": """
+def ends(self, failure):
+    from dedup.scrapy import NearDuplicate
+    yield {"sku": "failed", "price": bool(failure.check(ValueError, NearDuplicate))}
+""",
 }
 CHECKED = shop(20) | {"/": hub(*shop(20), "/gone"), "/next": article(77)}
 
@@ -191,6 +196,11 @@ def crawls(tmp_path_factory):
         "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
         "noisy": Case(shop(20), NOISY, WRITES | {"DEDUP_CONTROL": 0, "DEDUP_ITEM_IGNORE": ["odd"]}),
         "fails": Case(shop(10), FAILS, WRITES),
+        "one": Case(
+            site({f"/p/1?utm_source={n}" if n else "/p/1": product(1, "1") for n in range(70)}),
+            ITEMS,
+            WRITES,
+        ),
     } | {name: Case(CHECKED, CHECKS_LINKS + body, WRITES) for name, body in ERRBACKS.items()}
     return run_cases(tmp_path_factory.mktemp("items"), cases, setup=SETUP)
 
@@ -247,6 +257,13 @@ def test_the_summary_says_what_was_dropped_and_why_pages_were_parsed(crawls):
     assert "because their items differ: parse, ?+variant (in sku)" in log
 
 
+def test_proven_copies_are_not_warned_about(crawls):
+    """However many there are of one page."""
+    crawl = crawls["one"]
+    assert crawl.stat("items/dropped") >= 55
+    assert f"are near-duplicates of {crawl.url}/p/1" not in crawl.log
+
+
 def test_tag_mode_compares_and_drops_nothing(crawls):
     """Everything is parsed: the first look at a new site is a proof."""
     crawl = crawls["tag"]
@@ -300,9 +317,10 @@ def test_an_errback_makes_no_item_of_a_dropped_copy(crawls, kind):
     assert "/next" in crawl.requested
 
 
-def test_an_errback_that_reads_the_verdict_knows_of_drops(crawls):
+@pytest.mark.parametrize("kind", ["reads", "checks"])
+def test_an_errback_that_asks_for_drops_knows_of_them(crawls, kind):
     """Its items pass."""
-    crawl = crawls["reads"]
+    crawl = crawls[kind]
     failed = [url for sku, url in items(crawl, "sku", "price") if sku == "failed"]
     assert len(failed) == crawl.stat("items/dropped") + 1
     assert crawl.stat("items/errback") == 0

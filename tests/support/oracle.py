@@ -1198,7 +1198,11 @@ def fingerprint_blocks(
             sequence.append(hash_)
     value = simhash(list(weights), list(weights.values()))
     beside = [token_hash(token.encode(), key) for token in title] if 0 < len(sequence) < 80 else []
-    sketch = sketch_of(runs_of_three(sequence), runs_of_three(beside))
+    whole = 0
+    for hash_ in beside:
+        whole = (whole * C0 + hash_) & ALL
+    of_title = [*runs_of_three(beside), shingle_hash(whole, 0, 1)] if beside else []
+    sketch = sketch_of(runs_of_three(sequence), of_title)
     return value, sketch, len(weights)
 
 

@@ -8,9 +8,8 @@ that were not met for longest go first, and what is forgotten skips nothing.
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 
-from dedup.detector.url_rules.accepted_page import Page
 from dedup.detector.url_rules.rule_set import Rule
-from dedup.detector.url_rules.site_rules import Known, Record, Said, SiteRules
+from dedup.detector.url_rules.site_rules import Known, Page, Record, Said, SiteRules
 from dedup.model.names import registrable_domain
 from dedup.model.recipes import Recipe, recipe_of
 

@@ -135,11 +135,15 @@ static void end_tokens(struct sketch *sketch, const struct sequence *sequence) {
     else if (sequence->seen == 2) sketch_add(sketch, hash_shingle(sequence->first, sequence->second, 0));
 }
 
-/* The title tells pages of little text apart. The hash of the whole text is without it. */
+/* The title tells pages of little text apart: its runs, and all of it as one more. The hash of the whole text is
+ * without it. */
 static void add_title(const struct ndd_reader *reader, struct sketch *sketch) {
     struct sequence title = {0, 0, 0};
+    uint64_t whole = 0;
     add_tokens(sketch, &title, reader->title_tokens.at, reader->title_tokens.n);
     end_tokens(sketch, &title);
+    for (size_t i = 0; i < reader->title_tokens.n; i++) whole = whole * HASH_C0 + reader->title_tokens.at[i];
+    if (title.seen > 0) sketch_add(sketch, hash_shingle(whole, 0, 1));
     sketch->sequence = 0;
 }
 
