@@ -174,6 +174,7 @@ PAGES = {
 }
 
 
+@pytest.mark.long
 def test_a_crawl_makes_the_requests_that_it_makes_without(tmp_path):
     """Each page once, with the add-on and without it."""
     for name, settings in (
@@ -185,7 +186,9 @@ def test_a_crawl_makes_the_requests_that_it_makes_without(tmp_path):
         assert crawl.stats["dupefilter/filtered"] > 8
 
 
-@pytest.mark.parametrize("most", [3, 11, 23])
+@pytest.mark.parametrize(
+    "most", [3, *(pytest.param(most, marks=pytest.mark.long) for most in (11, 23))]
+)
 def test_promise_1_no_request_is_lost_by_a_kill(tmp_path, most):
     """After kill -9 and a resume from JOBDIR every page has been parsed."""
     case = Case(PAGES, settings={"DUPEFILTER_CLASS": CLASS, "JOBDIR": str(tmp_path / "job")})
