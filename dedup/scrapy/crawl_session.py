@@ -71,7 +71,7 @@ class Session:
         self.crawler = crawler
         self.config = config
         self.counts = Counts(crawler, self._counted)
-        self.swallowing = Swallowing()
+        self.swallowing = Swallowing(config.mode)
         if not config.service:  # now, not in the time of the first page
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
@@ -314,7 +314,9 @@ class Session:
             self.counts.add("unchanged")
         if verdict.status == "near_duplicate":
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
-        self.swallowing.judged(verdict, response.url)
+        proof = self.kept.proof
+        is_proven = proof is not None and request in proof.proven
+        self.swallowing.judged(verdict, response.url, is_proven=is_proven)
         if self.journal is not None:
             callback = callback_name(request, self.crawler.spider)
             action = _ACTIONS[self.config.mode]

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from scrapy import Request
@@ -132,6 +132,7 @@ class Proof:
         self._paths: dict[Namespace, Path] = {}
         self._volatile: dict[str, _Volatile] = {}
         self._looks: WeakKeyDictionary[Request, tuple[Namespace, Look]] = WeakKeyDictionary()
+        self.proven: WeakSet[Request] = WeakSet()  # of dropped pages, by their class
         self._before: WeakKeyDictionary[Request, Digest] = WeakKeyDictionary()
         self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
         self._known = HashSet(KNOWN_ITEMS)
@@ -262,6 +263,7 @@ class Proof:
 
     def _dropped(self, judged: "Judged", verdict: Verdict, of: Neighbour, name: Class) -> Verdict:
         self._evidence[judged.namespace].drop(name, judged.request)
+        self.proven.add(judged.request)
         self._counts.add("items/dropped")
         if verdict.token is not None:
             judged.namespace.release(verdict)

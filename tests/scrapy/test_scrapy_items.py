@@ -196,6 +196,11 @@ def crawls(tmp_path_factory):
         "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
         "noisy": Case(shop(20), NOISY, WRITES | {"DEDUP_CONTROL": 0, "DEDUP_ITEM_IGNORE": ["odd"]}),
         "fails": Case(shop(10), FAILS, WRITES),
+        "one": Case(
+            site({f"/p/1?utm_source={n}" if n else "/p/1": product(1, "1") for n in range(70)}),
+            ITEMS,
+            WRITES,
+        ),
     } | {name: Case(CHECKED, CHECKS_LINKS + body, WRITES) for name, body in ERRBACKS.items()}
     return run_cases(tmp_path_factory.mktemp("items"), cases, setup=SETUP)
 
@@ -250,6 +255,13 @@ def test_the_summary_says_what_was_dropped_and_why_pages_were_parsed(crawls):
     log = crawls["shop"].log
     assert "copies dropped: ?+utm_source" in log
     assert "because their items differ: parse, ?+variant (in sku)" in log
+
+
+def test_proven_copies_are_not_warned_about(crawls):
+    """However many there are of one page."""
+    crawl = crawls["one"]
+    assert crawl.stat("items/dropped") >= 55
+    assert f"are near-duplicates of {crawl.url}/p/1" not in crawl.log
 
 
 def test_tag_mode_compares_and_drops_nothing(crawls):
