@@ -24,7 +24,7 @@ MINIMUM_TESTS := crawl exempt items keys phases reference service settings surfa
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -144,6 +144,9 @@ soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUND
 
 soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
 	@$(BIN)/python tests/support soak_service
+
+soak-commands: $(VENV)/test-tools ## SOAK_OPERATIONS (10000000) commands with kills -9, SOAK_MINUTES (15) of them; again: goes on
+	@nice $(BIN)/python tests/support soak_commands
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

@@ -144,6 +144,7 @@ class Service:
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
             self.port.abort()
+            self.commands.requests_seen.close()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
             raise self._failed

@@ -221,6 +221,7 @@ def test_logs_are_spelt_one_way():
         assert "--json" not in text
 
 
+@pytest.mark.long
 def test_serve_says_nothing_before_it_can_write(tmp_path):
     """A folder that cannot be written ends it with an error, before it says that it listens."""
     (tmp_path / "file").write_text("")

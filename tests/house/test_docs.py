@@ -212,7 +212,8 @@ def test_pages_build(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     pages = {
-        f"docs-{name}": tmp_path / "html" / f"{name}.html" for name in ("index", "report", "tables")
+        f"docs-{Path(name).name}": tmp_path / "html" / f"{name}.html"
+        for name in ("index", "report", "how-to/capacity", "appendix/tables")
     }
     pages["readme-picture"] = tmp_path / "picture.html"
     picture = f'<meta name="color-scheme" content="light dark"><img src="{DOCS}/pictures/page.svg" width="100%">'

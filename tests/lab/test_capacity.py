@@ -58,6 +58,7 @@ def changed(value, **fields):
 # -------------------------------------------------------------------------- against what is built
 
 
+@pytest.mark.long
 def test_a_store_takes_what_the_model_says(tmp_path):
     """Filled, killed, opened, and filled further: the modelled bytes, and nothing that was stored is lost."""
     small, large = measure_stores([20_000, 50_000], 3, 200, tmp_path)
@@ -396,6 +397,7 @@ def test_plans_on_the_page_are_the_models():
         assert said[: len(lines)] == lines, command
 
 
+@pytest.mark.long
 def test_fan_out_is_drawn_and_written(tmp_path):
     """tests/bench fanout puts its figures between the marks of a page, draws them, and prints them."""
     page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"

@@ -461,6 +461,7 @@ def test_another_mode_drops_nothing(runs: object) -> None:
     assert report.outlinks_never_requested == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")
 def test_ctrl_c_ends_the_crawl_cleanly(tmp_path: Path) -> None:
     """Interrupted in the middle: no traceback, no temporary folder, no process left."""

@@ -422,6 +422,7 @@ def test_pairs_are_printed(tmp_path):
     assert call(file, "-q").output == ""
 
 
+@pytest.mark.long
 def test_a_report_counts_in_bounded_memory():
     """Beyond its limit it forgets what is rare, keeps what is common, and says so."""
     most = _Most()

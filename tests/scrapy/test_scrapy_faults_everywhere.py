@@ -243,7 +243,10 @@ def test_no_fault_leaves_dedup(faulty):
     assert strangers(next(iter(faulty.values()))[0].log) == []
 
 
-@pytest.fixture(scope="module", params=[150, 10], ids=["some", "many"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(150, id="some", marks=pytest.mark.long), pytest.param(10, id="many")],
+)
 def storm(request, tmp_path_factory, tell):
     """A crawl with eight pages in flight, where one call of every so many fails; its store."""
     folder = tmp_path_factory.mktemp("storm")

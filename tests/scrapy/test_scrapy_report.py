@@ -243,6 +243,7 @@ def test_the_riskiest_groups_come_first():
     assert re.findall(r"<h3><a [^>]*>http://a.test/(.)<", page) == ["b", "c", "a"]
 
 
+@pytest.mark.long
 def test_modes_faults_and_asynchronous_callbacks(tmp_path):
     """Of tagged pages it says what dropping them would save; an asynchronous callback is timed; a report that cannot be
     written is a fault that is counted, and nothing else.

@@ -241,6 +241,7 @@ def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     assert page.evaluate("document.activeElement.id") == "found"
 
 
+@pytest.mark.long
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
     """When the service ends the page says so, and goes on when it is back."""
     with Serving(tmp_path, token=TOKEN) as service:

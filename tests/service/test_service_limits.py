@@ -366,6 +366,7 @@ def test_hostile_bytes_by_chance(serving, client):
     assert client.ping()
 
 
+@pytest.mark.long
 def test_the_resp_harness_by_chance():
     """The fuzzing harness of the RESP port holds on its seeds and some mutations of them."""
     inputs = [seed for name, seed in fuzzing.seeds() if name == "resp"]
