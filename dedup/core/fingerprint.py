@@ -1,7 +1,7 @@
 """A page becomes a fingerprint: the first face of the native core.
 
-The rule kept here: bytes go to the core as they are wherever that is right. A page is decoded only
-when it is not UTF-8, and then once (dedup.core.encodings). numpy is not needed here.
+Bytes are passed to the native core unchanged wherever that is right. A page is decoded only when it is not
+UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 """
 
 from collections.abc import Iterator, Sequence

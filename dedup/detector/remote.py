@@ -5,7 +5,7 @@
              RESERVE (exempt) and INSERT at the home, if it no longer knows the page
     probe, forget, info, check
 
-The rule kept here: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
+Invariants: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
 is dropped only by a service's answer; a service that may hold an unneeded reservation is told to
 release it as soon as it can be reached.
 """

@@ -10,7 +10,7 @@ compared, if both have a kind. Two pages of one site whose structured data names
 are no near-duplicates, whatever their texts. Pages of fewer features than the policy's least, or of which too little
 was read, are near-duplicates only if they are copies.
 
-The rule kept here: leaving out a page means one match less, and so can only keep pages.
+Invariant: leaving out a page means one match less, and so can only keep pages.
 """
 
 from collections.abc import Iterable

@@ -5,8 +5,8 @@
 Options are made once, at the edge where a person gives them (open(), settings, flags, a request), and
 passed on as one value.
 
-The rule kept here: an option that is outside what is allowed names itself, its value, and what is
-allowed, before anything is opened.
+Invariant: the error for an option that is out of range names the option, its value and the range, before
+anything is opened.
 """
 
 import re

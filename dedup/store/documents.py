@@ -308,7 +308,9 @@ class Documents:
         records_sum = sum_of_records(records)
 
         def write(txn: Any, state: State) -> tuple[int, State]:
-            gone = [self._remove(txn, removal) for removal in removed]
+            left = state.records_sum ^ records_sum
+            if removed:
+                left ^= sum_of_records([self._remove(txn, removal) for removal in removed])
             into = txn.cursor(self._documents)
             _, added = into.putmulti(zip(names, records, strict=True), append=True, overwrite=False)
             if added != len(records):
@@ -319,7 +321,7 @@ class Documents:
             return first, _replace(
                 state,
                 next=first + len(records),
-                records_sum=state.records_sum ^ records_sum ^ sum_of_records(gone),
+                records_sum=left,
             )
 
         return self._write(write)

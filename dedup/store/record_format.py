@@ -26,7 +26,6 @@ Removal = tuple[
 ]  # (document id, value, key digest): what the index holds of a document
 
 CHECKSUM_BYTES = 8
-WORD = 2**64 - 1
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -4,11 +4,11 @@ LMDB trusts its file: a cut or altered one can end the process (SIGBUS, a failed
 wrong answers without a word. So each opening walks the file's trees first, by numpy, a level at a
 time, and adds up what the records say; the store compares the sum with the one it wrote.
 
-The rule kept here: only bytes of the file decide; nothing is followed before it is known to lie
-inside. Every page is reached once and bears its own number, and no free page is in a tree; every
-node lies inside its page; keys rise. Not looked at: the bodies of the records (each has a checksum
+Invariants: only the file's bytes decide; no pointer is followed before it is known to be inside the file.
+Every page is reached once and bears its own number, and no free page is in a tree; every
+node lies inside its page; keys rise. Not verified: the bodies of the records (each has a checksum
 of its own, tested whenever it is read) and the contents of free pages. The state under either meta
-page is handed out with the number of that page's transaction: the two must agree, or a meta page
+page is returned with the number of that page's transaction: the two must agree, or a meta page
 that is damaged would bring an older state back.
 
 The layout is that of LMDB 0.9 (mdb.c, "Page headers" and "Nodes") on 64-bit little-endian machines.

@@ -5,7 +5,7 @@
            -> INSERT at its home, then RELEASE at the others (or RELEASE at all: dropped, given back)
 
 A shard is a service that holds some partitions of the log. It answers for the documents in them, and
-for all pages in flight, which are reserved at every shard. The rules kept here (docs/protocol.md):
+for all pages in flight, which are reserved at every shard. Invariants (docs/protocol.md):
 
 - Each page is told to one shard as to its home, to the others with `HOME off`. Who asks says so, so a
   page has one home however shares overlap or move.

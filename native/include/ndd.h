@@ -114,9 +114,6 @@ typedef struct ndd_page {
 /* The id of the recipe that this reader follows, for example "words-0-5". Static. */
 const char *ndd_recipe(void);
 
-/* The version of the Unicode Character Database behind the word and case tables. Static. */
-const char *ndd_unicode_version(void);
-
 /* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be
  * in a reader at a time; different readers are independent. After a page that needed more than
  * 16 MB of scratch the memory is given back. */

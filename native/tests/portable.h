@@ -47,7 +47,6 @@
 #define ndd_simhash_weighted portable_simhash_weighted
 #define ndd_similarities portable_similarities
 #define ndd_similarity portable_similarity
-#define ndd_unicode_version portable_unicode_version
 #define parts_attribute portable_parts_attribute
 #define parts_data portable_parts_data
 #define parts_settle portable_parts_settle

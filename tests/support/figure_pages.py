@@ -162,20 +162,14 @@ def recall_by_kind(held: Any) -> str:
 
 def quality_similarity(held: Any) -> str:
     lines = []
-    for least, of_sites in held["sites-by-similarity"]["figures"].items():
+    for least in ("0.5", "0.7", "0.8", "0.84", "0.875", "0.91", "0.95"):
         cells = [rate(float(least), 3 if least == "0.875" else 2)]
-        cells.append(f"{of_sites['drops']:,}, {', '.join(_of_sites(of_sites))}")
         for each in reversed(sets(held)):
             for part in ("all", "all_real"):
                 now = each[part]
                 cells.append(both(now["by_similarity"][least], now["near_duplicates"]))
         lines.append(emphasised(cells, least == "0.875"))
-    head = ["similarity", "sites: drops, right, wrong, recall"]
-    return rows([*head, "second, P / R", "real", "development, P / R", "real"], lines)
-
-
-def _of_sites(found: Any) -> list[str]:
-    return [rate(found["right"]), str(found["wrong"]), rate(found["recall"])]
+    return rows(["similarity", "second, P / R", "real", "development, P / R", "real"], lines)
 
 
 def quality_distance(held: Any) -> str:

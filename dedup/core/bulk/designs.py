@@ -9,7 +9,7 @@ to stand first; what is left out may be cut and chosen from again. Longer prefix
 candidates and take more tables: X(f, k, d), the fewest tables that leave few enough, is section
 3.1.2, answered here by trying every cut into whole bits.
 
-The rules kept here:
+Invariants:
   - Tables, bits, bytes and candidates follow from the design and are exact, or expected values for
     fingerprints spread evenly; the paper's "up to" are the tables with the shortest prefix.
   - Times are estimates: a few measured points of one common machine, and lines through them.

@@ -1,8 +1,8 @@
 """What a crawl knows of the URLs of all its sites.
 
-The rule kept here: a site teaches about itself alone. Two URLs are evidence only if they lie in one
-registrable domain, and then for that one. Memory is bounded: MOST_SITES sites, MOST_PAGES pages; the sites
-that were not met for longest go first, and what is forgotten skips nothing.
+Invariants: two URLs are evidence only if they have one registrable domain, and then for that one. Memory is
+bounded: MOST_SITES sites, MOST_PAGES pages; the least recently seen sites are evicted first, and what is
+evicted skips nothing.
 """
 
 from collections import OrderedDict

@@ -12,9 +12,9 @@ A page that was kept because it leads to a new link is a doubt of the rule: had 
 would have been missed. A rule in doubt does not come to hold and skips nothing, until all such links were
 met on pages that the rule does not touch, and that are not reached through its copies alone.
 
-The rule kept here: no rules that hold ever map two pages of other texts together while both are remembered,
-and a rule that did once is dead. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in doubt.
-What finds no room is not learned, and so skips nothing.
+Invariants: the rules that hold never map two pages with different texts together while both are remembered,
+and a rule that did once never holds again. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in
+doubt. What exceeds the limits is not learned, and so skips nothing.
 """
 
 from collections import OrderedDict
