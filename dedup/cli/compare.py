@@ -27,7 +27,7 @@ from dedup.cli.common_options import (
 )
 from dedup.cli.fingerprint_pages import page_fields
 from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate, similarity
-from dedup.model.page import Identity, PageFingerprint, hex_fingerprint, identity_of
+from dedup.model.page import Identity, PageFingerprint, are_copies, hex_fingerprint, identity_of
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.differences import Hunk, differences
@@ -55,7 +55,7 @@ class _Result(NamedTuple):
     """How a page B compares with a page A; the distance is in bits.
 
     limits    the policy in force; least is the similarity required of these two
-    rule      what decided: unread, short, distance or similarity
+    rule      what decided: copy, unread, short, distance or similarity
     """
 
     distance: int
@@ -188,7 +188,9 @@ def _judge(
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
     least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
-    if a.unread or b.unread:
+    if min(a.features, b.features) < policy.min_features and are_copies(a, b):
+        rule = "copy"
+    elif a.unread or b.unread:
         rule = "unread"
     elif least > 1:
         rule = "short"
@@ -305,6 +307,8 @@ def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tup
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
     sides = (("A", a.page), ("B", b.page))
     match result.rule:
+        case "copy":
+            why = "copies: of pages with so little text, both are equal in everything"
         case "unread":
             names = " and ".join(name for name, page in sides if page.unread)
             why = f"unread: too little of {names} was read to judge it"

@@ -76,7 +76,7 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
 
 
 def test_compare_judges_short_pages_of_one_site_only(tmp_path):
-    """Pages of few words are compared where both are said to be of one site; unread ones never."""
+    """Pages of few words are compared where both are said to be of one site; unread ones match only their copies."""
     (tmp_path / "few").write_text(html(WORDS[:12]))
     (tmp_path / "menu").write_text(
         f"<header>{' '.join(WORDS * 2)}</header><p>{' '.join(WORDS[:15])}"
@@ -87,7 +87,9 @@ def test_compare_judges_short_pages_of_one_site_only(tmp_path):
     }
     assert [one["near_duplicate"] for one in seen.values()] == [False, True, False]
     assert [one["rule"] for one in seen.values()] == ["short", "similarity", "short"]
-    unread = call("compare", *[tmp_path / "menu"] * 2).stdout
+    (tmp_path / "other").write_text((tmp_path / "menu").read_text() + " more")
+    assert "near-duplicate (copies: " in call("compare", *[tmp_path / "menu"] * 2).stdout
+    unread = call("compare", tmp_path / "menu", tmp_path / "other").stdout
     assert "not near-duplicate (unread: too little of A and B was read" in unread
 
 
