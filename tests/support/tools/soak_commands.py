@@ -229,6 +229,7 @@ def part(folder: Path, operations: int, seconds: float, seed: int) -> dict[str, 
                 }
                 lives.append(life)
                 ask(soak, plain, soak.batch(), serving.kill)
+            soak.lose([])  # all may have been answered before the kill
             kills += 1
             serving.start()
             soak.file.write_bytes(soak.states)
